@@ -1,0 +1,142 @@
+"""``@holdfast.agent``: a function as the entry point of runs. Its arguments are the run's inputs."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from inspect import iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from holdfast.core.names import check_name
+from holdfast.engine.opening import Entry
+from holdfast.entrance import IfFinished, Opening
+from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal, Terminated
+from holdfast.limits import STEP_NAME_CHARS_MAX
+from holdfast.model.rows import Status
+from holdfast.storehandle import Store
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Place = str | os.PathLike[str] | Store | None
+
+EXIT_DONE, EXIT_REFUSED, EXIT_MISUSE, EXIT_WAITING = 0, 1, 2, 3
+
+agents: dict[str, "Agent[Any, Any]"] = {}
+"""The entry points this process knows, by name."""
+
+
+class Agent(Generic[P, R]):
+    """A function whose calls are runs. Called directly, it is the plain function."""
+
+    def __init__(self, name: str, fn: Callable[P, R]) -> None:
+        """Use the decorator ``@holdfast.agent(name)``."""
+        self.name = check_name("agent", name, STEP_NAME_CHARS_MAX)
+        self.fn = fn
+        self._signature = signature(fn)
+        self._takes_run = next(iter(self._signature.parameters), "") == "run"
+        update_wrapper(self, fn)
+        agents[name] = self
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The plain function, outside of any run of its own."""
+        return self.fn(*args, **kwargs)
+
+    def run(self, id: str, /, *args: Any, store: Place = None, if_finished: IfFinished = "replay", **kwargs: Any) -> R:  # noqa: A002 - what people call it
+        """Start or resume the run of this id and give its result; a finished one's without entering the body.
+
+        For an ``async def`` agent the answer is to be awaited.
+        """
+        inputs = self._inputs(args, kwargs)
+        opening = Opening(Entry(id, inputs=inputs, if_finished=if_finished, agent=self.name), store)
+        if iscoroutinefunction(self.fn):
+            return self._run_async(opening, inputs)  # type: ignore[return-value]  # R is the coroutine here
+        with opening as run:
+            if run.status == Status.FINISHED:
+                return run.result  # type: ignore[no-any-return]
+            result = self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[arg-type, call-arg]
+            run.finish(result)
+            return result
+
+    async def _run_async(self, opening: Opening, inputs: Mapping[str, Any]) -> Any:
+        async with opening as run:
+            if run.status == Status.FINISHED:
+                return run.result
+            result = await self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[misc, arg-type, call-arg]
+            await run.finish(result)
+            return result
+
+    def main(self, argv: list[str] | None = None) -> None:
+        """A command line for this agent: ``python auditor.py ID [--inputs JSON] [--store URL]``; exits with its code."""
+        sys.exit(self._main(argv))
+
+    def _main(self, argv: list[str] | None) -> int:
+        asked = self._parse(argv)
+        try:
+            inputs = _inputs_of(asked.inputs)
+            result: Any = self.run(asked.id, store=asked.store, if_finished=asked.if_finished, **inputs)
+            if iscoroutinefunction(self.fn):
+                import asyncio
+
+                result = asyncio.run(result)
+        except Misuse as wrong:
+            return _tell(wrong, EXIT_MISUSE)
+        except HoldfastError as refused:
+            return _tell(refused, EXIT_REFUSED)
+        except StopSignal as stop:
+            return _tell(stop, EXIT_REFUSED if isinstance(stop, Diverged) else EXIT_WAITING)
+        except (KeyboardInterrupt, Terminated):
+            return 128 + (2 if isinstance(sys.exc_info()[1], KeyboardInterrupt) else 15)
+        if result is not None:
+            sys.stdout.write(f"{result}\n")
+        return EXIT_DONE
+
+    def _parse(self, argv: list[str] | None) -> "Namespace":
+        from argparse import ArgumentParser
+
+        parser = ArgumentParser(prog=f"{os.path.basename(sys.argv[0])}", description=self.fn.__doc__)
+        parser.add_argument("id", help="the run's id: a new one starts, a known one resumes")
+        parser.add_argument("--inputs", default="{}", metavar="JSON", help="the agent's arguments, by name")
+        parser.add_argument("--store", default=None, metavar="URL", help="where the run is kept")
+        parser.add_argument("--if-finished", default="replay", choices=["replay", "new", "reopen"])
+        return parser.parse_args(argv)
+
+    def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        given = (None, *args) if self._takes_run else args
+        try:
+            bound = self._signature.bind(*given, **kwargs)
+        except TypeError as error:
+            raise Misuse(problem=f"agent {self.name!r}: {error}", advice=f"its inputs are {self._signature}") from None
+        bound.apply_defaults()
+        inputs = dict(bound.arguments)
+        if self._takes_run:
+            inputs.pop("run")
+        return inputs
+
+
+def agent(name: str) -> Callable[[Callable[P, R]], Agent[P, R]]:
+    """Make a function the entry point of runs. A first parameter called ``run`` gets the run's handle."""
+
+    def decorate(fn: Callable[P, R]) -> Agent[P, R]:
+        return Agent(name, fn)
+
+    return decorate
+
+
+def _inputs_of(text: str) -> dict[str, Any]:
+    from json import JSONDecodeError, loads
+
+    try:
+        inputs = loads(text)
+    except JSONDecodeError as error:
+        raise Misuse(problem=f"--inputs is not JSON: {error}", advice="""use --inputs '{"name": "value"}'""") from None
+    if not isinstance(inputs, dict):
+        raise Misuse(problem="--inputs is not a JSON object", advice="""use --inputs '{"name": "value"}'""")
+    return inputs
+
+
+def _tell(error: HoldfastError | StopSignal, code: int) -> int:
+    sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+    return code

@@ -1,0 +1,208 @@
+"""The stored forms of the standard library's small types, each with its way out and its way back side by side.
+
+It knows what makes each value exactly itself: a datetime's fold, a Decimal's trailing zeros, a path's flavour. It
+refuses to know containers, classes of users, and how the parts of a form are written in turn. The invariant:
+``read(write(value))`` is equal to ``value`` and of the same type.
+
+A datetime with a named zone is kept as wall time and zone: that is what it is, and what pickle keeps.
+
+Modules that ``orjson`` does not load anyway (decimal, pathlib, …) are not imported to write: a value of their
+types can only exist when they are loaded.
+"""
+
+import sys
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from re import Pattern
+from re import compile as compile_pattern
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+Fields = dict[str, Any]
+"""The parts of a form by key, ``v`` first; without the tag."""
+
+_DECIMAL_BITS_MAX: Final = 2_048
+"""Larger ints are written in hexadecimal: Python limits decimal conversion, and it takes quadratic time."""
+
+
+class Form(NamedTuple):
+    """How one type is written: the tag, the parts of a value, and the value of parts."""
+
+    tag: str
+    write: Callable[[Any], Fields]
+    read: Callable[[Fields], Any]
+
+
+def write_int(value: int) -> Fields:
+    return {"v": str(value) if value.bit_length() <= _DECIMAL_BITS_MAX else hex(value)}
+
+
+def write_text(value: str) -> Fields:
+    """Text that UTF-8 cannot hold: lone surrogates, as in file names of another encoding."""
+    return {"v": value.encode("unicode_escape").decode("ascii")}
+
+
+def _write_bytes(value: bytes | bytearray) -> Fields:
+    return {"v": b2a_base64(value, newline=False).decode("ascii")}
+
+
+def _read_bytes(fields: Fields) -> bytes:
+    return a2b_base64(fields["v"], strict_mode=True)
+
+
+def _write_moment(value: datetime | time) -> Fields:
+    zone = value.tzinfo
+    if zone is None or _is_bare_offset(zone):
+        fields: Fields = {"v": value.isoformat()}
+    else:
+        fields = {"v": value.replace(tzinfo=None).isoformat(), "zone": zone}
+    if value.fold:
+        fields["fold"] = value.fold
+    return fields
+
+
+def _is_bare_offset(zone: object) -> bool:
+    return type(zone) is timezone and len(_offset_args(zone)) == 1
+
+
+def _offset_args(zone: Any) -> tuple[Any, ...]:
+    args: tuple[Any, ...] = zone.__getinitargs__()  # the only way to tell a given name from a made-up one
+    return args
+
+
+def _write_offset(zone: timezone) -> Fields:
+    return dict(zip(("v", "name"), _offset_args(zone), strict=False))
+
+
+def _read_offset(fields: Fields) -> timezone:
+    return timezone(fields["v"], fields["name"]) if "name" in fields else timezone(fields["v"])
+
+
+def _read_datetime(fields: Fields) -> datetime:
+    value = datetime.fromisoformat(fields["v"])
+    return value.replace(tzinfo=fields.get("zone", value.tzinfo), fold=fields.get("fold", 0))
+
+
+def _read_time(fields: Fields) -> time:
+    value = time.fromisoformat(fields["v"])
+    return value.replace(tzinfo=fields.get("zone", value.tzinfo), fold=fields.get("fold", 0))
+
+
+def _write_timedelta(value: timedelta) -> Fields:
+    return {"v": [value.days, value.seconds, value.microseconds]}
+
+
+def _write_pattern(value: Pattern[Any]) -> Fields:
+    return {"v": value.pattern, "flags": value.flags}
+
+
+def _write_zone(value: Any) -> Fields:
+    return {"v": value.key}  # None for a zone made of a file; reading would fail, so tagging refuses it
+
+
+def _read_zone(fields: Fields) -> Any:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(fields["v"])
+
+
+def _read_decimal(fields: Fields) -> Any:
+    from decimal import Decimal
+
+    return Decimal(fields["v"])
+
+
+def _read_fraction(fields: Fields) -> Any:
+    from fractions import Fraction
+
+    return Fraction(*fields["v"])
+
+
+def _in_pathlib(name: str) -> Callable[[Fields], Any]:
+    def read(fields: Fields) -> Any:
+        import pathlib
+
+        return getattr(pathlib, name)(fields["v"])
+
+    return read
+
+
+def _in_ipaddress(name: str) -> Callable[[Fields], Any]:
+    def read(fields: Fields) -> Any:
+        import ipaddress
+
+        return getattr(ipaddress, name)(fields["v"])
+
+    return read
+
+
+def _write_str(value: object) -> Fields:
+    return {"v": str(value)}
+
+
+INT: Final = Form("int", write_int, lambda fields: int(fields["v"], 0))
+FLOAT: Final = Form("float", lambda value: {"v": repr(value)}, lambda fields: float(fields["v"]))
+TEXT: Final = Form("str", write_text, lambda fields: fields["v"].encode("ascii").decode("unicode_escape"))
+
+FORMS: Final[dict[type, Form]] = {
+    bytes: Form("bytes", _write_bytes, _read_bytes),
+    bytearray: Form("bytearray", _write_bytes, lambda fields: bytearray(_read_bytes(fields))),
+    complex: Form(
+        "complex", lambda value: {"v": [value.real, value.imag]}, lambda fields: complex(*fields["v"])
+    ),
+    range: Form(
+        "range",
+        lambda value: {"v": [value.start, value.stop, value.step]},
+        lambda fields: range(*fields["v"]),
+    ),
+    datetime: Form("datetime", _write_moment, _read_datetime),
+    date: Form(
+        "date", lambda value: {"v": value.isoformat()}, lambda fields: date.fromisoformat(fields["v"])
+    ),
+    time: Form("time", _write_moment, _read_time),
+    timedelta: Form("timedelta", _write_timedelta, lambda fields: timedelta(*fields["v"])),
+    timezone: Form("offset", _write_offset, _read_offset),
+    UUID: Form("uuid", _write_str, lambda fields: UUID(fields["v"])),
+    Pattern: Form("pattern", _write_pattern, lambda fields: compile_pattern(fields["v"], fields["flags"])),
+}
+"""By exact type. Grows when a late type is met for the first time."""
+
+_LATE: Final = (
+    ("decimal", "Decimal", Form("decimal", _write_str, _read_decimal)),
+    (
+        "fractions",
+        "Fraction",
+        Form("fraction", lambda value: {"v": [*value.as_integer_ratio()]}, _read_fraction),
+    ),
+    ("zoneinfo", "ZoneInfo", Form("zone", _write_zone, _read_zone)),
+    ("pathlib", "PosixPath", Form("path", _write_str, _in_pathlib("PosixPath"))),
+    ("pathlib", "WindowsPath", Form("windows-path", _write_str, _in_pathlib("WindowsPath"))),
+    ("pathlib", "PurePosixPath", Form("pure-path", _write_str, _in_pathlib("PurePosixPath"))),
+    ("pathlib", "PureWindowsPath", Form("pure-windows-path", _write_str, _in_pathlib("PureWindowsPath"))),
+    ("ipaddress", "IPv4Address", Form("ipv4", _write_str, _in_ipaddress("IPv4Address"))),
+    ("ipaddress", "IPv6Address", Form("ipv6", _write_str, _in_ipaddress("IPv6Address"))),
+    ("ipaddress", "IPv4Network", Form("ipv4-network", _write_str, _in_ipaddress("IPv4Network"))),
+    ("ipaddress", "IPv6Network", Form("ipv6-network", _write_str, _in_ipaddress("IPv6Network"))),
+    ("ipaddress", "IPv4Interface", Form("ipv4-interface", _write_str, _in_ipaddress("IPv4Interface"))),
+    ("ipaddress", "IPv6Interface", Form("ipv6-interface", _write_str, _in_ipaddress("IPv6Interface"))),
+)
+
+_LATE_ROOTS: Final = frozenset(module for module, _, _ in _LATE)
+
+READERS: Final[dict[str, Callable[[Fields], Any]]] = {
+    form.tag: form.read for form in (INT, FLOAT, TEXT, *FORMS.values(), *(form for _, _, form in _LATE))
+}
+
+
+def find_form(kind: type) -> Form | None:
+    """The form of exactly this type, or None."""
+    form = FORMS.get(kind)
+    if form is not None or kind.__module__.partition(".")[0] not in _LATE_ROOTS:
+        return form
+    for module, name, late in _LATE:
+        # the module is asked: a class may say of itself that it is decimal's
+        if getattr(sys.modules.get(module), name, None) is kind:
+            FORMS[kind] = late
+            return late
+    return None

@@ -1,0 +1,1 @@
+"""Decisions: pure functions over the nouns. They return views and plans; they never act, wait or print."""

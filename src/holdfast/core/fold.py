@@ -1,0 +1,214 @@
+"""Fold: a run's events, in order, into the view that every decision looks at.
+
+The view is derived and can be made again at any time. Bodies stay undecoded: entering a run of 10,000 steps
+must not cost 10,000 decodings. Only the few lifecycle events are read here.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from orjson import loads
+
+from holdfast.core.identity import split_key
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.events import Event, Kind
+from holdfast.model.rows import Status
+
+FOLD_VERSION: Final = 1
+"""Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
+
+
+class Attempt:
+    """One process's tenure, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
+
+    __slots__ = ("at", "body", "ended_at", "fence", "how", "number", "seq")
+
+    def __init__(self, number: int, event: Event) -> None:
+        self.number = number
+        self.seq = event.seq
+        self.at = event.at
+        self.fence = event.fence
+        self.body = event.body
+        self.how: str | None = None
+        self.ended_at: float | None = None
+
+
+class View:
+    """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
+
+    def __init__(self) -> None:
+        self.head = 0
+        self.status = Status.QUEUED
+        self.points = 0
+        self.last_outcome_seq = 0
+        self.started: Event | None = None
+        self.result: bytes | None = None
+        self.calls: dict[str, Call] = {}
+        self.attempts: list[Attempt] = []
+        self.checkpoint: Event | None = None
+        self.plan: Event | None = None
+        self.last: Event | None = None
+        self._trailing_failures: list[tuple[Call, int]] = []
+        """Failures after which the program has recorded nothing: it is not known that it went past them."""
+
+    def add(self, event: Event) -> None:
+        """Fold one more event in."""
+        self.head = event.seq
+        handler = _HANDLERS.get(event.kind)
+        if handler is not None:
+            handler(self, event)
+            self.last = event
+
+    # -- calls -----------------------------------------------------------------------------------------------
+
+    def _step_started(self, event: Event) -> None:
+        call = self.calls.get(event.key)
+        if call is None:
+            call = self.calls[event.key] = Call(event.key, event.name)
+        call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
+        call.is_open = True
+        call.doubt = None
+        if self._trailing_failures:
+            self._trailing_failures = []
+
+    def _step_finished(self, event: Event) -> None:
+        self._conclude(event, good=True)
+
+    def _step_failed(self, event: Event) -> None:
+        self._trailing_failures.append((self._conclude(event, good=False), event.seq))
+
+    def _step_doubted(self, event: Event) -> None:
+        body = loads(event.body)
+        # While it still ran, nobody saw it end: whether its process is gone must be asked again.
+        self.calls[event.key].doubt = None if body["running"] else body["reason"]
+
+    def _step_settled(self, event: Event) -> None:
+        how = loads(event.body)["how"]
+        if how == "retry":
+            self.calls[event.key].is_open = False
+        else:
+            self._conclude(event, good=how == "done")
+
+    def _step_abandoned(self, event: Event) -> None:
+        self.calls[event.key].abandoned = True
+
+    def _mark(self, event: Event) -> None:
+        call = self.calls[event.key] = Call(event.key, event.name)
+        call.outcomes.append(Outcome(event.seq, True, self.points, event.body))
+        self.last_outcome_seq = event.seq
+        if event.name == "plan":
+            self.plan = event
+        if self._trailing_failures:
+            self._trailing_failures = []
+
+    def _checkpoint(self, event: Event) -> None:
+        self.points += 1
+        self._mark(event)
+        self.checkpoint = event
+
+    def _conclude(self, event: Event, *, good: bool) -> Call:
+        self.points += 1
+        call = self.calls[event.key]
+        call.is_open = False
+        call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
+        self.last_outcome_seq = event.seq
+        if good and self._trailing_failures:
+            self._trailing_failures = []
+        return call
+
+    # -- lifecycle -------------------------------------------------------------------------------------------
+
+    def _run_started(self, event: Event) -> None:
+        self.started = event
+
+    def _run_finished(self, event: Event) -> None:
+        self.status = Status.FINISHED
+        self.result = event.body
+
+    def _run_reopened(self, event: Event) -> None:
+        self.result = None
+
+    def _attempt_started(self, event: Event) -> None:
+        self.attempts.append(Attempt(len(self.attempts) + 1, event))
+        self.status = Status.RUNNING
+        self._trailing_failures = []
+
+    def _attempt_crashed(self, event: Event) -> None:
+        self.end_attempt("crashed", event.at)
+
+    def _attempt_ended(self, event: Event) -> None:
+        body = loads(event.body)
+        for key, seq in body.get("again", ()):
+            _forget(self.calls[key], seq)
+        self.end_attempt(body["how"], event.at)
+        self.status = body["status"]
+
+    def end_attempt(self, how: str, at: float) -> None:
+        """Close the running attempt. After a crash, what failed last with nothing recorded since is tried again."""
+        attempt = self.attempts[-1]
+        attempt.how, attempt.ended_at = how, at
+        if how == "crashed":
+            for call, seq in self._trailing_failures:
+                _forget(call, seq)
+        self._trailing_failures = []
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    @property
+    def crashed_attempt(self) -> Attempt | None:
+        """The last attempt, if nobody recorded how it ended."""
+        if self.attempts and self.attempts[-1].how is None:
+            return self.attempts[-1]
+        return None
+
+    def open_calls(self) -> list[Call]:
+        """Calls that were started and never reported back, oldest first."""
+        return sorted((c for c in self.calls.values() if c.is_open), key=lambda c: c.seq)
+
+    def consume_upto(self, seq: int) -> tuple[dict[str, int], dict[str, list[int]]]:
+        """Count everything recorded up to there as given to the program.
+
+        The answer continues the counters: per site the highest count in use, and the failed counts below it.
+        """
+        counts: dict[str, int] = {}
+        free: dict[str, list[int]] = {}
+        for call in self.calls.values():
+            call.taken = sum(o.seq <= seq for o in call.outcomes)
+            if call.taken == 0:
+                continue
+            site, n = split_key(call.key)
+            if n is not None:
+                counts[site] = max(n, counts.get(site, 0))
+                if not call.outcomes[call.taken - 1].good:
+                    free.setdefault(site, []).append(n)
+        return counts, {site: sorted(ns) for site, ns in free.items()}
+
+
+def _forget(call: Call, seq: int) -> None:
+    call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq]
+
+
+_HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
+    Kind.RUN_STARTED: View._run_started,
+    Kind.RUN_FINISHED: View._run_finished,
+    Kind.RUN_REOPENED: View._run_reopened,
+    Kind.ATTEMPT_STARTED: View._attempt_started,
+    Kind.ATTEMPT_CRASHED: View._attempt_crashed,
+    Kind.ATTEMPT_ENDED: View._attempt_ended,
+    Kind.STEP_STARTED: View._step_started,
+    Kind.STEP_FINISHED: View._step_finished,
+    Kind.STEP_FAILED: View._step_failed,
+    Kind.STEP_DOUBTED: View._step_doubted,
+    Kind.STEP_SETTLED: View._step_settled,
+    Kind.STEP_ABANDONED: View._step_abandoned,
+    Kind.MARK: View._mark,
+    Kind.CHECKPOINT: View._checkpoint,
+}
+
+
+def fold(events: Iterable[Event], view: View | None = None) -> View:
+    """The view of these events, or of these after those already in ``view``."""
+    view = view or View()
+    for event in events:
+        view.add(event)
+    return view

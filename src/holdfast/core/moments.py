@@ -1,0 +1,36 @@
+"""Moments and durations in words a person reads at a glance. Times are shown in UTC."""
+
+from time import gmtime, strftime
+
+
+def moment(at: float) -> str:
+    """``2026-03-01 14:02:11 UTC``."""
+    return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(at))
+
+
+def clock_time(at: float) -> str:
+    """``14:02:11``."""
+    return strftime("%H:%M:%S", gmtime(at))
+
+
+def ago(seconds: float) -> str:
+    """A past moment: ``3 min ago``."""
+    return f"{span(seconds)} ago" if seconds >= 1 else "just now"
+
+
+def span(seconds: float) -> str:
+    """A duration in its two most telling units."""
+    seconds = max(0.0, seconds)
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    if seconds < 86_400:
+        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+    return f"{seconds // 86_400:.0f} d {seconds % 86_400 // 3600:.0f} h"

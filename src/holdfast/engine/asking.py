@@ -1,0 +1,110 @@
+"""From a call in the program to its identity and its recorded answer."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast.codec.bodies import decode_tree, unpack_body
+from holdfast.codec.failures import decode_failure
+from holdfast.codec.values import canonical, decode
+from holdfast.core.binding import bind
+from holdfast.core.drift import Point
+from holdfast.core.identity import keyed, site_of
+from holdfast.core.names import check_key, check_name
+from holdfast.engine.context import Here, locate
+from holdfast.engine.journal import read_blob
+from holdfast.engine.tenure import Tenure, remember_failure
+from holdfast.errors import Misuse, NotStorable
+from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
+from holdfast.model.calls import Call, Outcome, Treatment
+
+_IDENTITY_ADVICE = (
+    "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
+)
+_NAMES_KEPT = 10_000
+_known_names: set[str] = set()
+
+
+class Asked(NamedTuple):
+    """One call that the program makes now, with its place and identity."""
+
+    name: str
+    key: str
+    site: str
+    n: int
+    arguments: bytes
+    here: Here
+    point: Point
+
+
+def identify(
+    tenure: Tenure, treatment: Treatment, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Asked:
+    """Who this call is. Nothing is written; arguments that cannot be part of an identity are refused."""
+    if name not in _known_names:
+        check_name("step", name, STEP_NAME_CHARS_MAX)
+        if len(_known_names) < _NAMES_KEPT:
+            _known_names.add(name)
+    here, point = locate(tenure)
+    if point.forked:
+        tenure.note_arrival(point.scope, point.after)
+    if here.leaf:
+        raise Misuse(
+            problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
+            advice="a once effect is a leaf: call other steps before or after it",
+        )
+    if here.depth >= NESTING_DEPTH_MAX:
+        raise Misuse(problem=f"step {name!r} stands {here.depth} steps deep", advice="flatten the nesting; see docs/limits.md")
+    if treatment.key is None:
+        arguments = _arguments(name, bind(fn, args, kwargs, treatment.ignore))
+        site = site_of(here.scope, name, arguments)
+        n = tenure.claim(site)
+        return Asked(name, f"{site}.{n}", site, n, arguments, here, point)
+    check_key(treatment.key)
+    return Asked(name, keyed(treatment.key), "", 0, b"{}", here, point)
+
+
+def _arguments(name: str, bound: dict[str, Any]) -> bytes:
+    try:
+        return canonical(bound, what=f"call of {name!r}") if bound else b"{}"
+    except NotStorable as refused:
+        raise NotStorable(**{**refused.fields, "advice": _IDENTITY_ADVICE}) from None
+
+
+def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Callable[..., Any] | None) -> Any:
+    """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
+    body = outcome.body
+    assert body is not None, "outcomes are paged in before they are given"
+    asked.here.trail.last = asked.key
+    tree = unpack_body(body)
+    if not outcome.good:
+        tenure.unclaim(asked.site, asked.n)
+        error = decode_failure(tree["error"])
+        remember_failure(error, call.key, outcome.seq)
+        raise error
+    return value_of(tenure, tree, body, what=f"result of {asked.name!r}", fn=fn)
+
+
+def value_of(tenure: Tenure, tree: dict[str, Any], raw: bytes, *, what: str, fn: Callable[..., Any] | None = None) -> Any:
+    """The value in an event's body. NotStorable again if it could not be written down when it was made."""
+    if "lost" in tree:
+        raise NotStorable(**tree["lost"])
+    if "value_blob" in tree:
+        return decode(read_blob(tenure.store, tree["value_blob"]), what=what, hint=return_hint(fn))
+    if b'"$"' not in raw:
+        return tree.get("value")
+    return decode_tree(tree.get("value"), what=what, hint=return_hint(fn))
+
+
+def return_hint(fn: Callable[..., Any] | None) -> object:
+    """The function's return annotation, evaluated where it is written as a string; None where it has none."""
+    while hasattr(fn, "func"):
+        fn = fn.func
+    hint = getattr(fn, "__annotations__", {}).get("return")
+    if not isinstance(hint, str):
+        return hint
+    from typing import get_type_hints
+
+    try:
+        return get_type_hints(fn).get("return")
+    except Exception:  # noqa: BLE001 - a hint that does not evaluate here is no hint
+        return None

@@ -1,0 +1,195 @@
+"""Effects in doubt: started, and not known whether they happened.
+
+Two ways lead here. A ``once`` call raised or was cut off in this process; or the journal holds its intent
+without an outcome because an earlier process died. Both end in a recorded settlement, by the tool's own
+``verify``, by a letter in the inbox, by declared policy; or in ``StepInDoubt``, and a person decides.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.codec.bodies import unpack_body
+from holdfast.codec.failures import describe_failure, encode_failure
+from holdfast.codec.values import encode
+from holdfast.core.binding import bind, choose
+from holdfast.core.moments import moment
+from holdfast.core.settle import Settlement, settle
+from holdfast.engine import letters
+from holdfast.engine.hands import BLOCKING
+from holdfast.engine.journal import Draft, draft
+from holdfast.engine.tenure import remember_failure
+from holdfast.engine.voice import log
+from holdfast.errors import EffectUnknown, NotStorable, StepInDoubt, TooLarge
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.events import Kind
+from holdfast.model.verdicts import Done, NotDone, Unknown, Verdict
+
+if TYPE_CHECKING:
+    from holdfast.engine.stepping import Work
+
+
+# -- in this process --------------------------------------------------------------------------------------------
+
+
+async def record(work: "Work", reason: str, *, is_running: bool = False) -> None:
+    """Write down that the outcome is unknown, and why."""
+    fields = {"reason": reason, "running": is_running}
+    work.tenure.doubts[work.asked.key] = (work.asked.name, work.tenure.clock.wall())
+    await work.append(draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, fields))
+
+
+async def settle_live(work: "Work", error: Exception) -> Any:
+    """A once call raised something not declared harmless. Its value if it happened after all, else raise."""
+    from holdfast.engine.stepping import Again
+
+    told = describe_failure(encode_failure(error))
+    await record(work, f"raised {told}")
+    tenure = work.tenure
+    decision = await _settle(work, since=tenure.clock.wall(), owner_dead=True)
+    if decision.act == "done":
+        await work.conclude(_settled(work, "done", via="verify", value=decision.value))
+        return decision.value
+    if decision.act in {"not_done", "retry"}:
+        if work.may_retry(error):
+            raise Again(error)
+        failed = _settled(work, "failed", via="verify" if decision.act == "not_done" else "policy", error=error)
+        remember_failure(error, work.asked.key, await work.conclude(failed))
+        raise error
+    if decision.act == "tell":
+        raise await _tell(work, tenure.clock.wall()) from error
+    raise in_doubt(work, f"raised {told}" + _and(decision)) from error
+
+
+async def finish_late(work: "Work", result: Callable[[], Any]) -> None:
+    """A once call that nobody waited for any more has come to its end: record what it came to."""
+    work.hands = BLOCKING
+    try:
+        value = result()
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the effect is in doubt
+        await record(work, f"raised {describe_failure(encode_failure(error))}")
+    else:
+        await work.conclude(_settled(work, "done", via="late", value=value))
+    finally:
+        work.tenure.leave_call(work.asked.key)
+
+
+# -- from an earlier process ------------------------------------------------------------------------------------
+
+
+async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
+    """Settle a call whose intent stands without an outcome. None when it may run again under the same key."""
+    tenure = work.tenure
+    await letters.drain(tenure, work.hands)
+    if not call.is_open:
+        return tenure.next_outcome(call)
+    decision = await _settle(work, since=call.started_at, owner_dead=_owner_is_dead(work, call))
+    if decision.act == "done":
+        return await _apply(work, call, _settled(work, "done", via="verify", value=decision.value), good=True)
+    if decision.act in {"not_done", "retry"}:
+        via = "verify" if decision.act == "not_done" else "policy"
+        await work.append(_settled(work, "retry", via=via, reason=decision.reason))
+        call.is_open = False
+        return None
+    if decision.act == "tell":
+        told = await _tell(work, call.started_at)
+        call.is_open = False
+        raise told
+    raise in_doubt(work, (call.doubt or "never reported back") + _and(decision), call)
+
+
+def _owner_is_dead(work: "Work", call: Call) -> bool:
+    """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
+    if call.doubt is not None:
+        return True
+    for attempt in work.tenure.view.attempts:
+        if attempt.fence == call.fence:
+            return work.tenure.store.probe(unpack_body(attempt.body)["owner"]) == "dead"
+    return False
+
+
+# -- the parts --------------------------------------------------------------------------------------------------
+
+
+async def _settle(work: "Work", *, since: float, owner_dead: bool) -> Settlement:
+    treatment, clock = work.treatment, work.tenure.clock
+    while True:
+        decision = settle(
+            await _verdict(work),
+            policy=treatment.in_doubt,
+            owner_dead=owner_dead,
+            waited_s=clock.wall() - since,
+            settle_s=treatment.settle_s,
+        )
+        if decision.act != "wait":
+            return decision
+        await work.hands.sleep(clock, decision.wait_s)
+
+
+async def _verdict(work: "Work") -> Verdict | None:
+    verify = work.treatment.verify
+    if verify is None:
+        return None
+    known = {**bind(work.fn, work.args, work.kwargs, ()), "idempotency_key": work.idem}
+    try:
+        verdict = await work.hands.invoke(verify, (), choose(verify, known), None)
+    except Exception as error:  # noqa: BLE001 - a verifier that fails has not told anything
+        log().warning("verify of %r failed: %s", work.asked.name, error)
+        return Unknown(f"verify raised {type(error).__name__}: {error}")
+    if not isinstance(verdict, (Done, NotDone, Unknown)):
+        log().warning("verify of %r returned %r, which is no verdict", work.asked.name, verdict)
+        return Unknown(f"verify returned {type(verdict).__name__}, not Done, NotDone or Unknown")
+    return verdict
+
+
+def _settled(work: "Work", how: str, *, via: str, value: Any = None, error: BaseException | None = None, reason: str = "") -> Draft:
+    fields: dict[str, Any] = {"how": how, "via": via}
+    data = None
+    if reason:
+        fields["reason"] = reason
+    if error is not None:
+        fields["error"] = encode_failure(error)
+    elif how == "done":
+        try:
+            data = encode(value, what=f"result of {work.asked.name!r}")
+        except (NotStorable, TooLarge) as refused:
+            fields["lost"] = {k: str(v) for k, v in refused.fields.items()}
+    return draft(Kind.STEP_SETTLED, work.asked.name, work.asked.key, fields, data)
+
+
+async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outcome:
+    seq = await work.conclude(event)
+    outcome = Outcome(seq, good, work.tenure.points, event.body)
+    call.outcomes.append(outcome)
+    call.taken = len(call.outcomes)
+    call.is_open = False
+    return outcome
+
+
+async def _tell(work: "Work", started_at: float) -> EffectUnknown:
+    told = EffectUnknown(step=work.asked.name, started_at=moment(started_at))
+    seq = await work.conclude(_settled(work, "failed", via="policy", error=told))
+    remember_failure(told, work.asked.key, seq)
+    return told
+
+
+def in_doubt(work: "Work", reason: str, call: Call | None = None) -> StepInDoubt:
+    """The stop-signal that puts the question to a person."""
+    at = call.started_at if call else work.tenure.clock.wall()
+    return StepInDoubt(run=work.tenure.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason)
+
+
+def _and(decision: Settlement) -> str:
+    return f" ({decision.reason})" if decision.reason else ""
+
+
+def post_late_outcome(work: "Work", event: Draft) -> None:
+    """The lease is gone but the call came to an end: leave that for whoever holds the run now."""
+    good = event.kind == Kind.STEP_FINISHED or (event.kind == Kind.STEP_SETTLED and unpack_body(event.body)["how"] == "done")
+    letters.post(
+        work.tenure.store,
+        work.tenure.run,
+        f"late-{work.asked.key}",
+        {"kind": "outcome", "key": work.asked.key, "how": "done" if good else "failed", "body": unpack_body(event.body)},
+        event.blobs,
+        at=work.tenure.clock.wall(),
+    )

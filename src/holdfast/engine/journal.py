@@ -1,0 +1,152 @@
+"""One run's journal under one lease: sequence, checksums, values, and what to do when a write's fate is unknown.
+
+Invariant: ``head`` is the seq of the last event that this process submitted; items enter the queue in the order
+of their seqs. A failed append is of unknown outcome: the journal is read again before anything else is said.
+"""
+
+from threading import Lock
+from typing import Any, NamedTuple
+
+from holdfast.codec.blobs import address_of, pack, unpack
+from holdfast.codec.bodies import pack_body
+from holdfast.engine.commits import Committer, Ticket
+from holdfast.engine.hands import Hands
+from holdfast.errors import Corrupt, DiskFull, HandleClosed, LeaseLost, StoreBusy, StoreError, StoreReadOnly, StoreUnavailable
+from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
+from holdfast.model.events import Event, checksum, is_intact
+from holdfast.model.rows import Append, Appended, Blob, Lease, owner_name
+from holdfast.stores.port import StorePort
+
+_TRIES = 5
+
+
+class Draft(NamedTuple):
+    """An event before it has a place in the journal."""
+
+    kind: str
+    name: str
+    key: str
+    body: bytes
+    blobs: tuple[Blob, ...] = ()
+
+
+def draft(kind: str, name: str, key: str, fields: dict[str, Any], value: bytes | None = None, value_name: str = "value") -> Draft:
+    """A draft whose value stands in the body while it is small, and in a blob when it is not."""
+    if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
+        return Draft(kind, name, key, pack_body(fields, value=value, value_name=value_name))
+    address = address_of(value)
+    fields[f"{value_name}_blob"] = address
+    fields[f"{value_name}_bytes"] = len(value)
+    return Draft(kind, name, key, pack_body(fields), (Blob(address, pack(value)),))
+
+
+class Journal:
+    """Appends for one run, in order, under one fence."""
+
+    def __init__(self, store: StorePort, committer: Committer, run: str, fence: int, head: int) -> None:
+        self.store = store
+        self.run = run
+        self.fence = fence
+        self.head = head
+        self._committer = committer
+        self._lock = Lock()
+        self.lost: Lease | None = None
+        """The lease that stands instead of ours, once somebody took it."""
+
+    async def append(
+        self,
+        hands: Hands,
+        drafts: list[Draft],
+        at: float,
+        *,
+        synced: bool = True,
+        status: str | None = None,
+        consumed: tuple[str, ...] = (),
+    ) -> int:
+        """Append; the seq of the last event, once it is as durable as asked. LeaseLost, or the store's error."""
+        for _ in range(_TRIES):
+            if self.lost is not None:
+                raise self.lease_lost()
+            ticket = self._submit(drafts, at, synced=synced, status=status, consumed=consumed)
+            try:
+                outcome = await hands.commit(self._committer, ticket)
+            except (StoreBusy, DiskFull, StoreReadOnly, HandleClosed):
+                self._reread()
+                raise
+            except StoreError as error:
+                if not self._find(ticket, error):
+                    raise
+                return ticket.item.events[-1].seq
+            if isinstance(outcome, Appended):
+                return outcome.head
+            if outcome.reason == "fenced" or outcome.reason == "unknown":
+                self.lost = outcome.lease
+                raise self.lease_lost()
+            if outcome.reason == "missing":
+                raise Corrupt(store=self.store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}")
+            if self._find(ticket, None):
+                return ticket.item.events[-1].seq
+        raise StoreUnavailable(store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder")
+
+    def _submit(self, drafts: list[Draft], at: float, *, synced: bool, status: str | None, consumed: tuple[str, ...]) -> Ticket:
+        with self._lock:
+            after = seq = self.head
+            run, fence = self.run, self.fence
+            events = []
+            blobs: tuple[Blob, ...] = ()
+            for kind, name, key, body, attached in drafts:
+                seq += 1
+                events.append(Event(seq, at, kind, name, key, fence, body, checksum(run, seq, at, kind, name, key, fence, body)))
+                if attached:
+                    blobs += attached
+            ticket = self._committer.submit(Append(run, fence, after, tuple(events), blobs, consumed, status, synced))
+            self.head = seq
+            return ticket
+
+    def _find(self, ticket: Ticket, error: StoreError | None) -> bool:
+        """Whether a write of unknown outcome is in the journal after all; the head is read anew either way."""
+        item = ticket.item
+        try:
+            there = self.store.read_events(self.run, after_seq=item.after_seq, limit=len(item.events))
+            self._reread()
+        except StoreError as again:
+            raise (error or again) from again
+        return there == list(item.events)
+
+    def _reread(self) -> None:
+        row = self.store.find_run(self.run)
+        assert row is not None, f"run {self.run} vanished"
+        with self._lock:
+            self.head = row.head
+        if row.lease.fence != self.fence:
+            self.lost = row.lease
+
+    def lease_lost(self) -> LeaseLost:
+        """The stop-signal for a holder that is one no more."""
+        lease = self.lost or Lease()
+        return LeaseLost(
+            run=self.run, owner=owner_name(lease.owner), fence_now=lease.fence, fence=self.fence, head=self.head + 1
+        )
+
+
+def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | None = None) -> list[Event]:
+    """Every event of the run in order, each verified; Corrupt names the first that is not what was written."""
+    events: list[Event] = []
+    while True:
+        page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
+        for event in page:
+            if event.seq != after_seq + 1 or not is_intact(run, event):
+                raise Corrupt(store=store.url, problem=f"event #{after_seq + 1} of run {run} is damaged or missing")
+            after_seq += 1
+        events += page
+        if len(page) < EVENT_PAGE_MAX:
+            return events
+
+
+def read_blob(store: StorePort, address: str) -> bytes:
+    """A blob's content, verified against its address."""
+    packed = store.get_blobs([address]).get(address)
+    if packed is None:
+        raise Corrupt(store=store.url, problem=f"blob {address} is missing")
+    return unpack(packed, address=address)
+

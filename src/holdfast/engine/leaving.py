@@ -1,0 +1,162 @@
+"""Leaving a run's block: finish it, or record how this attempt ended, and let the lease go.
+
+Calls in flight are waited for first, so that what they did is recorded. Whatever cannot be recorded any more
+(a lost lease, a full disk) never hides the error that led here.
+"""
+
+from typing import Any
+
+from holdfast.codec.failures import encode_failure
+from holdfast.codec.values import encode
+from holdfast.core.moments import moment
+from holdfast.core.recorded import is_inside_answered, is_once
+from holdfast.engine import drifting
+from holdfast.engine.hands import Hands
+from holdfast.engine.journal import draft
+from holdfast.engine.opening import Entry
+from holdfast.engine.tenure import Tenure, failures_behind
+from holdfast.engine.voice import log
+from holdfast.errors import Diverged, HoldfastError, LeaseLost, Parked, PremiseMissing, StepInDoubt, StopSignal
+from holdfast.model.events import Kind
+from holdfast.model.rows import Status
+
+_POLL_S = 0.01
+_INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit", "Terminated", "CancelledError", "GeneratorExit"})
+
+
+async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
+    """Record the run's result. Durable when it returns; after it the run takes no new work."""
+    tenure.check_usable()
+    if tenure.is_finished:
+        return
+    data = encode(result, what=f"result of run {tenure.run}")
+    await drifting.judge_joined(tenure, hands, None)
+    _check_settled(tenure)
+    journal = tenure.require_journal("finish")
+    await journal.append(
+        hands, [draft(Kind.RUN_FINISHED, "", "", {}, data)], tenure.clock.wall(), status=Status.FINISHED
+    )
+    tenure.is_finished = True
+    tenure.result = data
+    tenure.status = Status.FINISHED
+
+
+async def leave(
+    tenure: Tenure, hands: Hands, entry: Entry, error: BaseException | None, *, finishes: bool = True
+) -> BaseException | None:
+    """End the attempt. The exception to raise: the one given, the stop-signal inside it, or one met here.
+
+    Without an error the run is finished, unless ``finishes`` is off: then it can be resumed.
+    """
+    if tenure.is_closed:
+        return error
+    error = stop_signal_in(error) or error
+    if tenure.journal is None:
+        tenure.is_closed = True
+        return error
+    try:
+        await _drain(tenure, hands, entry.drain_s)
+        if error is None and finishes and not tenure.is_finished:
+            try:
+                await finish(tenure, hands, None)
+            except (StopSignal, HoldfastError) as refused:
+                error = refused
+        await _record_end(tenure, hands, error)
+    except LeaseLost as lost:
+        error = error or lost
+        tenure.status = "lost"
+    except HoldfastError as failed:
+        if error is None:
+            error = failed
+        else:
+            error.add_note(f"holdfast could not record the end of this attempt: {failed}")
+    finally:
+        _let_go(tenure)
+    return error
+
+
+def stop_signal_in(error: BaseException | None) -> StopSignal | None:
+    """The first stop-signal in an exception or in the groups that task groups wrap it in."""
+    if isinstance(error, StopSignal):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            found = stop_signal_in(inner)
+            if found is not None:
+                found.__context__ = None
+                return found
+    return None
+
+
+def how_it_ended(error: BaseException | None) -> str:
+    """One word for the end of an attempt; it is the run's status too."""
+    if error is None:
+        return Status.FINISHED
+    if isinstance(error, StepInDoubt):
+        return Status.IN_DOUBT
+    if isinstance(error, Diverged):
+        return Status.DIVERGED
+    if isinstance(error, (Parked, PremiseMissing)):
+        return Status.PARKED
+    if type(error).__name__ in _INTERRUPTS or not isinstance(error, Exception):
+        return Status.INTERRUPTED
+    return Status.FAILED
+
+
+async def _drain(tenure: Tenure, hands: Hands, drain_s: float) -> None:
+    deadline = tenure.clock.monotonic() + drain_s
+    while tenure.in_flight():
+        if tenure.clock.monotonic() >= deadline:
+            names = ", ".join(sorted(set(tenure.in_flight().values())))
+            log().warning("leaving run %s while %s still runs", tenure.run, names)
+            return
+        await hands.sleep(tenure.clock, _POLL_S)
+
+
+async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None) -> None:
+    how = how_it_ended(error) if error is not None or tenure.is_finished else "closed"
+    status = Status.FINISHED if tenure.is_finished else Status.INTERRUPTED if how == "closed" else how
+    if status == Status.INTERRUPTED and _unsettled(tenure):
+        status = Status.IN_DOUBT
+    fields: dict[str, Any] = {"how": how, "status": status}
+    if error is not None:
+        fields["error"] = encode_failure(error)
+        again = failures_behind(error)
+        if again:
+            fields["again"] = again
+    assert tenure.journal is not None
+    event = draft(Kind.ATTEMPT_ENDED, "", "", fields)
+    await tenure.journal.append(hands, [event], tenure.clock.wall(), status=status)
+    tenure.status = status
+
+
+def _let_go(tenure: Tenure) -> None:
+    tenure.is_closed = True
+    journal = tenure.journal
+    assert journal is not None
+    tenure.workshop.tender.remove(journal)
+    if journal.lost is None:
+        try:
+            tenure.store.release(tenure.run, fence=journal.fence)
+        except HoldfastError as error:
+            log().warning("the lease of run %s stays until this process ends: %s", tenure.run, error)
+
+
+def _unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
+    """The effects in doubt that nobody has asked for again: key to name and time."""
+    found = dict(tenure.doubts)
+    for call in tenure.view.open_calls():
+        if is_once(call) and not call.abandoned and not is_inside_answered(call, tenure.view.calls):
+            found[call.key] = (call.name, call.started_at)
+    return found
+
+
+def _check_settled(tenure: Tenure) -> None:
+    for key, (name, at) in _unsettled(tenure).items():
+        raise StepInDoubt(
+            run=tenure.run,
+            step=name,
+            key=key,
+            started_at=moment(at),
+            reason="is still in doubt, and the program came to its end without asking for it again",
+        )

@@ -1,0 +1,68 @@
+"""The inbox: what others leave for a run while somebody else holds it, and how the holder takes it in.
+
+A letter is a record, synced, deduplicated by its id. The holder drains it in the append that records the
+consequence: killed in between, either both happened or neither. The first drained answer wins.
+"""
+
+from typing import Any
+
+from orjson import dumps, loads
+
+from holdfast.engine.hands import Hands
+from holdfast.engine.journal import Draft
+from holdfast.engine.tenure import Tenure
+from holdfast.engine.voice import log
+from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.events import Kind
+from holdfast.model.rows import Blob, Record, inbox_space
+from holdfast.stores.port import StorePort
+
+
+def post(store: StorePort, run: str, letter: str, content: dict[str, Any], blobs: tuple[Blob, ...] = (), *, at: float) -> bool:
+    """Leave a letter. False when one of that id lies there already. Durable when it returns."""
+    if blobs:
+        store.put_blobs(blobs, at=at)
+    return store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
+
+
+def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
+    """The letters that lie in a run's inbox, oldest first."""
+    found = [(record, loads(record.body)) for record in store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)]
+    return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key))
+
+
+async def drain(tenure: Tenure, hands: Hands) -> None:
+    """Take in every letter that says how a step of this run ended."""
+    for record, letter in await hands.store(waiting, tenure.store, tenure.run):
+        if letter["kind"] in {"outcome", "resolve"}:
+            await _take_in(tenure, hands, record, letter)
+
+
+async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    call = tenure.view.calls.get(letter["key"])
+    how = letter["how"]
+    if call is None or not (call.is_open or how == "abandon"):
+        log().info("letter %s for run %s comes too late: the step is settled", record.key, tenure.run)
+        await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+        return
+    assert tenure.journal is not None
+    event = _consequence(call, letter)
+    blobs = tuple(Blob(address) for name, address in letter["body"].items() if name.endswith("_blob"))
+    seq = await tenure.journal.append(
+        hands, [event._replace(blobs=blobs)], tenure.clock.wall(), consumed=(record.key,)
+    )
+    if how == "abandon":
+        call.abandoned = True
+        return
+    call.is_open = False
+    if how != "retry":
+        call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), event.body))
+
+
+def _consequence(call: Call, letter: dict[str, Any]) -> Draft:
+    if letter["how"] == "abandon":
+        return Draft(Kind.STEP_ABANDONED, call.name, call.key, dumps({"by": letter.get("by", "")}))
+    via = "late" if letter["kind"] == "outcome" else "person"
+    body = {**letter["body"], "how": letter["how"], "via": via, "by": letter.get("by", "")}
+    return Draft(Kind.STEP_SETTLED, call.name, call.key, dumps(body))

@@ -1,0 +1,208 @@
+"""Entering a run: start it or resume it, by the same line.
+
+Crash windows: a run row without events is started by whoever comes next; an attempt that nobody saw end is
+recorded as crashed by its successor, in the same append that starts the new attempt.
+"""
+
+import os
+import sys
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast._version import __version__
+from holdfast.codec.values import canonical
+from holdfast.core.drift import arguments_diff
+from holdfast.core.fold import Attempt, View, fold
+from holdfast.core.moments import clock_time
+from holdfast.core.names import check_run_id
+from holdfast.engine import letters
+from holdfast.engine.context import HERE
+from holdfast.engine.hands import Hands
+from holdfast.engine.journal import Draft, Journal, draft, read_all
+from holdfast.engine.leases import take
+from holdfast.engine.loading import load
+from holdfast.engine.marks import mark
+from holdfast.engine.tenure import Tenure
+from holdfast.engine.voice import log
+from holdfast.engine.workshop import Workshop
+from holdfast.errors import InputsChanged, RunExists, UnknownRun
+from holdfast.limits import DRAIN_S
+from holdfast.model.events import Kind
+from holdfast.model.rows import Lease, RunRow, Status
+from holdfast.stores.port import StorePort
+
+SERIES_MAX = 100_000
+
+
+class Entry(NamedTuple):
+    """How a run is to be entered: the options of ``holdfast.run``."""
+
+    run: str
+    goal: str | None = None
+    inputs: Any = None
+    workspace: str | None = None
+    mode: str = "auto"
+    if_finished: str = "replay"
+    stops: str = "raise"
+    on_drift: str = "stop"
+    drain_s: float = DRAIN_S
+    agent: str | None = None
+
+
+async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
+    """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
+    store = workshop.store
+    run = await _choose_run(hands, workshop, entry)
+    row = await hands.store(store.find_run, run)
+    if row is None:
+        if entry.mode == "resume":
+            raise UnknownRun(run=run, store=store.url)
+        row = await _create(hands, workshop, run)
+    elif entry.mode == "new" and row.head > 0:
+        raise RunExists(run=run, status=row.status)
+    if row.status == Status.FINISHED and entry.if_finished == "replay":
+        view = await hands.store(load, store, run)
+        _check_inputs(view, entry, run)
+        return Tenure(workshop, row, view, None)
+    lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
+    try:
+        tenure = await _begin(hands, workshop, entry, row, lease)
+    except BaseException:
+        store.release(run, fence=lease.fence)
+        raise
+    log().info("%s run %s, attempt %d, in %s", "resuming" if tenure.resumed else "starting", run, tenure.number, store.url)
+    return tenure
+
+
+async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
+    run = check_run_id(entry.run)
+    parent = HERE.get()
+    if parent is not None and parent.tenure.store is workshop.store:
+        if not run.startswith(f"{parent.tenure.run}/"):
+            run = check_run_id(f"{parent.tenure.run}/{run}")
+        await mark(parent.tenure, hands, "child", {"run": run})
+        return run
+    wanted = os.environ.get("HOLDFAST_RUN")
+    if wanted and run in await hands.store(_lineage, workshop.store, wanted):
+        return wanted
+    if entry.if_finished == "new":
+        run = await hands.store(_next_in_series, workshop.store, run)
+    return run
+
+
+def _lineage(store: StorePort, run: str) -> list[str]:
+    """The run and those it was forked from."""
+    chain: list[str] = []
+    row = store.find_run(run)
+    if row is None:
+        raise UnknownRun(run=run, store=store.url)
+    while row is not None and row.run not in chain:
+        chain.append(row.run)
+        row = store.find_run(row.origin) if row.origin else None
+    return chain
+
+
+def _next_in_series(store: StorePort, run: str) -> str:
+    """``daily``, or the first of ``daily.2``, ``daily.3`` … that is not finished."""
+    for number in range(1, SERIES_MAX):
+        candidate = run if number == 1 else f"{run}.{number}"
+        row = store.find_run(candidate)
+        if row is None or row.status != Status.FINISHED:
+            return candidate
+    raise AssertionError(f"more than {SERIES_MAX} runs of {run}")
+
+
+async def _create(hands: Hands, workshop: Workshop, run: str) -> RunRow:
+    row = RunRow(run, os.urandom(16).hex(), workshop.clock.wall(), Status.QUEUED, b"{}")
+    await hands.store(workshop.store.create_run, row)  # lost the race: then the other's row stands, and its birth
+    found = await hands.store(workshop.store.find_run, run)
+    assert found is not None, f"run {run} was created and is not there"
+    return found
+
+
+async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
+    store = workshop.store
+    view = await hands.store(load, store, row.run)
+    _check_inputs(view, entry, row.run)
+    journal = Journal(store, workshop.committer, row.run, lease.fence, view.head)
+    drafts: list[Draft] = []
+    if view.started is None:
+        drafts.append(_started(entry))
+    was_known = view.started is not None
+    crashed = view.crashed_attempt
+    if crashed is not None:
+        drafts.append(_crashed(store, view, crashed, row.lease))
+    if view.status == Status.FINISHED:
+        drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
+    drafts.append(_attempt(store, len(view.attempts) + 1, lease))
+    head = view.head
+    await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
+    fold(await hands.store(read_all, store, row.run, after_seq=head), view)
+    tenure = Tenure(workshop, row, view, journal)
+    tenure.resumed = was_known
+    tenure.drift_stops = entry.on_drift == "stop"
+    workshop.tender.add(journal, workshop.lease_s)
+    try:
+        await letters.drain(tenure, hands)
+    except BaseException:
+        workshop.tender.remove(journal)
+        raise
+    return tenure
+
+
+def _check_inputs(view: View, entry: Entry, run: str) -> None:
+    if view.started is None:
+        return
+    recorded = loads(view.started.body)
+    if entry.goal is not None and entry.goal != recorded.get("goal"):
+        diff = arguments_diff({"goal": recorded.get("goal")}, {"goal": entry.goal})
+        raise InputsChanged(run=run, what="goal", diff=diff)
+    if entry.inputs is not None:
+        asked = loads(canonical(entry.inputs, what=f"inputs of run {run}"))
+        if asked != recorded.get("inputs"):
+            raise InputsChanged(run=run, what="inputs", diff=arguments_diff(_by_name(recorded.get("inputs")), _by_name(asked)))
+
+
+def _by_name(tree: Any) -> dict[str, Any]:
+    return tree if isinstance(tree, dict) else {"inputs": tree}
+
+
+def _started(entry: Entry) -> Draft:
+    fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace}
+    data = canonical(entry.inputs, what=f"inputs of run {entry.run}")
+    return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
+
+
+def _crashed(store: StorePort, view: View, crashed: Attempt, before: Lease) -> Draft:
+    """The end of an attempt that nobody saw: the last thing known of it."""
+    open_calls = view.open_calls()
+    if open_calls:
+        names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
+        last = f"in the middle of {names}"
+    elif view.last is not None:
+        last = f"after {view.last.kind} {view.last.name!r} at {clock_time(view.last.at)}"
+    else:
+        last = "before it recorded anything"
+    fields = {
+        "attempt": crashed.number,
+        "last": last,
+        "last_seq": view.head,
+        "last_beat_at": before.beat_at,
+        "owner": before.owner,
+        "proof": store.probe(before.owner) if before.owner else "unknown",
+    }
+    return draft(Kind.ATTEMPT_CRASHED, "", "", fields)
+
+
+def _attempt(store: StorePort, number: int, lease: Lease) -> Draft:
+    fields = {
+        "number": number,
+        "owner": store.owner,
+        "fence": lease.fence,
+        "argv": list(getattr(sys, "orig_argv", sys.argv)),
+        "cwd": os.getcwd(),
+        "python": sys.executable,
+        "holdfast": __version__,
+    }
+    return draft(Kind.ATTEMPT_STARTED, "", "", fields)

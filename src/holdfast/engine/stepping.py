@@ -1,0 +1,236 @@
+"""A step: answered from the journal, or intent, call, outcome, in that order, whatever happens in between.
+
+Crash windows: before the intent, nothing happened. Between intent and outcome, a ``read`` or ``idempotent``
+step runs again with the same key; a ``once`` step is in doubt and goes through ``doubt``. After the outcome, it
+is answered and never runs again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.codec.failures import encode_failure
+from holdfast.codec.values import encode
+from holdfast.core.binding import has_parameter, unwrap
+from holdfast.core.identity import idempotency_key
+from holdfast.core.recorded import is_once
+from holdfast.engine import doubt, drifting
+from holdfast.engine.asking import Asked, answer, identify
+from holdfast.engine.context import HERE, Here, Trail
+from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
+from holdfast.engine.journal import Draft, draft
+from holdfast.engine.tenure import Tenure, remember_failure
+from holdfast.errors import LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
+from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
+from holdfast.model.calls import Treatment
+from holdfast.model.events import Kind
+from holdfast.model.markers import KEY
+
+
+async def step(
+    tenure: Tenure,
+    hands: Hands,
+    treatment: Treatment,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """The recorded outcome of this call, or the outcome of running it now, recorded before it is returned."""
+    tenure.check_usable()
+    asked = identify(tenure, treatment, name, fn, args, kwargs)
+    call = tenure.view.calls.get(asked.key)
+    if call is not None:
+        outcome = tenure.next_outcome(call)
+        if outcome is not None:
+            return answer(tenure, asked, call, outcome, fn)
+    try:
+        journal = tenure.require_journal(f"step {name!r}")
+        work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
+        if call is None:
+            await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
+        elif call.is_open and (treatment.effect == "once" or is_once(call)):
+            settled = await doubt.settle_recorded(work, call)
+            if settled is not None:
+                return answer(tenure, asked, call, settled, fn)
+        if not tenure.enter_call(asked.key, name):
+            raise Misuse(problem=f"step {name!r} with this key is running already", advice="a key is one call: wait for it")
+    except BaseException:
+        tenure.unclaim(asked.site, asked.n)
+        raise
+    assert journal is tenure.journal
+    return await work.perform()
+
+
+class Work:
+    """One live call: what is known of it from the intent to the outcome."""
+
+    __slots__ = ("_delegated", "args", "asked", "fn", "hands", "idem", "kwargs", "tenure", "treatment")
+
+    def __init__(
+        self,
+        tenure: Tenure,
+        hands: Hands,
+        treatment: Treatment,
+        asked: Asked,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.tenure = tenure
+        self.hands = hands
+        self.treatment = treatment
+        self.asked = asked
+        self.fn = fn
+        self.args, self.kwargs = unwrap(args, kwargs)
+        self.idem = ""
+        self._delegated = False
+        wants_key = has_parameter(fn, "idempotency_key")
+        if wants_key or treatment.effect != "read":
+            self.idem = idempotency_key(tenure.birth, asked.key)
+            if wants_key and self.kwargs.get("idempotency_key", KEY) is KEY:
+                self.kwargs["idempotency_key"] = self.idem
+
+    async def perform(self) -> Any:
+        """Run the call to a recorded outcome, again as often as it may be."""
+        asked, tenure = self.asked, self.tenure
+        good = False
+        try:
+            await self._record_intent()
+            failures = 0
+            while True:
+                try:
+                    value = await self._try()
+                except Again as again:
+                    failures += 1
+                    await self._wait_and_retry(failures, again.error)
+                else:
+                    good = True
+                    return value
+        finally:
+            asked.here.trail.last = asked.key
+            if not good:
+                tenure.unclaim(asked.site, asked.n)
+            if not self._delegated:
+                tenure.leave_call(asked.key)
+
+    async def _record_intent(self) -> None:
+        asked, effect = self.asked, self.treatment.effect
+        fields: dict[str, Any] = {"effect": effect, "in": asked.point.scope, "after": asked.point.after}
+        if asked.point.forked:
+            fields["forked"] = True
+        if self.idem:
+            fields["idempotency_key"] = self.idem
+        started = draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+        await self.append(started, synced=effect != "read")
+
+    async def _try(self) -> Any:
+        """Call the function and record what came of it. ``Again`` when it failed and may be tried again."""
+        tenure, asked, treatment = self.tenure, self.asked, self.treatment
+        is_once = treatment.effect == "once"
+        inside = Here(tenure, asked.key, Trail(asked.here.trail.task, ""), asked.here.depth + 1, asked.name if is_once else "")
+        began = tenure.clock.monotonic()
+        token = HERE.set(inside)
+        try:
+            value = await self.hands.invoke(self.fn, self.args, self.kwargs, treatment.timeout_s)
+        except Straggler as straggler:
+            return await self._straggled(straggler)
+        except StopSignal:
+            raise
+        except Exception as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
+            return await self._failed(self._named(error), began)
+        except BaseException as cut:
+            if is_once:
+                await doubt.record(self, f"was cut off by {type(cut).__name__}")
+            raise
+        finally:
+            HERE.reset(token)
+        await self.record_value(value, began)
+        return value
+
+    async def record_value(self, value: Any, began: float) -> None:
+        """Record the outcome. A value that cannot be written down is recorded as done, and then refused."""
+        asked = self.asked
+        fields: dict[str, Any] = {"ms": round((self.tenure.clock.monotonic() - began) * 1000, 3)}
+        refused: NotStorable | TooLarge | None = None
+        try:
+            data = encode(value, what=f"result of {asked.name!r}")
+        except (NotStorable, TooLarge) as error:
+            refused, data = error, None
+            fields["lost"] = {k: str(v) for k, v in error.fields.items()}
+        await self.conclude(draft(Kind.STEP_FINISHED, asked.name, asked.key, fields, data))
+        if refused is not None:
+            raise refused
+
+    async def _failed(self, error: Exception, began: float) -> Any:
+        treatment = self.treatment
+        if treatment.effect == "once" and not isinstance(error, treatment.harmless):
+            return await doubt.settle_live(self, error)
+        if self.may_retry(error):
+            raise Again(error)
+        await self.record_failure(error, began)
+        raise error
+
+    def may_retry(self, error: BaseException) -> bool:
+        """Whether the call has tries left for this failure; the count travels on the treatment."""
+        return self.treatment.retries > 0 and not isinstance(error, Misuse)
+
+    async def record_failure(self, error: BaseException, began: float | None = None) -> None:
+        """Record that the call failed and certainly did nothing that matters."""
+        fields: dict[str, Any] = {"error": encode_failure(error)}
+        if began is not None:
+            fields["ms"] = round((self.tenure.clock.monotonic() - began) * 1000, 3)
+        seq = await self.conclude(draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields))
+        remember_failure(error, self.asked.key, seq)
+
+    async def _wait_and_retry(self, failures: int, error: BaseException) -> None:
+        self.treatment = self.treatment._replace(retries=self.treatment.retries - 1)
+        wait_s = min(RETRY_BACKOFF_S * 2 ** (failures - 1), RETRY_BACKOFF_S_MAX)
+        fields = {"error": encode_failure(error), "failures": failures, "wait_s": wait_s}
+        await self.append(draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields), synced=False)
+        await self.hands.sleep(self.tenure.clock, wait_s)
+
+    async def _straggled(self, straggler: Straggler) -> Any:
+        """The caller stopped waiting, the function did not stop. A once call is followed to its end."""
+        reason = self._named(straggler.reason)
+        if self.treatment.effect != "once":
+            if isinstance(reason, Exception):
+                return await self._failed(reason, self.tenure.clock.monotonic())
+            raise reason
+        self._delegated = True
+        straggler.on_finish(lambda result: drive(doubt.finish_late(self, result)))
+        if isinstance(reason, Exception):
+            raise doubt.in_doubt(self, "ran past its timeout and is still running") from reason
+        raise reason
+
+    def _named(self, error: Exception | BaseException) -> Any:
+        if isinstance(error, OutOfTime):
+            assert self.treatment.timeout_s is not None
+            return StepTimeout(run=self.tenure.run, step=self.asked.name, timeout_s=self.treatment.timeout_s)
+        return error
+
+    async def append(self, event: Draft, *, synced: bool = True, consumed: tuple[str, ...] = ()) -> int:
+        """Append one event of this call to the journal."""
+        journal = self.tenure.journal
+        assert journal is not None
+        return await journal.append(self.hands, [event], self.tenure.clock.wall(), synced=synced, consumed=consumed)
+
+    async def conclude(self, event: Draft) -> int:
+        """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""
+        try:
+            seq = await self.append(event)
+        except LeaseLost:
+            if self.treatment.effect != "read":
+                doubt.post_late_outcome(self, event)
+            raise
+        self.tenure.doubts.pop(self.asked.key, None)
+        self.tenure.add_point()
+        return seq
+
+
+class Again(Exception):  # noqa: N818 - not an error: the call may be tried again
+    """The call failed and has tries left."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+

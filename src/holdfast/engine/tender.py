@@ -1,0 +1,79 @@
+"""The background thread of a store: it beats for the leases this process holds and syncs what was only flushed.
+
+Beats come from here and not from step progress, so a step may take as long as it likes. Starts with the first
+lease and ends with the last.
+"""
+
+from collections.abc import Iterable
+from threading import Event, Lock, Thread
+
+from holdfast.clock import Clock
+from holdfast.engine.journal import Journal
+from holdfast.engine.voice import log
+from holdfast.errors import HoldfastError
+from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
+from holdfast.stores.port import StorePort
+
+class Tender:
+    """Keeps the leases of one store alive."""
+
+    def __init__(self, store: StorePort, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = Lock()
+        self._journals: dict[str, tuple[Journal, float]] = {}
+        self._wake = Event()
+        self._thread: Thread | None = None
+
+    def add(self, journal: Journal, lease_s: float) -> None:
+        """Beat for this journal's lease from now on."""
+        with self._lock:
+            shortest_s = min((lease_s for _, lease_s in self._journals.values()), default=lease_s)
+            self._journals[journal.run] = (journal, lease_s)
+            if lease_s < shortest_s:
+                self._wake.set()
+            if self._thread is None:
+                self._wake = Event()
+                self._thread = Thread(target=self._tend, args=(self._wake,), name="holdfast-tender", daemon=True)
+                self._thread.start()
+
+    def remove(self, journal: Journal) -> None:
+        """Stop beating for it; the thread ends with the last one."""
+        with self._lock:
+            self._journals.pop(journal.run, None)
+            if not self._journals:
+                self._thread = None
+                self._wake.set()
+
+    @property
+    def runs(self) -> Iterable[str]:
+        """The runs this process holds here."""
+        return tuple(self._journals)
+
+    def _tend(self, wake: Event) -> None:
+        while True:
+            with self._lock:
+                if self._wake is not wake or self._thread is None:
+                    return
+                held = list(self._journals.values())
+            lease_s = min((lease_s for _, lease_s in held), default=FLUSH_SYNC_S)
+            # 0.8: the thread needs time to wake and the disk to sync, and 5 s is a promise
+            if wake.wait(min(lease_s / BEATS_PER_LEASE, FLUSH_SYNC_S * 0.8)):
+                wake.clear()
+            try:
+                self._beat([journal for journal, _ in held])
+                self._store.sync()
+            except HoldfastError as error:
+                # The holder finds out by itself when it appends; here the next round tries again.
+                log().warning("no beat for %s: %s", ", ".join(j.run for j, _ in held), error)
+
+    def _beat(self, journals: list[Journal]) -> None:
+        fences = {journal.run: journal.fence for journal in journals if journal.lost is None}
+        if not fences:
+            return
+        lost = self._store.renew(fences, at=self._clock.wall())
+        for journal in journals:
+            if journal.run in lost and journal.run in self._journals:
+                row = self._store.find_run(journal.run)
+                if row is not None and row.lease.fence != journal.fence:
+                    journal.lost = row.lease

@@ -1,0 +1,200 @@
+"""One process's tenure of a run: the lease, the folded view, and how far the program has come in it.
+
+It knows what the program was already given (the cursor) and what it is doing now (calls in flight); it decides
+nothing by itself. Its small mutable parts are guarded by one lock that is never held across I/O or user code.
+"""
+
+import os
+from heapq import heappop, heappush
+from threading import Condition
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.drift import UNKNOWN_AFTER, Standing
+from holdfast.engine.context import Trail, current_task
+from holdfast.errors import ForkedHandle, HandleClosed, RunFinished
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.rows import RunRow, Status
+
+if TYPE_CHECKING:
+    from holdfast.core.fold import View
+    from holdfast.engine.journal import Journal
+    from holdfast.engine.workshop import Workshop
+
+_AGAIN = "_holdfast_again"
+"""Where an exception carries the recorded failures it stands for. On the exception itself: a table of them
+would keep every traceback of a long run alive."""
+
+
+class Tenure:
+    """A run as this process holds it; without a journal when it only replays a finished run."""
+
+    def __init__(self, workshop: "Workshop", row: RunRow, view: "View", journal: "Journal | None") -> None:
+        self.workshop = workshop
+        self.store = workshop.store
+        self.clock = workshop.clock
+        self.run = row.run
+        self.birth = row.birth
+        self.view = view
+        self.journal = journal
+        self.number = len(view.attempts)
+        self.resumed = view.started is not None
+        self.status: str = Status.RUNNING if journal else Status.FINISHED
+        self.points = view.points
+        self.drift_stops = True
+        self.is_closed = False
+        self.is_finished = journal is None
+        self.latest_state: bytes | None = None
+        self.result: bytes | None = None
+        self.doubts: dict[str, tuple[str, float]] = {}
+        """Effects that came to be in doubt in this tenure: key to name and time."""
+        self.handle: Any = None
+        """The Run or AsyncRun through which the program sees this tenure."""
+        self.root = Trail(current_task(), "")
+        self._pid = os.getpid()
+        self._threads: dict[object, Trail] = {}
+        self._counts: dict[str, int] = {}
+        self._free: dict[str, list[int]] = {}
+        self._in_flight: dict[str, str] = {}
+        self._changed = Condition()
+        self._standing: Standing | None = None
+        self._live = view.last_outcome_seq == 0
+        self._replayed_upto = 0
+        self.unjudged: list[Any] = []
+        """Live calls of tasks started side by side, until they are joined."""
+        self._arrivals: dict[tuple[str, str], int] = {}
+
+    # -- may it act? -----------------------------------------------------------------------------------------
+
+    def check_usable(self) -> None:
+        """Refuse a closed run, and one that came through os.fork."""
+        if self.is_closed:
+            raise HandleClosed(what=f"run {self.run}")
+        if self._pid != os.getpid():
+            raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
+
+    def require_journal(self, what: str) -> "Journal":
+        """The journal to append to; a finished run has none, and a lost lease says so."""
+        if self.is_finished or self.journal is None:
+            raise RunFinished(run=self.run, what=what)
+        if self.journal.lost is not None:
+            raise self.journal.lease_lost()
+        self._live = True
+        return self.journal
+
+    # -- the cursor ------------------------------------------------------------------------------------------
+
+    def claim(self, site: str) -> int:
+        """The number of the next call at this site: the lowest that did not succeed and is not in flight."""
+        with self._changed:
+            free = self._free.get(site)
+            if free:
+                return heappop(free)
+            n = self._counts[site] = self._counts.get(site, 0) + 1
+            return n
+
+    def unclaim(self, site: str, n: int) -> None:
+        """The call did not succeed: its number is the next one's."""
+        if site:
+            with self._changed:
+                heappush(self._free.setdefault(site, []), n)
+
+    def next_outcome(self, call: Call) -> Outcome | None:
+        """The next recorded outcome of the call that the program was not given yet, or None.
+
+        An explicit key is the whole identity: once it succeeded, every later call with it gets that outcome.
+        """
+        with self._changed:
+            if call.taken < len(call.outcomes):
+                outcome = call.outcomes[call.taken]
+                call.taken += 1
+            elif call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
+                outcome = call.outcomes[-1]
+            else:
+                return None
+            self._replayed_upto = max(self._replayed_upto, outcome.seq)
+            return outcome
+
+    def move_cursor(self, seq: int) -> None:
+        """Count everything recorded up to this event as given to the program."""
+        with self._changed:
+            self._counts, self._free = self.view.consume_upto(seq)
+            self._replayed_upto = max(self._replayed_upto, seq)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded outcomes lie ahead that the program has not come to yet."""
+        return not self._live and self._replayed_upto < self.view.last_outcome_seq
+
+    def standing(self) -> Standing | None:
+        """The recorded calls by their points; None where nothing was recorded before this tenure."""
+        if self._standing is None and self.view.calls:
+            self._standing = Standing(self.view.calls.values())
+        return self._standing
+
+    def note_arrival(self, scope: str, after: str) -> None:
+        """A task that was started at this point makes its first call."""
+        with self._changed:
+            self._arrivals[scope, after] = self._arrivals.get((scope, after), 0) + 1
+
+    def arrivals_at(self, scope: str, after: str) -> int:
+        """How many tasks started at this point have made a call."""
+        return self._arrivals.get((scope, after), 0)
+
+    def trail_of(self, task: object) -> Trail:
+        """The trail of a thread that came without context; its place among the others is not known."""
+        if task == self.root.task:
+            return self.root
+        with self._changed:
+            return self._threads.setdefault(task, Trail(task, UNKNOWN_AFTER))
+
+    # -- calls in flight -------------------------------------------------------------------------------------
+
+    def enter_call(self, key: str, name: str) -> bool:
+        """Note a call as in flight; False when the same key is in flight already."""
+        with self._changed:
+            if key in self._in_flight:
+                return False
+            self._in_flight[key] = name
+            return True
+
+    def leave_call(self, key: str) -> None:
+        """The call is over."""
+        with self._changed:
+            self._in_flight.pop(key, None)
+            self._changed.notify_all()
+
+    def in_flight(self) -> dict[str, str]:
+        """The calls in flight now: key to name."""
+        with self._changed:
+            return dict(self._in_flight)
+
+    def add_point(self) -> int:
+        """Count one more step or checkpoint."""
+        with self._changed:
+            self.points += 1
+            return self.points
+
+
+def remember_failure(error: BaseException, key: str, seq: int) -> None:
+    """Let the exception carry which recorded failure it is, together with those inside that it came from."""
+    pairs = [*failures_behind(error), [key, seq]]
+    try:
+        setattr(error, _AGAIN, pairs)
+    except (AttributeError, TypeError):  # an exception class that takes no attributes: then it is simply not retried
+        return
+
+
+def failures_behind(error: BaseException | None, depth: int = 20) -> list[list[Any]]:
+    """The recorded failures that an exception stands for: its own, else those of the first recorded cause.
+
+    It stops at the first recorded one: what that one was raised in the handling of, the program had gone past.
+    """
+    if error is None or depth == 0:
+        return []
+    own: list[list[Any]] = getattr(error, _AGAIN, [])
+    if own:
+        return own
+    if isinstance(error, BaseExceptionGroup):
+        return [pair for inner in error.exceptions for pair in failures_behind(inner, depth - 1)]
+    context = None if error.__suppress_context__ else error.__context__
+    return failures_behind(error.__cause__, depth - 1) or failures_behind(context, depth - 1)

@@ -1,0 +1,54 @@
+"""What one process has of one store: the port, the way into its journals, the tender, the clock.
+
+Shared by every run on that store in this process, so that they share commits and beats.
+"""
+
+import os
+from threading import Lock
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.engine.commits import Committer
+from holdfast.engine.tender import Tender
+from holdfast.limits import LEASE_S
+from holdfast.stores.port import StorePort
+
+
+class Workshop:
+    """A store and what works on it."""
+
+    def __init__(self, store: StorePort, clock: Clock, lease_s: float) -> None:
+        self.store = store
+        self.clock = clock
+        self.lease_s = lease_s
+        self.committer = Committer(store)
+        self.tender = Tender(store, clock)
+
+
+_lock = Lock()
+_workshops: dict[int, Workshop] = {}
+
+
+def workshop_of(store: StorePort, *, clock: Clock | None = None, lease_s: float = LEASE_S) -> Workshop:
+    """The workshop of this store; the first caller's clock and lease time count."""
+    with _lock:
+        found = _workshops.get(id(store))
+        if found is None or found.store is not store:
+            found = _workshops[id(store)] = Workshop(store, clock or SystemClock(), lease_s)
+        return found
+
+
+def held_runs() -> list[str]:
+    """The runs that this process holds, in any store."""
+    with _lock:
+        return [run for workshop in _workshops.values() for run in workshop.tender.runs]
+
+
+def _forget_all() -> None:
+    """In a fork: the parent's workshops are the parent's."""
+    global _lock  # noqa: PLW0603 - the parent may have held it at the moment of the fork
+    _lock = Lock()
+    _workshops.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

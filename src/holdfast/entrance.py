@@ -1,0 +1,151 @@
+"""``holdfast.run(...)``: one line that starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
+
+import os
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Literal
+
+from holdfast.engine.context import HERE, Here, current_task
+from holdfast.engine.hands import AWAITING, BLOCKING, drive
+from holdfast.engine.leaving import leave
+from holdfast.engine.opening import Entry, enter
+from holdfast.engine.treatments import choose
+from holdfast.engine.workshop import Workshop, held_runs
+from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
+from holdfast.handles import AsyncRun, Run
+from holdfast.limits import DRAIN_S
+from holdfast.storehandle import Store, workshop_at
+
+Mode = Literal["auto", "new", "resume"]
+IfFinished = Literal["replay", "new", "reopen"]
+Stops = Literal["raise", "suppress"]
+OnDrift = Literal["stop", "warn"]
+
+
+def run(
+    id: str,  # noqa: A002 - what people call it
+    *,
+    goal: str | None = None,
+    inputs: Any = None,
+    store: "str | os.PathLike[str] | Store | None" = None,
+    workspace: str | os.PathLike[str] | None = None,
+    mode: Mode = "auto",
+    if_finished: IfFinished = "replay",
+    stops: Stops = "raise",
+    on_drift: OnDrift = "stop",
+    drain_s: float = DRAIN_S,
+) -> "Opening":
+    """Start the run of this id, or resume it: the same line does both.
+
+    Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
+    finishes the run; an exception fails it and leaves it resumable.
+    """
+    choose("mode", mode, ("auto", "new", "resume"))
+    choose("if_finished", if_finished, ("replay", "new", "reopen"))
+    choose("stops", stops, ("raise", "suppress"))
+    choose("on_drift", on_drift, ("stop", "warn"))
+    place = os.path.abspath(workspace) if workspace is not None else None
+    return Opening(Entry(id, goal, inputs, place, mode, if_finished, stops, on_drift, drain_s), store)
+
+
+def current() -> Run | AsyncRun:
+    """The run of this context. NoCurrentRun where there is none."""
+    here = HERE.get()
+    if here is None:
+        raise NoCurrentRun(what="holdfast.current()", held=", ".join(held_runs()) or "no run", problem="", advice="")
+    handle: Run | AsyncRun = here.tenure.handle
+    return handle
+
+
+class Opening:
+    """A run about to be entered. Single use."""
+
+    def __init__(self, entry: Entry, store: "str | os.PathLike[str] | Store | None") -> None:
+        self._entry = entry
+        self._store = store
+        self._run: Run | AsyncRun | None = None
+        self._token: Token[Here | None] | None = None
+        self._undo_signal: Any = None
+
+    def open(self) -> Run:
+        """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``."""
+        workshop = self._workshop()
+        tenure = drive(enter(BLOCKING, workshop, self._entry))
+        self._run = handle = Run(tenure, self._entry)
+        tenure.root.task = current_task()
+        self._token = HERE.set(Here(tenure, "", tenure.root))
+        return handle
+
+    def __enter__(self) -> Run:
+        from holdfast.engine import signals
+
+        if signals.install():
+            self._undo_signal = signals.remove
+        try:
+            return self.open()
+        except BaseException:
+            self._restore_signal()
+            raise
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        assert isinstance(self._run, Run)
+        try:
+            raised = drive(leave(self._run._tenure, BLOCKING, self._entry, error))  # noqa: SLF001 - its own handle
+        finally:
+            self._reset()
+            self._restore_signal()
+        return self._conclude(error, raised)
+
+    async def __aenter__(self) -> AsyncRun:
+        from holdfast.engine import signals
+
+        workshop = self._workshop()
+        workshop.committer.async_runs += 1
+        try:
+            self._undo_signal = signals.install_in_loop(current_task())
+            tenure = await enter(AWAITING, workshop, self._entry)
+        except BaseException:
+            workshop.committer.async_runs -= 1
+            self._restore_signal()
+            raise
+        self._run = handle = AsyncRun(tenure, self._entry)
+        self._token = HERE.set(Here(tenure, "", tenure.root))
+        return handle
+
+    async def __aexit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        assert isinstance(self._run, AsyncRun)
+        tenure = self._run._tenure  # noqa: SLF001 - its own handle
+        try:
+            raised = await leave(tenure, AWAITING, self._entry, error)
+        finally:
+            tenure.workshop.committer.async_runs -= 1
+            self._reset()
+            terminated = self._restore_signal()
+        if terminated and raised is error and error is not None:
+            raise Terminated from error
+        return self._conclude(error, raised)
+
+    def _workshop(self) -> Workshop:
+        if self._run is not None:
+            raise Misuse(problem=f"run {self._entry.run} was entered through this object before", advice="call holdfast.run(...) again")
+        return workshop_at(self._store)
+
+    def _conclude(self, error: BaseException | None, raised: BaseException | None) -> bool:
+        if raised is None:
+            return False
+        if self._entry.stops == "suppress" and isinstance(raised, StopSignal):
+            return True
+        if raised is error:
+            return False
+        raise raised from raised.__cause__
+
+    def _reset(self) -> None:
+        try:
+            if self._token is not None:
+                HERE.reset(self._token)
+        except ValueError:  # left from another context than entered: a fixture or a generator
+            HERE.set(None)
+
+    def _restore_signal(self) -> bool:
+        undo, self._undo_signal = self._undo_signal, None
+        return bool(undo()) if undo is not None else False

@@ -1,0 +1,406 @@
+"""Every error Holdfast raises, in one tree.
+
+An error says what was refused, on which thing, the state that refused it, and (as ``hint``) the next move.
+Its facts are attributes, it can be pickled to another process, and a traceback prints the hint below it.
+
+::
+
+    HoldfastError (Exception)            something was refused; the program may handle it
+    ├── Misuse                           the call itself is wrong
+    │   ├── BadName                      a run, step, label or agent name that cannot be used
+    │   ├── BadUrl                       a store URL that cannot be understood
+    │   ├── BadOption                    an option with a value outside its choices
+    │   ├── NotStorable                  a value that cannot be written down
+    │   ├── TooLarge                     a value or batch beyond a documented limit
+    │   ├── NoCurrentRun                 a tool or current() outside of a run's context
+    │   ├── ForkedHandle                 a handle carried through os.fork
+    │   └── HandleClosed                 a handle used after it was closed
+    ├── RunRefused                       the run's state does not allow this
+    │   ├── UnknownRun
+    │   ├── RunExists
+    │   ├── RunHeld                      another attempt is alive
+    │   ├── RunFinished
+    │   ├── InputsChanged                other inputs or another goal under the same id
+    │   ├── UnknownStep                  no such step to resolve
+    │   └── AlreadyResolved              the step's outcome is known
+    ├── StoreError                       the place where bytes live refused
+    │   ├── StoreUnavailable             an I/O failure: what was asked may or may not have happened
+    │   ├── StoreBusy                    another process kept the database locked too long
+    │   ├── DiskFull
+    │   ├── StoreReadOnly
+    │   ├── NotAStore                    a file that is not ours
+    │   ├── NewerFormat                  written by a newer Holdfast
+    │   ├── NotDurable                   a network file system under an embedded store
+    │   └── Corrupt                      bytes that fail their checksum
+    ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
+    ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
+    ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
+    └── StepTimeout                      a step ran past its timeout_s
+
+    StopSignal (BaseException)           the attempt must stop; not for ``except Exception`` to swallow
+    ├── StepInDoubt
+    ├── LeaseLost
+    ├── PremiseMissing
+    ├── Diverged
+    └── Parked
+
+    Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
+"""
+
+from typing import Any, ClassVar, Self
+
+
+def _rebuild(cls: "type[_Explained]", fields: dict[str, Any]) -> "_Explained":
+    return cls(**fields)
+
+
+class _Explained(BaseException):
+    """A message made from fields, so that an error can be read, matched on and pickled."""
+
+    says: ClassVar[str] = ""
+    advises: ClassVar[str] = ""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+        for name, value in fields.items():
+            setattr(self, name, value)
+        super().__init__(self.says.format(**fields))
+        self.hint: str = self.advises.format(**fields)
+        if self.hint:
+            self.add_note(f"hint: {self.hint}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.fields))
+
+    def because(self, cause: BaseException) -> Self:
+        """The same error with its cause set, for raising from inside an expression."""
+        self.__cause__ = cause
+        return self
+
+
+class HoldfastError(_Explained, Exception):
+    """Something was refused; the program may handle it."""
+
+
+# -- the call itself is wrong ---------------------------------------------------------------------------------
+
+
+class Misuse(HoldfastError):
+    """The call itself is wrong; calling it the same way again will not help."""
+
+    says = "{problem}"
+    advises = "{advice}"
+    problem: str
+    advice: str
+
+
+class BadName(Misuse):
+    """A name that is empty, too long, or holds characters that cannot be typed back."""
+
+    says = "{what} name {name!r} {problem}"
+    advises = "use 1 to {length_max} characters: letters, digits and . _ - / : are safe everywhere"
+    what: str
+    name: str
+    length_max: int
+
+
+class BadUrl(Misuse):
+    """A store URL that cannot be understood."""
+
+    says = "store URL {url!r} {problem}"
+    advises = "use sqlite:///path/to/file.db, a bare path, or memory://name"
+    url: str
+
+
+class BadOption(Misuse):
+    """An option outside of its choices."""
+
+    says = "{option}={value!r} is not one of {choices}"
+    advises = "choose one of {choices}"
+    option: str
+    value: Any
+    choices: tuple[str, ...]
+
+
+class NotStorable(Misuse):
+    """A value that cannot be written down and read back as it was; the path leads to it."""
+
+    says = "{what} holds {found} at {path}"
+    what: str
+    path: str
+    found: str
+
+
+class TooLarge(Misuse):
+    """A value or batch beyond a documented limit."""
+
+    says = "{what} is {size:,} {unit}; the limit is {size_max:,}"
+    advises = "keep large content in a file or split it; see docs/limits.md"
+    what: str
+    size: int
+    size_max: int
+    unit: str
+
+
+class NoCurrentRun(Misuse):
+    """There is no run in this context."""
+
+    says = "{what} was called where no run is current, while this process holds {held}"
+    advises = "contexts do not reach new threads by themselves: start the thread with run.bind(fn), or call tool.fn for the plain function"
+    what: str
+    held: str
+
+
+class ForkedHandle(Misuse):
+    """A handle that came through os.fork: two processes must not share one lease or one database connection."""
+
+    says = "{what} was opened by process {opened_by} and is used in its fork {used_by}"
+    advises = "open the store or run again in the child process"
+    what: str
+    opened_by: int
+    used_by: int
+
+
+class HandleClosed(Misuse):
+    """A handle used after it was closed."""
+
+    says = "{what} is closed"
+    advises = "open it again"
+    what: str
+
+
+# -- the run's state does not allow it ------------------------------------------------------------------------
+
+
+class RunRefused(HoldfastError):
+    """The run's state does not allow this."""
+
+    run: str
+
+
+class UnknownRun(RunRefused):
+    """No run of that id is in the store."""
+
+    says = "no run {run!r} in {store}"
+    advises = "`holdfast runs --store {store}` lists what is there"
+    store: str
+
+
+class RunExists(RunRefused):
+    """mode="new" met a run of that id."""
+
+    says = 'run {run} exists already ({status}), and mode="new" was asked for'
+    advises = 'choose another id, or leave mode="auto" to resume it'
+    status: str
+
+
+class RunHeld(RunRefused):
+    """A live attempt holds the run."""
+
+    says = "run {run} is held by {owner} since {since} (fence {fence}, last sign of life {beat_age})"
+    advises = "wait for it or stop that process; a killed one is noticed at once"
+    owner: str
+    since: str
+    fence: int
+    beat_age: str
+
+
+class RunFinished(RunRefused):
+    """A finished run takes no new work."""
+
+    says = "run {run} is finished; {what} is not in its journal"
+    advises = 'continue it with if_finished="reopen", or start the next one with if_finished="new"'
+    what: str
+
+
+class InputsChanged(RunRefused):
+    """The same id was opened with other inputs or another goal."""
+
+    says = "run {run} was started with other {what}:\n{diff}"
+    advises = "use a new id for new inputs, or pass the recorded ones to resume"
+    what: str
+    diff: str
+
+
+class UnknownStep(RunRefused):
+    """Nothing of that name or key is there to resolve."""
+
+    says = "run {run} has no {state} step {step!r}; it has: {candidates}"
+    advises = "`holdfast show {run}` lists the steps in doubt with their keys"
+    step: str
+    state: str
+    candidates: str
+
+
+class AlreadyResolved(RunRefused):
+    """The outcome of the step is known already."""
+
+    says = "step {step!r} of run {run} is not in doubt: {state}"
+    advises = "`holdfast log {run}` shows what is recorded"
+    step: str
+    state: str
+
+
+# -- the place where bytes live -------------------------------------------------------------------------------
+
+
+class StoreError(HoldfastError):
+    """The place where bytes live refused."""
+
+    says = "store {store}: {problem}"
+    store: str
+    problem: str
+
+
+class StoreUnavailable(StoreError):
+    """An I/O failure. A failed write is of unknown outcome; the handle re-reads before it goes on."""
+
+    advises = "nothing acknowledged is lost; run `holdfast doctor --store {store}`, mend the cause and start again"
+
+
+class StoreBusy(StoreError):
+    """Another process kept the database locked for too long."""
+
+    advises = "see which process holds it with `fuser {store}`; then start again"
+
+
+class DiskFull(StoreError):
+    """No space is left for the write; what was recorded before is safe."""
+
+    advises = "free some space and run the same line again: it resumes"
+
+
+class StoreReadOnly(StoreError):
+    """The file or its directory cannot be written."""
+
+    advises = "check the permissions, or point HOLDFAST_URL somewhere else"
+
+
+class NotAStore(StoreError):
+    """A file that exists and is not a Holdfast store; it is left untouched."""
+
+    advises = "choose another path"
+
+
+class NewerFormat(StoreError):
+    """Written by a newer Holdfast; reading it with this one could lose what it does not know."""
+
+    advises = "upgrade holdfast"
+
+
+class NotDurable(StoreError):
+    """A network file system: its locks and syncs do not keep SQLite's promises."""
+
+    advises = "keep the file on a local disk, or use a server store"
+
+
+class Corrupt(StoreError):
+    """Bytes that fail their checksum. They are named and never returned."""
+
+    advises = "`holdfast doctor --store {store}` lists every damaged row; restore from a copy or an export"
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+
+class ValueUnreadable(HoldfastError):
+    """Recorded bytes whose type is gone, renamed or of another shape."""
+
+    says = "{what} is recorded as {type_name}, {problem}"
+    advises = "keep the old name importable, or register the class that replaces it: holdfast.register(cls, name={type_name!r})"
+    what: str
+    type_name: str
+    problem: str
+
+
+class ReplayedFailure(HoldfastError):
+    """A recorded failure whose exception class cannot be found in this process."""
+
+    says = "{type_name}: {message}"
+    advises = "import the module that defines {type_name} before resuming, to get the failure as its own class"
+    type_name: str
+    message: str
+
+
+class EffectUnknown(HoldfastError):
+    """The caller asked to be told (in_doubt="tell"): nobody knows whether the effect happened."""
+
+    says = "{step} was started at {started_at} and it is not known whether it happened; check before doing it again"
+    step: str
+    started_at: str
+
+
+class StepTimeout(HoldfastError):
+    """A step ran past its timeout_s."""
+
+    says = "step {step!r} of run {run} ran past its timeout of {timeout_s} s"
+    advises = "raise timeout_s in run.options(...), or make the step smaller"
+    run: str
+    step: str
+    timeout_s: float
+
+
+# -- stop-signals ---------------------------------------------------------------------------------------------
+
+
+class StopSignal(_Explained):
+    """The attempt must stop. A BaseException: frameworks swallow an Exception and call the tool again."""
+
+    run: str
+
+
+class StepInDoubt(StopSignal):
+    """An effect was started and nobody knows whether it happened."""
+
+    says = "step {step!r} of run {run} was started at {started_at} and {reason}"
+    advises = "check the outside world, then `holdfast resolve {run} {step} --done '…' | --retry | --failed | --abandon`"
+    step: str
+    key: str
+    started_at: str
+    reason: str
+
+
+class LeaseLost(StopSignal):
+    """Somebody else holds the run now; this process may not write to it any more."""
+
+    says = "run {run} is now held by {owner} (fence {fence_now}); this process held fence {fence}"
+    advises = "stop; everything recorded before event {head} is safe"
+    owner: str
+    fence_now: int
+    fence: int
+    head: int
+
+
+class PremiseMissing(StopSignal):
+    """Something the resumed agent relies on is not there."""
+
+    says = "run {run} relies on {premise}, which {problem}"
+    advises = "restore it, then run the same line again"
+    premise: str
+    problem: str
+
+
+class Diverged(StopSignal):
+    """The program asks for something else than what stands recorded at this point."""
+
+    says = "run {run} diverged at step {step!r} (recorded as #{seq}):\n{diff}"
+    advises = "restore the code that was recorded, or accept the change: `holdfast resolve {run} {key} --abandon`"
+    step: str
+    key: str
+    seq: int
+    diff: str
+
+
+class Parked(StopSignal):
+    """The run waits for something outside; it goes on when started after that has come."""
+
+    says = "run {run} is parked: {reason}"
+    advises = "`holdfast show {run}` tells what it waits for"
+    reason: str
+
+
+class Terminated(SystemExit):
+    """SIGTERM arrived. Raised by the handler; leaving the run's block records the interruption."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + 15)

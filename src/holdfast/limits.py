@@ -1,0 +1,47 @@
+"""Every bound in one place. What has no bound here has none; ``docs/limits.md`` explains each to users.
+
+Units come last in the names. A bound is checked where the thing enters, before anything is written.
+"""
+
+from typing import Final
+
+# names
+RUN_ID_CHARS_MAX: Final = 200
+STEP_NAME_CHARS_MAX: Final = 200
+LABEL_CHARS_MAX: Final = 100
+KEY_CHARS_MAX: Final = 500
+
+# one append: the same on every store, so that a program never depends on which one it runs on
+APPEND_EVENTS_MAX: Final = 64
+APPEND_SIZE_BYTES_MAX: Final = 1_000_000
+EVENT_PAGE_MAX: Final = 2_000
+RECORD_SIZE_BYTES_MAX: Final = 1_000_000
+RECORD_PAGE_MAX: Final = 1_000
+RUN_PAGE_MAX: Final = 1_000
+BLOB_SIZE_BYTES_MAX: Final = 64_000_000
+
+# values
+VALUE_INLINE_BYTES_MAX: Final = 16_384
+"""A value up to this size stands readable in its event; a larger one is a compressed blob."""
+VALUE_SIZE_BYTES_MAX: Final = 64_000_000
+VALUE_DEPTH_MAX: Final = 200
+NESTING_DEPTH_MAX: Final = 64
+"""Steps inside steps."""
+TRACEBACK_CHARS_MAX: Final = 8_000
+
+# time
+LEASE_S: Final = 30.0
+"""A holder that shows no beat for this long may be taken over."""
+BEATS_PER_LEASE: Final = 3
+FLUSH_SYNC_S: Final = 5.0
+"""Flushed records survive power loss after at most this long."""
+BUSY_TIMEOUT_S: Final = 10.0
+SETTLE_S: Final = 10.0
+DRAIN_S: Final = 10.0
+RETRY_BACKOFF_S: Final = 0.5
+RETRY_BACKOFF_S_MAX: Final = 30.0
+
+# snapshots
+SNAPSHOT_EVENTS_MIN: Final = 4_000
+"""Folding fewer events than this is faster than reading a snapshot."""
+SNAPSHOT_CHUNK_BYTES: Final = 512_000

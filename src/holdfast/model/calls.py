@@ -1,0 +1,63 @@
+"""Calls: how one is to be treated, and what stands recorded of it."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
+
+from holdfast.limits import SETTLE_S
+
+Effect = Literal["read", "idempotent", "once"]
+InDoubtPolicy = Literal["stop", "tell", "retry"]
+
+EFFECTS: tuple[str, ...] = get_args(Effect)
+IN_DOUBT_POLICIES: tuple[str, ...] = get_args(InDoubtPolicy)
+
+
+class Treatment(NamedTuple):
+    """How a call is to be treated: what a tool declares, or ``run.options(...)`` says."""
+
+    effect: Effect = "read"
+    key: str | None = None
+    ignore: tuple[str, ...] = ()
+    verify: Callable[..., Any] | None = None
+    harmless: tuple[type[BaseException], ...] = ()
+    settle_s: float = SETTLE_S
+    in_doubt: InDoubtPolicy = "stop"
+    retries: int = 0
+    timeout_s: float | None = None
+
+
+READ = Treatment()
+ONCE = Treatment(effect="once")
+
+
+class Outcome(NamedTuple):
+    """How a call ended, as recorded. ``body`` is None until it is paged in. ``point`` is its number in the run."""
+
+    seq: int
+    good: bool
+    point: int
+    body: bytes | None
+
+
+class Call:
+    """What the journal tells of one call. ``taken`` counts the outcomes that the program was already given."""
+
+    __slots__ = ("abandoned", "body", "doubt", "fence", "is_open", "key", "name", "outcomes", "seq", "started_at", "taken")
+
+    def __init__(self, key: str, name: str) -> None:
+        self.key = key
+        self.name = name
+        self.seq = 0
+        self.started_at = 0.0
+        self.fence = 0
+        self.body: bytes | None = None
+        self.outcomes: list[Outcome] = []
+        self.taken = 0
+        self.is_open = False
+        self.doubt: str | None = None
+        self.abandoned = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Something of it is left that this attempt was not given: an outcome, or an unknown end."""
+        return self.is_open or self.taken < len(self.outcomes)

@@ -1,0 +1,54 @@
+"""The event: one immutable, ordered, checksummed record in a run's journal; and the kinds there are.
+
+The stored form is a few plain fields and opaque bytes. What the bytes say is the codec's business.
+"""
+
+from typing import Final, NamedTuple
+from zlib import crc32
+
+
+class Event(NamedTuple):
+    """One record. ``crc`` covers every other field and the run it belongs to."""
+
+    seq: int
+    at: float
+    kind: str
+    name: str
+    key: str
+    fence: int
+    body: bytes
+    crc: int
+
+
+def checksum(run: str, seq: int, at: float, kind: str, name: str, key: str, fence: int, body: bytes) -> int:
+    """The checksum of an event's content and of its place; end to end, so that no store needs its own."""
+    return crc32(body, crc32(f"{run}\0{seq}\0{at!r}\0{kind}\0{name}\0{key}\0{fence}".encode("utf-8", "surrogatepass")))
+
+
+def is_intact(run: str, event: Event) -> bool:
+    """Whether the event is, bit for bit, what was appended to this run at this place."""
+    return checksum(run, *event[:7]) == event.crc
+
+
+class Kind:
+    """What an event tells. The part before the dot is what it is about."""
+
+    RUN_STARTED: Final = "run.started"
+    RUN_FINISHED: Final = "run.finished"
+    RUN_REOPENED: Final = "run.reopened"
+
+    ATTEMPT_STARTED: Final = "attempt.started"
+    ATTEMPT_CRASHED: Final = "attempt.crashed"
+    ATTEMPT_ENDED: Final = "attempt.ended"
+
+    STEP_STARTED: Final = "step.started"
+    STEP_FINISHED: Final = "step.finished"
+    STEP_FAILED: Final = "step.failed"
+    STEP_RETRIED: Final = "step.retried"
+    STEP_DOUBTED: Final = "step.doubted"
+    STEP_SETTLED: Final = "step.settled"
+    STEP_ABANDONED: Final = "step.abandoned"
+
+    MARK: Final = "mark"
+    CHECKPOINT: Final = "checkpoint"
+    DRIFTED: Final = "drifted"

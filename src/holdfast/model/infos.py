@@ -1,0 +1,28 @@
+"""What a store tells about its runs, for programs and people."""
+
+from typing import NamedTuple
+
+from holdfast.model.rows import Lease, Liveness
+
+
+class RunInfo(NamedTuple):
+    """One run at a glance. ``status`` includes what only looking can tell: crashed, stale."""
+
+    run: str
+    status: str
+    created_at: float
+    head: int
+    lease: Lease
+    holder: Liveness | None
+    """Whether the holder lives; None when nobody holds the run."""
+
+
+class Doubt(NamedTuple):
+    """A step in doubt, and the resolution that already lies in the inbox, if any."""
+
+    run: str
+    step: str
+    key: str
+    started_at: float
+    reason: str
+    pending: str | None = None

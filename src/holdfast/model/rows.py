@@ -1,0 +1,139 @@
+"""What a store keeps beside events: runs, their leases, records, blobs; and the answers to an append.
+
+Every body is opaque bytes to the store.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+from holdfast.model.events import Event
+
+Liveness = Literal["alive", "dead", "unknown"]
+
+
+class Lease(NamedTuple):
+    """Who may append to a run's journal now. ``owner`` is empty when nobody does; the fence never goes down."""
+
+    fence: int = 0
+    owner: str = ""
+    beat: int = 0
+    since: float = 0.0
+    beat_at: float = 0.0
+    lease_s: float = 0.0
+
+
+class Grant(NamedTuple):
+    """The answer to an acquire: the lease as it stands now, and whether the asker got it."""
+
+    granted: bool
+    lease: Lease
+
+
+class RunRow(NamedTuple):
+    """One run. ``head`` is the seq of its last event; ``revision`` grows with every change to status or body."""
+
+    run: str
+    birth: str
+    created_at: float
+    status: str
+    body: bytes
+    origin: str | None = None
+    origin_seq: int = 0
+    head: int = 0
+    revision: int = 1
+    lease: Lease = Lease()
+
+
+class Blob(NamedTuple):
+    """Content by its address. Without data it is a reference to content that must be there already."""
+
+    address: str
+    data: bytes | None = None
+
+
+class Append(NamedTuple):
+    """One item of a batch: all or nothing by itself.
+
+    The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head. ``consumed`` are ids in
+    the run's inbox that the events are the consequence of; they go in the same transaction.
+    """
+
+    run: str
+    fence: int
+    after_seq: int
+    events: tuple[Event, ...]
+    blobs: tuple[Blob, ...] = ()
+    consumed: tuple[str, ...] = ()
+    status: str | None = None
+    synced: bool = True
+
+
+class Appended(NamedTuple):
+    """The item is in the journal, as durable as it asked to be."""
+
+    head: int
+
+
+class Refusal(NamedTuple):
+    """The item is not in the journal, nothing of it; ``lease`` and ``head`` are what refused it."""
+
+    reason: Literal["fenced", "conflict", "missing", "unknown"]
+    head: int = 0
+    lease: Lease = Lease()
+    missing: tuple[str, ...] = ()
+
+
+AppendOutcome = Appended | Refusal
+
+
+class Record(NamedTuple):
+    """A small mutable thing: labels, pins, inbox letters, cached snapshots. Revisions start at 1."""
+
+    space: str
+    key: str
+    revision: int
+    body: bytes
+
+
+class Cursor(NamedTuple):
+    """What a follower has seen of a run: the fence, the head, and how many letters lie in the inbox."""
+
+    fence: int
+    seq: int
+    letters: int = 0
+
+
+Cursors = Mapping[str, Cursor]
+
+
+class Finding(NamedTuple):
+    """One line of a store's examination of itself."""
+
+    subject: str
+    verdict: Literal["ok", "warning", "failure"]
+    text: str
+    advice: str = ""
+
+
+class Status:
+    """Where a run stands, as recorded; that a holder is dead or silent is found out by looking."""
+
+    QUEUED: Final = "queued"
+    RUNNING: Final = "running"
+    FINISHED: Final = "finished"
+    FAILED: Final = "failed"
+    INTERRUPTED: Final = "interrupted"
+    IN_DOUBT: Final = "in_doubt"
+    DIVERGED: Final = "diverged"
+    PARKED: Final = "parked"
+
+
+def inbox_space(run: str) -> str:
+    """The record space that holds a run's inbox."""
+    return f"inbox/{run}"
+
+
+def owner_name(owner: str) -> str:
+    """An owner as people know it: ``4242@host/…`` is process 4242 on host."""
+    pid, _, host = owner.partition("/")[0].partition("@")
+    return f"process {pid} on {host}" if host else owner or "nobody"

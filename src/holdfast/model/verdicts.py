@@ -1,0 +1,24 @@
+"""What a tool's ``verify`` function can say about an effect that was cut off."""
+
+from typing import Any, NamedTuple
+
+
+class Done(NamedTuple):
+    """It happened, and this is what the call would have returned."""
+
+    value: Any = None
+
+
+class NotDone(NamedTuple):
+    """It did not happen."""
+
+    reason: str = ""
+
+
+class Unknown(NamedTuple):
+    """The outside world does not tell."""
+
+    reason: str = ""
+
+
+Verdict = Done | NotDone | Unknown

@@ -1,0 +1,161 @@
+"""``holdfast.store(url)``: a store as a program or a surface sees it, without holding any run.
+
+Whoever is not the holder of a run does not write to its journal: ``resolve`` leaves a letter in its inbox.
+"""
+
+import getpass
+import os
+from typing import Any, Literal
+
+from orjson import loads
+
+from holdfast.codec.failures import encode_failure
+from holdfast.codec.values import encode
+from holdfast.core.fold import View
+from holdfast.core.liveness import status_seen
+from holdfast.core.names import check_run_id
+from holdfast.core.recorded import is_once
+from holdfast.engine import letters
+from holdfast.engine.journal import read_all
+from holdfast.engine.loading import load
+from holdfast.engine.workshop import Workshop, workshop_of
+from holdfast.errors import AlreadyResolved, Misuse, UnknownRun, UnknownStep
+from holdfast.limits import LEASE_S, RUN_PAGE_MAX
+from holdfast.model.calls import Call
+from holdfast.model.events import Event
+from holdfast.model.infos import Doubt, RunInfo
+from holdfast.model.markers import Neutral
+from holdfast.model.rows import Finding, RunRow
+from holdfast.stores.port import StorePort
+from holdfast.stores.url import lease_s_of, open_store
+
+How = Literal["done", "retry", "failed", "abandon"]
+
+
+class Store(Neutral):
+    """A store: list its runs, read their journals, settle what is in doubt."""
+
+    def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
+        """Wrap an open port; ``holdfast.store(url)`` is the usual way to get one."""
+        self._workshop = workshop_of(port, lease_s=lease_s)
+
+    @property
+    def url(self) -> str:
+        """The store's URL."""
+        return self._workshop.store.url
+
+    def runs(self, *, prefix: str = "", limit: int = RUN_PAGE_MAX) -> list[RunInfo]:
+        """The runs of this store, newest first."""
+        found: list[RunRow] = []
+        while len(found) < limit:
+            size = min(limit - len(found), RUN_PAGE_MAX)
+            page = self._port.list_runs(limit=size, before=found[-1] if found else None, prefix=prefix)
+            found += page
+            if len(page) < size:
+                break
+        return [self._info(row) for row in found]
+
+    def get(self, run: str) -> RunInfo:
+        """One run. UnknownRun where there is none of that id."""
+        return self._info(self._row(run))
+
+    def events(self, run: str, *, after_seq: int = 0) -> list[Event]:
+        """The run's journal, verified event by event. Corrupt names the first damaged one."""
+        self._row(run)
+        return read_all(self._port, run, after_seq=after_seq)
+
+    def view(self, run: str) -> View:
+        """The run's journal, folded."""
+        self._row(run)
+        return load(self._port, run)
+
+    def doubts(self, run: str) -> list[Doubt]:
+        """The steps of the run that are in doubt, and what was already said about them."""
+        pending = {letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "key" in letter}
+        return [
+            Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", pending.get(call.key))
+            for call in self._doubtful(run)
+        ]
+
+    def resolve(self, run: str, step: str, how: How, *, value: Any = None, message: str = "", by: str | None = None) -> Doubt:
+        """Say how a step in doubt ended, by its name or key.
+
+        ``done`` with the value the call would have returned; ``failed`` with a message; ``retry`` to let it run
+        again under the same idempotency key; ``abandon`` for a recorded call that the program no longer makes.
+        Durable when it returns; the run takes it in when it goes on.
+        """
+        call = self._find(run, step, how)
+        body: dict[str, Any] = {"how": how}
+        if how == "done":
+            body["value"] = loads(encode(value, what=f"value for {step!r}"))
+        elif how == "failed":
+            body["error"] = encode_failure(RuntimeError(message or "resolved as failed"))
+        elif how not in {"retry", "abandon"}:
+            raise Misuse(problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon")
+        content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or _whoami()}
+        if not letters.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
+            raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
+        return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+
+    def examine(self) -> list[Finding]:
+        """What is sound about the store and what is not."""
+        return self._port.examine()
+
+    def close(self) -> None:
+        """Let go of the store. Runs that this process still holds in it cannot go on."""
+        self._port.close()
+
+    # -- its own parts ---------------------------------------------------------------------------------------
+
+    @property
+    def _port(self) -> StorePort:
+        return self._workshop.store
+
+    def _row(self, run: str) -> RunRow:
+        row = self._port.find_run(check_run_id(run))
+        if row is None:
+            raise UnknownRun(run=run, store=self.url)
+        return row
+
+    def _info(self, row: RunRow) -> RunInfo:
+        holder = self._port.probe(row.lease.owner) if row.lease.owner else None
+        status = status_seen(row.status, row.lease, holder, self._workshop.clock.wall())
+        return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
+
+    def _doubtful(self, run: str) -> list[Call]:
+        view = self.view(run)
+        held = self.get(run).holder == "alive"
+        # Under a live holder an open call is simply running, unless the holder itself has doubted it.
+        return [c for c in view.open_calls() if is_once(c) and not c.abandoned and (c.doubt is not None or not held)]
+
+    def _find(self, run: str, step: str, how: How) -> Call:
+        everything = list(self.view(run).calls.values())
+        doubtful = self._doubtful(run)
+        among = [c for c in everything if c.body is not None] if how == "abandon" else doubtful
+        found = [c for c in among if step in {c.key, c.name}]
+        if len(found) == 1 or (found and how == "abandon" and found[-1].key == step):
+            return found[-1]
+        names = ", ".join(f"{c.name} ({c.key})" for c in (found or doubtful)) or "none"
+        known = next((c for c in everything if step in {c.key, c.name}), None)
+        if not found and known is not None and how != "abandon":
+            raise AlreadyResolved(run=run, step=known.name, state="its outcome is recorded" if known.outcomes else "it is running")
+        state = "single such" if found else "recorded" if how == "abandon" else "in-doubt"
+        raise UnknownStep(run=run, step=step, state=state, candidates=names)
+
+
+def store(url: "str | os.PathLike[str] | None" = None) -> Store:
+    """The store at this URL or path; without one, ``HOLDFAST_URL``, the nearest ``.holdfast`` upwards, or a new one here."""
+    return Store(open_store(url), lease_s=lease_s_of(url) or LEASE_S)
+
+
+def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
+    """The workshop of a store handle, or of the store at a URL or path."""
+    handle = place if isinstance(place, Store) else store(place)
+    return handle._workshop  # noqa: SLF001 - its own handle
+
+
+def _whoami() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a passwd entry
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"

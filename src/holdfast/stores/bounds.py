@@ -1,0 +1,71 @@
+"""The bounds every store checks before it writes, in one place, so that no program depends on which store it runs on.
+
+Knows ``holdfast.limits`` and the shape of an append; knows no store. What passes here is written whole;
+what does not raises ``TooLarge`` with nothing written.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast import limits
+from holdfast.errors import TooLarge
+from holdfast.model.rows import Append, Blob
+
+
+def check_items(items: Sequence[Append]) -> None:
+    """Each item is within the limits, and its events follow each other without a gap."""
+    for item in items:
+        check_item(item)
+
+
+def check_item(item: Append) -> None:
+    """One item is within the limits, and its events follow each other without a gap."""
+    events = item.events
+    assert events or not item.blobs, (
+        f"blobs of {item.run} are touched at their first event's time; there is no event"
+    )
+    if len(events) > limits.APPEND_EVENTS_MAX:
+        raise TooLarge(
+            what=f"an append to {item.run}",
+            size=len(events),
+            size_max=limits.APPEND_EVENTS_MAX,
+            unit="events",
+        )
+    size = 0
+    for seq, event in enumerate(events, item.after_seq + 1):
+        assert event.seq == seq, f"event {event.seq} of {item.run} stands where {seq} belongs"
+        size += len(event.body)
+    if size > limits.APPEND_SIZE_BYTES_MAX:
+        raise append_too_large(item.run, size)
+    check_blobs(item.blobs)
+
+
+def append_too_large(run: str, size: int) -> TooLarge:
+    return TooLarge(
+        what=f"an append to {run}", size=size, size_max=limits.APPEND_SIZE_BYTES_MAX, unit="bytes"
+    )
+
+
+def check_blobs(blobs: Iterable[Blob]) -> None:
+    for blob in blobs:
+        if blob.data is not None:
+            _check_size(f"blob {blob.address}", blob.data, limits.BLOB_SIZE_BYTES_MAX)
+
+
+def check_record(space: str, key: str, body: bytes) -> None:
+    _check_size(f"record {space} {key}", body, limits.RECORD_SIZE_BYTES_MAX)
+
+
+def check_run_body(run: str, body: bytes) -> None:
+    _check_size(f"the body of run {run}", body, limits.RECORD_SIZE_BYTES_MAX)
+
+
+def check_page(what: str, limit: int, limit_max: int) -> None:
+    """A page has a size, and it is bounded; silently shortening one would look like the last page."""
+    assert limit > 0, f"a page of {limit} {what}"
+    if limit > limit_max:
+        raise TooLarge(what=f"a page of {what}", size=limit, size_max=limit_max, unit=what)
+
+
+def _check_size(what: str, data: bytes, size_max: int) -> None:
+    if len(data) > size_max:
+        raise TooLarge(what=what, size=len(data), size_max=size_max, unit="bytes")

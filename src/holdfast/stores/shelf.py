@@ -1,0 +1,90 @@
+"""What a memory store holds: plain dicts of immutable rows, by name, for as long as the process lives.
+
+Knows what an append changes; knows no handle. The caller holds ``changed``, which is the invariant's only guard.
+"""
+
+import os
+import threading
+
+from holdfast.model.events import Event
+from holdfast.model.rows import (
+    Append,
+    Appended,
+    AppendOutcome,
+    Blob,
+    Cursor,
+    Record,
+    Refusal,
+    RunRow,
+    inbox_space,
+)
+
+
+class Shelf:
+    """What one name holds, and the condition that guards it and tells of changes."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.runs: dict[str, RunRow] = {}
+        self.events: dict[str, list[Event]] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.touched: dict[str, float] = {}
+        self.records: dict[str, dict[str, Record]] = {}
+
+    def standing(self, run: str) -> Cursor:
+        row = self.runs.get(run)
+        if row is None:
+            return Cursor(0, 0)
+        return Cursor(row.lease.fence, row.head, len(self.records.get(inbox_space(run), ())))
+
+    def keep(self, blob: Blob, at: float) -> None:
+        if blob.data is not None:
+            self.blobs.setdefault(blob.address, blob.data)
+        self.touched[blob.address] = max(at, self.touched.get(blob.address, at))
+
+    def append(self, item: Append) -> AppendOutcome:
+        """Take one item or refuse it; all that can refuse it is asked before anything changes."""
+        row = self.runs.get(item.run)
+        if row is None:
+            return Refusal("unknown")
+        if row.lease.fence != item.fence:
+            return Refusal("fenced", row.head, row.lease)
+        if row.head != item.after_seq:
+            return Refusal("conflict", row.head, row.lease)
+        brought = {blob.address for blob in item.blobs if blob.data is not None}
+        missing = tuple(
+            b.address for b in item.blobs if b.address not in brought and b.address not in self.blobs
+        )
+        if missing:
+            return Refusal("missing", row.head, row.lease, missing)
+        for blob in item.blobs:
+            self.keep(blob, item.events[0].at)
+        for letter in item.consumed:
+            self.records.get(inbox_space(item.run), {}).pop(letter, None)
+        self.events[item.run].extend(item.events)
+        head = item.after_seq + len(item.events)
+        row = row._replace(head=head)
+        self.runs[item.run] = (
+            row if item.status is None else row._replace(status=item.status, revision=row.revision + 1)
+        )
+        return Appended(head)
+
+
+_shelves: dict[str, Shelf] = {}
+_shelves_lock = threading.Lock()
+
+
+def shelf_of(name: str) -> Shelf:
+    """The shelf of that name, the same for everybody in this process; a forked child starts without any."""
+    with _shelves_lock:
+        return _shelves.setdefault(name, Shelf())
+
+
+def _clear_after_fork() -> None:
+    global _shelves_lock  # noqa: PLW0603 - it may have been held by a thread that does not exist here
+    _shelves_lock = threading.Lock()
+    _shelves.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_clear_after_fork)

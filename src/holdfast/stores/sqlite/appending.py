@@ -1,0 +1,197 @@
+"""Appending to journals: the hot path, the general path, and how threads share a commit.
+
+Knows the guarded statement and the order inside an item. The invariant: an item is in the journal whole or not
+at all, whatever happens to the items around it; everything that can refuse it is asked before it writes.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast import limits
+from holdfast.errors import StoreError
+from holdfast.model.rows import Append, Appended, AppendOutcome, Lease, Refusal, inbox_space
+from holdfast.stores.bounds import append_too_large, check_items
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.statements import (
+    APPEND_EVENT,
+    CONSUME_LETTER,
+    HAS_BLOB,
+    HEAD_AND_LEASE,
+    PUT_BLOB,
+    SET_STATUS,
+    TOUCH_BLOB,
+)
+
+
+class _Slot:
+    """What one thread wants appended while another one is writing, and what came of it."""
+
+    __slots__ = ("error", "is_alone", "items", "outcomes")
+
+    def __init__(self, items: Sequence[Append]) -> None:
+        self.items = items
+        self.outcomes: list[AppendOutcome] | None = None
+        self.error: StoreError | None = None
+        self.is_alone = False
+
+    @property
+    def is_settled(self) -> bool:
+        return self.outcomes is not None or self.error is not None or self.is_alone
+
+
+class Appender:
+    """The port's ``append`` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: deque[_Slot] = deque()
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        """See ``StorePort.append``."""
+        if len(items) == 1:
+            run, fence, after_seq, events, blobs, consumed, status, synced = items[0]
+            if len(events) == 1 and status is None and not blobs and not consumed:
+                seq, at, kind, name, key, event_fence, body, crc = events[0]
+                assert seq == after_seq + 1, f"event {seq} of {run} stands where {after_seq + 1} belongs"
+                if len(body) > limits.APPEND_SIZE_BYTES_MAX:
+                    raise append_too_large(run, len(body))
+                row = (seq, at, kind, name, key, event_fence, body, crc, run, fence, after_seq)
+                return self._append_one(items, row, synced=synced)
+        check_items(items)
+        return self._append_many(items)
+
+    def _append_one(
+        self, items: Sequence[Append], row: tuple[int | float | str | bytes, ...], *, synced: bool
+    ) -> list[AppendOutcome]:
+        """One event of one run: one statement, in its own transaction, without the layers of the general path."""
+        database = self._database
+        if self._queue or database.writing.locked():
+            return self._append_many(items)
+        # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
+        with database.writing:
+            if database.trouble:
+                database.mend()
+            connection = database.synced if synced else database.flushed
+            try:
+                connection.execute(APPEND_EVENT, row)
+                written = connection.changes()
+            except apsw.Error as error:
+                raise database.translate(error, connection) from error
+            if not written:
+                return [_refusal_now(database, items[0])]
+            database.dirty = not synced
+            if database.waiters:
+                database.committed(synced=synced)
+        if database.queueing:
+            database.let_others()
+        return [Appended(items[0].after_seq + 1)]
+
+    def _append_many(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        """Join the queue; whoever writes next takes all that wait into one commit."""
+        slot = _Slot(items)
+        self._queue.append(slot)
+        try:
+            with self._database.turn():
+                if not slot.is_settled:
+                    self._commit_waiting(slot)
+        except BaseException:
+            # Whoever is told that it failed goes on to re-read the head; nobody may write it behind their back.
+            if slot in self._queue:
+                self._queue.remove(slot)
+            raise
+        if slot.is_alone:
+            with self._database.turn():
+                return self._commit(items)
+        if slot.error is not None:
+            raise slot.error
+        assert slot.outcomes is not None
+        return slot.outcomes
+
+    def _commit_waiting(self, mine: _Slot) -> None:
+        slots = [mine]
+        while self._queue:
+            slot = self._queue.popleft()
+            if slot is not mine:
+                slots.append(slot)
+        try:
+            outcomes = iter(self._commit([item for slot in slots for item in slot.items]))
+        except StoreError as error:
+            for slot in slots:
+                slot.error = type(error)(**error.fields).because(error.__cause__ or error)
+        except Exception:
+            # Something that cannot even be bound: it must not take the other threads' items down with it.
+            if len(slots) == 1:
+                raise
+            for slot in slots:
+                slot.is_alone = True
+        else:
+            for slot in slots:
+                slot.outcomes = [next(outcomes) for _ in slot.items]
+
+    def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        with self._database.transaction(synced=any(item.synced for item in items)) as connection:
+            return [_apply(connection, item) for item in items]
+
+
+def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
+    """Write one item inside an open transaction, or write nothing of it."""
+    missing = _missing(connection, item)
+    if missing or not item.events:
+        refusal = _refusal(connection, item, missing)
+        if refusal is not None:
+            return refusal
+    for event in item.events:
+        connection.execute(APPEND_EVENT, (*event, item.run, item.fence, event.seq - 1))
+        if not connection.changes():
+            refusal = _refusal(connection, item, ())
+            assert refusal is not None, f"the head of {item.run} moved inside a transaction"
+            assert event is item.events[0], f"event {event.seq} of {item.run} was refused after its first"
+            return refusal
+    _keep_blobs(connection, item)
+    for letter in item.consumed:
+        connection.execute(CONSUME_LETTER, (inbox_space(item.run), letter))
+    if item.status is not None:
+        connection.execute(SET_STATUS, (item.status, item.run))
+    return Appended(item.after_seq + len(item.events))
+
+
+def _keep_blobs(connection: apsw.Connection, item: Append) -> None:
+    for address, data in item.blobs:
+        at = item.events[0].at
+        if data is None:
+            connection.execute(TOUCH_BLOB, (at, address))
+        else:
+            connection.execute(PUT_BLOB, (address, at, data))
+
+
+def _missing(connection: apsw.Connection, item: Append) -> tuple[str, ...]:
+    if not item.blobs:
+        return ()
+    brought = {address for address, data in item.blobs if data is not None}
+    return tuple(
+        address
+        for address, data in item.blobs
+        if data is None and address not in brought and connection.execute(HAS_BLOB, (address,)).get is None
+    )
+
+
+def _refusal(connection: apsw.Connection, item: Append, missing: tuple[str, ...]) -> Refusal | None:
+    """What speaks against an item; a stale writer learns that first, before anything about blobs."""
+    found = connection.execute(HEAD_AND_LEASE, (item.run,)).fetchone()
+    if found is None:
+        return Refusal("unknown")
+    head, lease = found[0], Lease(*found[1:])
+    if lease.fence != item.fence:
+        return Refusal("fenced", head, lease)
+    if head != item.after_seq:
+        return Refusal("conflict", head, lease)
+    return Refusal("missing", head, lease, missing) if missing else None
+
+
+def _refusal_now(database: Database, item: Append) -> Refusal:
+    """Why the guarded statement wrote nothing, asked a moment later and outside its transaction."""
+    with database.read() as connection:
+        # If the reason is gone since (another process moved the head just there), a conflict is what it was.
+        return _refusal(connection, item, ()) or Refusal("conflict", item.after_seq, Lease(item.fence))

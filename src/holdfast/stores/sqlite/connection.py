@@ -1,0 +1,79 @@
+"""Opening one connection: every setting that durability rests on is set here, and read back before use.
+
+Knows pragmas; knows no table. The invariant: a connection that leaves this module has the settings below, or
+an error was raised. SQLite ignores a pragma it does not like without a word, so setting alone proves nothing.
+"""
+
+from pathlib import Path
+from typing import Final, Literal
+
+import apsw
+
+from holdfast import limits
+from holdfast.errors import NewerFormat, NotAStore, NotDurable
+
+APPLICATION_ID: Final = 0x484F4C44
+"""'HOLD' in the file's header, so that ``file`` and we can tell the file from any other database."""
+FORMAT_VERSION: Final = 1
+
+SYNC_FULL: Final = 2
+SYNC_NORMAL: Final = 1
+_WAL_SIZE_BYTES_MAX: Final = 16_000_000
+
+Role = Literal["synced", "flushed", "reading"]
+
+SETTINGS: Final[dict[str, int | str]] = {
+    "journal_mode": "wal",
+    "busy_timeout": int(limits.BUSY_TIMEOUT_S * 1000),
+    "foreign_keys": 1,
+    "fullfsync": 1,  # macOS: fsync there does not reach the disk; elsewhere without effect
+    "checkpoint_fullfsync": 1,
+    "temp_store": 2,  # in memory: nothing of a run's content in /tmp
+    "trusted_schema": 0,  # a file is data: its views may not call functions with side effects
+    "cell_size_check": 1,  # notice damaged pages earlier
+    "mmap_size": 0,  # a mapped read of a bad sector is a SIGBUS, not an error
+    "wal_autocheckpoint": 1000,
+    "journal_size_limit": _WAL_SIZE_BYTES_MAX,
+}
+
+
+def open_connection(path: Path, role: Role) -> apsw.Connection:
+    """A connection to an existing store with its settings proven. May raise apsw.Error, NotDurable, NewerFormat."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        settle(connection, path, role)
+        _check_identity(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
+    """Set what the role needs and prove each setting by reading it."""
+    wanted = dict(SETTINGS)
+    wanted["synchronous"] = SYNC_FULL if role == "synced" else SYNC_NORMAL
+    wanted["query_only"] = int(role == "reading")
+    connection.set_busy_timeout(
+        int(limits.BUSY_TIMEOUT_S * 1000)
+    )  # first: the pragmas below may have to wait
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    for name, value in wanted.items():
+        connection.execute(f"PRAGMA {name} = {value}")
+    for name, value in wanted.items():
+        found = connection.pragma(name)
+        if found != value:
+            raise NotDurable(
+                store=str(path), problem=f"SQLite keeps {name} at {found!r} where {value!r} is needed"
+            )
+
+
+def _check_identity(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
+    version = connection.pragma("user_version")
+    if version > FORMAT_VERSION:
+        raise NewerFormat(
+            store=str(path),
+            problem=f"its format is {version}; this Holdfast knows formats up to {FORMAT_VERSION}",
+        )

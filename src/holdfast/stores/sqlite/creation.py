@@ -1,0 +1,125 @@
+"""Making the file, or refusing the one that is there.
+
+Knows the file system and the header of a SQLite file. The invariant: a file at a store's path is either not
+ours and left as it is, byte for byte, or it is a whole store. A store is built under another name and moved
+into place, so that nobody ever sees a half-made one: not a second process, not the next start after a crash.
+"""
+
+import os
+import threading
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import apsw
+
+from holdfast.errors import NewerFormat, NotAStore, NotDurable
+from holdfast.stores.sqlite.connection import APPLICATION_ID, FORMAT_VERSION
+from holdfast.stores.sqlite.filesystem import NETWORK, filesystem_at
+from holdfast.stores.sqlite.owners import owners_of
+
+_SCHEMA: Final = Path(__file__).with_name("schema.sql")
+_INCREMENTAL: Final = 2
+
+# Threads of one process: file locks do not keep them apart.
+_creating = threading.Lock()
+
+
+def ensure_store(path: Path) -> None:
+    """See that a store lies at an absolute, resolved path. Durable when it returns; may raise OSError, apsw.Error."""
+    _refuse_network(path)
+    if _is_ours(path):
+        return
+    _make_directory(path.parent)
+    with _creating, owners_of(path).creating():
+        if not _is_ours(path):
+            _build(path)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory survive power loss. Windows has no such call and does it by itself."""
+    if os.name == "nt":
+        return
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _refuse_network(path: Path) -> None:
+    kind = filesystem_at(path)
+    if kind in NETWORK:
+        raise NotDurable(store=str(path), problem=f"it lies on a {kind} file system")
+
+
+def _is_ours(path: Path) -> bool:
+    """True for a store of ours, False where one is to be made; anything else raises.
+
+    The header is read through SQLite and not with ``open``: closing a plain descriptor would drop the locks that
+    another connection of this process holds on the same file. ``immutable`` makes SQLite touch nothing, not even
+    the files beside it.
+    """
+    try:
+        if path.stat().st_size == 0:
+            return False
+    except FileNotFoundError:
+        return False
+    if path.is_dir():
+        raise NotAStore(store=str(path), problem="it is a directory")
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
+    try:
+        application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise NotAStore(store=str(path), problem="the file is not a SQLite database").because(
+            error
+        ) from error
+    finally:
+        connection.close()
+    if application != APPLICATION_ID:
+        raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
+    if version > FORMAT_VERSION:
+        raise NewerFormat(
+            store=str(path),
+            problem=f"its format is {version}; this Holdfast knows formats up to {FORMAT_VERSION}",
+        )
+    return True
+
+
+def _make_directory(directory: Path) -> None:
+    """Make what is missing of a directory, private to the user, and sync each name into its parent."""
+    if directory.is_dir():
+        return
+    _make_directory(directory.parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    sync_directory(directory.parent)
+
+
+def _build(path: Path) -> None:
+    draft = path.with_name(path.name + "-new")
+    # Of a crashed attempt, or of a database that somebody deleted: a stale WAL would be replayed into the new file.
+    for leftover in (
+        draft,
+        *(path.with_name(base + end) for base in (draft.name, path.name) for end in _BESIDE),
+    ):
+        leftover.unlink(missing_ok=True)
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    connection = apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # only possible before the first table
+        connection.execute("PRAGMA fullfsync = 1")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN")
+        connection.execute(_SCHEMA.read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = wal")
+    finally:
+        connection.close()
+    draft.replace(path)
+    sync_directory(path.parent)
+
+
+_BESIDE: Final = ("-wal", "-shm", "-journal")

@@ -1,0 +1,108 @@
+"""What SQLite and the file system say, in the words of ``holdfast.errors``.
+
+Knows every exception class of apsw; a test fails when apsw brings one that is not listed. The invariant:
+no apsw exception leaves this package, and a write that failed is never reported as one that did not happen.
+"""
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from holdfast.errors import (
+    Corrupt,
+    DiskFull,
+    NotAStore,
+    StoreBusy,
+    StoreError,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_NO_WRITING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+MAPPED: Final[dict[type[apsw.Error], type[StoreError]]] = {
+    apsw.BusyError: StoreBusy,
+    apsw.LockedError: StoreBusy,
+    apsw.ProtocolError: StoreBusy,
+    apsw.FullError: DiskFull,
+    apsw.ReadOnlyError: StoreReadOnly,
+    apsw.PermissionsError: StoreReadOnly,
+    apsw.NotADBError: NotAStore,
+    apsw.CorruptError: Corrupt,
+    # What follows is an I/O failure, or a defect of this package: either way the outcome is not known.
+    apsw.AbortError: StoreUnavailable,
+    apsw.AuthError: StoreUnavailable,
+    apsw.BindingsError: StoreUnavailable,
+    apsw.CantOpenError: StoreUnavailable,
+    apsw.ConnectionClosedError: StoreUnavailable,
+    apsw.ConnectionNotClosedError: StoreUnavailable,
+    apsw.ConstraintError: StoreUnavailable,
+    apsw.CursorClosedError: StoreUnavailable,
+    apsw.EmptyError: StoreUnavailable,
+    apsw.ExecutionCompleteError: StoreUnavailable,
+    apsw.ExtensionLoadingError: StoreUnavailable,
+    apsw.ForkingViolationError: StoreUnavailable,
+    apsw.FormatError: StoreUnavailable,
+    apsw.IOError: StoreUnavailable,
+    apsw.IncompleteExecutionError: StoreUnavailable,
+    apsw.InternalError: StoreUnavailable,
+    apsw.InterruptError: StoreUnavailable,
+    apsw.InvalidContextError: StoreUnavailable,
+    apsw.MismatchError: StoreUnavailable,
+    apsw.MisuseError: StoreUnavailable,
+    apsw.NoFTS5Error: StoreUnavailable,
+    apsw.NoLFSError: StoreUnavailable,
+    apsw.NoMemError: StoreUnavailable,
+    apsw.NotFoundError: StoreUnavailable,
+    apsw.RangeError: StoreUnavailable,
+    apsw.SQLError: StoreUnavailable,
+    apsw.SchemaChangeError: StoreUnavailable,
+    apsw.ThreadingViolationError: StoreUnavailable,
+    apsw.TooBigError: StoreUnavailable,
+    apsw.VFSFileClosedError: StoreUnavailable,
+    apsw.VFSNotImplementedError: StoreUnavailable,
+}
+
+
+def translated(error: apsw.Error, path: Path, *, system_errno: int = 0) -> StoreError:
+    """The StoreError for what SQLite said about the file at ``path``, with its cause set."""
+    found = MAPPED.get(type(error), StoreUnavailable)
+    if found is StoreUnavailable and system_errno in _NO_SPACE:
+        found = (
+            DiskFull  # a quota, or the shared-memory file that could not grow: SQLite calls these I/O errors
+        )
+    if isinstance(error, apsw.CantOpenError) and not is_writable(path):
+        found = StoreReadOnly
+    if error_code(error) == apsw.SQLITE_READONLY_DBMOVED:
+        found = StoreUnavailable
+    made = found(store=str(path), problem=f"{error} ({type(error).__name__}, code {error_code(error)})")
+    return made.because(error)
+
+
+def translated_os(error: OSError, path: Path) -> StoreError:
+    """The StoreError for what the file system said about ``path`` or its directory, with its cause set."""
+    found: type[StoreError] = StoreUnavailable
+    if error.errno in _NO_SPACE:
+        found = DiskFull
+    elif error.errno in _NO_WRITING:
+        found = StoreReadOnly
+    return found(store=str(path), problem=str(error)).because(error)
+
+
+def undecodable(error: UnicodeDecodeError, path: Path) -> Corrupt:
+    """The error for text on the disk that is not text any more."""
+    return Corrupt(store=str(path), problem=f"a text column does not decode: {error}").because(error)
+
+
+def error_code(error: apsw.Error) -> int:
+    """The extended result code; 0 for the classes that are apsw's own."""
+    return getattr(error, "extendedresult", 0)
+
+
+def is_writable(path: Path) -> bool:
+    """Whether this process may write the file and create files beside it."""
+    return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))

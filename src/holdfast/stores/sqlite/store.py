@@ -1,0 +1,214 @@
+"""The port's verbs over one SQLite file.
+
+Knows the statements and the rows; the connections, locks and errors are ``database``'s, the hot path is
+``appending``'s. The invariant: every verb is one transaction, and what it says is durable is so when it returns.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from holdfast import limits
+from holdfast.model.events import Event
+from holdfast.model.rows import (
+    Append,
+    AppendOutcome,
+    Blob,
+    Cursors,
+    Finding,
+    Grant,
+    Lease,
+    Liveness,
+    Record,
+    RunRow,
+)
+from holdfast.stores import bounds
+from holdfast.stores.sqlite import statements as sql
+from holdfast.stores.sqlite.appending import Appender
+from holdfast.stores.sqlite.creation import ensure_store
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.errors import translated, translated_os
+from holdfast.stores.sqlite.examination import examined
+from holdfast.stores.sqlite.owners import owners_of
+from holdfast.stores.sqlite.waiting import wait_for_change
+
+_SEQ_MAX: Final = (1 << 63) - 1
+
+
+class SqliteStore:
+    """A store in one file on a local disk; made when it is not there. Implements ``StorePort``."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path: Final = Path(os.path.realpath(path))
+        try:
+            ensure_store(self.path)
+            self._owners: Final = owners_of(self.path)
+            self._database: Final = Database(self.path)
+        except apsw.Error as error:
+            raise translated(error, self.path) from error
+        except OSError as error:
+            raise translated_os(error, self.path) from error
+        self._appender: Final = Appender(self._database)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}"
+
+    @property
+    def owner(self) -> str:
+        return self._owners.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this handle can still be used in this process."""
+        return self._database.trouble not in ("closed", "forked")
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def create_run(self, row: RunRow) -> bool:
+        bounds.check_run_body(row.run, row.body)
+        with self._database.write(synced=True) as connection:
+            connection.execute(sql.CREATE_RUN, row[:7])
+            return connection.changes() == 1
+
+    def find_run(self, run: str) -> RunRow | None:
+        with self._database.read() as connection:
+            found = connection.execute(sql.FIND_RUN, (run,)).fetchone()
+        return None if found is None else _run_row(found)
+
+    def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
+        bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
+        bindings: tuple[Any, ...] = (prefix, sql.after_prefix(prefix), limit)
+        with self._database.read() as connection:
+            if before is None:
+                rows = connection.execute(sql.LIST_RUNS, bindings)
+            else:
+                rows = connection.execute(sql.LIST_RUNS_BEFORE, (*bindings, before.created_at, before.run))
+            return [_run_row(row) for row in rows]
+
+    def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
+        bounds.check_run_body(run, body)
+        with self._database.write(synced=True) as connection:
+            connection.execute(sql.SWAP_RUN, (status, body, run, revision))
+            return connection.changes() == 1
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        return self._appender.append(items)
+
+    def read_events(
+        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+    ) -> list[Event]:
+        bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
+        upto = _SEQ_MAX if upto_seq is None else upto_seq
+        with self._database.read() as connection:
+            return list(map(Event._make, connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit))))
+
+    # -- blobs -----------------------------------------------------------------------------------------------
+
+    def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
+        bounds.check_blobs(blobs)
+        with self._database.write(synced=True) as connection:
+            for address, data in blobs:
+                assert data is not None, f"blob {address} is put without content"
+                connection.execute(sql.PUT_BLOB, (address, at, data))
+
+    def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        with self._database.read() as connection:
+            for address in addresses:
+                row = connection.execute(sql.GET_BLOB, (address,)).fetchone()
+                if row is not None:
+                    found[address] = row[0]
+        return found
+
+    def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
+        deleted = 0
+        # Flushed: a deletion that power loss undoes is repeated by the next prune; one kept too early is not.
+        with self._database.write(synced=False) as connection:
+            for address in addresses:
+                connection.execute(sql.DELETE_BLOB, (address, untouched_since))
+                deleted += connection.changes()
+            if deleted:
+                connection.execute(sql.SHRINK).fetchall()
+        return deleted
+
+    # -- leases ----------------------------------------------------------------------------------------------
+
+    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+        self._database.check_in_place()
+        fence, beat = (over.fence, over.beat) if over is not None else (-1, -1)
+        with self._database.write(synced=True) as connection:
+            connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat))
+            granted = connection.changes() == 1
+            found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
+        return Grant(granted, Lease() if found is None else Lease(*found))
+
+    def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
+        self._database.check_in_place()
+        lost: list[str] = []
+        with self._database.write(synced=False) as connection:
+            for run, fence in fences.items():
+                connection.execute(sql.BEAT, (at, run, fence))
+                if not connection.changes():
+                    lost.append(run)
+        return frozenset(lost)
+
+    def release(self, run: str, *, fence: int) -> bool:
+        with self._database.write(synced=False) as connection:
+            connection.execute(sql.RELEASE, (run, fence))
+            return connection.changes() == 1
+
+    def probe(self, owner: str) -> Liveness:
+        with self._database.read():  # refuses when closed or forked
+            return self._owners.probe(owner)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def get_record(self, space: str, key: str) -> Record | None:
+        with self._database.read() as connection:
+            found = connection.execute(sql.GET_RECORD, (space, key)).fetchone()
+        return None if found is None else Record(*found)
+
+    def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
+        bounds.check_record(space, key, body)
+        with self._database.write(synced=synced) as connection:
+            if revision == 0:
+                connection.execute(sql.ADD_RECORD, (space, key, body))
+            else:
+                connection.execute(sql.SWAP_RECORD, (body, space, key, revision))
+            return connection.changes() == 1
+
+    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+        bounds.check_page("records", limit, limits.RECORD_PAGE_MAX)
+        with self._database.read() as connection:
+            bindings = (space, after, prefix, sql.after_prefix(prefix), limit)
+            return [Record(*row) for row in connection.execute(sql.SCAN_RECORDS, bindings)]
+
+    def delete_record(self, space: str, key: str, *, revision: int) -> bool:
+        with self._database.write(synced=True) as connection:
+            connection.execute(sql.DELETE_RECORD, (space, key, revision))
+            return connection.changes() == 1
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
+        return wait_for_change(self._database, cursors, timeout_s=timeout_s)
+
+    def sync(self) -> None:
+        self._database.sync()
+
+    def examine(self) -> list[Finding]:
+        return examined(self._database)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _run_row(row: tuple[Any, ...]) -> RunRow:
+    run, birth, created_at, status, body, origin, origin_seq, head, revision, *lease = row
+    return RunRow(run, birth, created_at, status, body, origin, origin_seq, head, revision, Lease(*lease))

@@ -1,0 +1,149 @@
+"""From what a user writes to an open store: URLs, bare paths, the environment, the nearest ``.holdfast``.
+
+Knows the forms of a URL and which module opens each; imports a backend only when one of its URLs is opened. The
+invariant: one open store per place and process, shared by everybody who names that place.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from urllib.parse import parse_qs, unquote
+
+from holdfast.errors import BadUrl
+from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+ENVIRONMENT: Final = "HOLDFAST_URL"
+DIRECTORY: Final = ".holdfast"
+FILE: Final = "holdfast.db"
+
+_SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>[^?#]*)(?:\?(?P<query>[^#]*))?")
+
+
+class Place(NamedTuple):
+    """Where a store is: its scheme, and a path or name that is the same however it was written."""
+
+    scheme: str
+    name: str
+    lease_s: float | None = None
+
+
+class _Store(StorePort, Protocol):
+    @property
+    def is_open(self) -> bool: ...
+
+
+def open_store(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> StorePort:
+    """The open store at a URL or path, shared within this process; one that was closed is opened again.
+
+    None means ``HOLDFAST_URL``, else the nearest ``.holdfast`` upwards from ``start_dir``, else a new one there.
+    Raises BadUrl, and whatever opening raises.
+    """
+    place = place_of(url, start_dir=start_dir)
+    with _opening:
+        found = _open.get(place[:2])
+        if found is None or not found.is_open:
+            found = _OPENERS[place.scheme](place.name)
+            _open[place[:2]] = found
+        return found
+
+
+def lease_s_of(url: "StrPath | None" = None) -> float | None:
+    """The ``lease_s`` that a URL asks for, or None where it leaves that to the default."""
+    return place_of(url).lease_s
+
+
+def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> Place:
+    """Where a URL or path leads, without opening anything. Raises BadUrl."""
+    start = Path.cwd() if start_dir is None else start_dir
+    if url is None:
+        url = os.environ.get(ENVIRONMENT) or _nearest(start)
+    text = os.fspath(url)
+    if "://" not in text:
+        return _sqlite_place(text, text, start)
+    found = _SCHEME.fullmatch(text)
+    if found is None:
+        raise BadUrl(url=text, problem="is malformed", advice="")
+    scheme = found["scheme"].lower()
+    lease_s = _lease_s(text, found["query"] or "")
+    if scheme == "sqlite":
+        return _sqlite_place(text, _path_in(text, found["rest"]), start)._replace(lease_s=lease_s)
+    if scheme == "memory":
+        return Place(scheme, unquote(found["rest"]).strip("/"), lease_s)
+    raise BadUrl(url=text, problem=f"has the scheme {scheme!r}, which no store here answers to", advice="")
+
+
+def _path_in(url: str, rest: str) -> str:
+    if not rest.startswith("/"):
+        raise BadUrl(url=url, problem=f"names a host ({rest!r}); a path follows three slashes", advice="")
+    return unquote(rest[1:])
+
+
+def _sqlite_place(url: str, path: str, start: Path) -> Place:
+    if not path or path == ":memory:" or "\0" in path:
+        raise BadUrl(url=url, problem="names no file", advice="")
+    place = start / Path(path).expanduser()
+    if place.is_dir() or path.endswith(("/", os.sep)):
+        place /= FILE
+    return Place("sqlite", os.path.realpath(place))
+
+
+def _nearest(start: Path) -> Path:
+    """Like git: the first directory upwards that has one, else here. Nothing is created yet."""
+    here = start.resolve()
+    for directory in (here, *here.parents):
+        if (directory / DIRECTORY).is_dir():
+            return directory / DIRECTORY / FILE
+    return here / DIRECTORY / FILE
+
+
+def _lease_s(url: str, query: str) -> float | None:
+    options = parse_qs(query, keep_blank_values=True)
+    unknown = sorted(options.keys() - {"lease_s"})
+    if unknown:
+        raise BadUrl(url=url, problem=f"has an unknown option {unknown[0]!r}", advice="")
+    if "lease_s" not in options:
+        return None
+    try:
+        lease_s = float(options["lease_s"][-1])
+    except ValueError:
+        lease_s = 0.0
+    if not 0 < lease_s < float("inf"):
+        raise BadUrl(
+            url=url,
+            problem=f"has lease_s={options['lease_s'][-1]!r}, which is no number of seconds",
+            advice="",
+        )
+    return lease_s
+
+
+def _open_sqlite(name: str) -> _Store:
+    from holdfast.stores.sqlite import SqliteStore
+
+    return SqliteStore(name)
+
+
+def _open_memory(name: str) -> _Store:
+    from holdfast.stores.memory import MemoryStore
+
+    return MemoryStore(name)
+
+
+_OPENERS: Final[dict[str, Callable[[str], _Store]]] = {"sqlite": _open_sqlite, "memory": _open_memory}
+_open: dict[tuple[str, str], _Store] = {}
+_opening = threading.Lock()
+
+
+def _reset_after_fork() -> None:
+    """Inherited stores say that they are not open here; only the lock may be stuck."""
+    global _opening  # noqa: PLW0603
+    _opening = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
