@@ -1,54 +1,62 @@
-"""Holdfast: your agent dies; its work does not."""
+"""Holdfast: your agent dies; its work does not.
+
+The public names, and nothing else. Each is loaded from its room when it is first used, so that importing the
+package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from holdfast._version import __version__
-from holdfast.agents import Agent, agent
-from holdfast.codec.types import register
-from holdfast.entrance import current, run
-from holdfast.errors import (
-    AlreadyResolved,
-    BadName,
-    BadOption,
-    BadUrl,
-    Corrupt,
-    DiskFull,
-    Diverged,
-    EffectUnknown,
-    ForkedHandle,
-    HandleClosed,
-    HoldfastError,
-    InputsChanged,
-    LeaseLost,
-    Misuse,
-    NewerFormat,
-    NoCurrentRun,
-    NotAStore,
-    NotDurable,
-    NotStorable,
-    Parked,
-    PremiseMissing,
-    ReplayedFailure,
-    RunExists,
-    RunFinished,
-    RunHeld,
-    RunRefused,
-    StepInDoubt,
-    StepTimeout,
-    StopSignal,
-    StoreBusy,
-    StoreError,
-    StoreReadOnly,
-    StoreUnavailable,
-    Terminated,
-    TooLarge,
-    UnknownRun,
-    UnknownStep,
-    ValueUnreadable,
-)
-from holdfast.handles import AsyncRun, Run
-from holdfast.model.markers import KEY, ephemeral
-from holdfast.model.verdicts import Done, NotDone, Unknown
-from holdfast.storehandle import Store, store
-from holdfast.tooling import Tool, tool, tools
+
+if TYPE_CHECKING:
+    from holdfast.agents import Agent, agent
+    from holdfast.codec.types import register
+    from holdfast.entrance import current, run
+    from holdfast.errors import (
+        AlreadyResolved,
+        BadName,
+        BadOption,
+        BadUrl,
+        Corrupt,
+        DiskFull,
+        Diverged,
+        EffectUnknown,
+        ForkedHandle,
+        HandleClosed,
+        HoldfastError,
+        InputsChanged,
+        LeaseLost,
+        Misuse,
+        NewerFormat,
+        NoCurrentRun,
+        NotAStore,
+        NotDurable,
+        NotStorable,
+        Parked,
+        PremiseMissing,
+        ReplayedFailure,
+        RunExists,
+        RunFinished,
+        RunHeld,
+        RunRefused,
+        StepInDoubt,
+        StepTimeout,
+        StopSignal,
+        StoreBusy,
+        StoreError,
+        StoreReadOnly,
+        StoreUnavailable,
+        Terminated,
+        TooLarge,
+        UnknownRun,
+        UnknownStep,
+        ValueUnreadable,
+    )
+    from holdfast.handles import AsyncRun, Run
+    from holdfast.model.markers import KEY, ephemeral
+    from holdfast.model.verdicts import Done, NotDone, Unknown
+    from holdfast.storehandle import Store, store
+    from holdfast.tooling import Tool, tool, tools
 
 __all__ = [
     "KEY",
@@ -108,3 +116,91 @@ __all__ = [
     "tool",
     "tools",
 ]
+
+_ROOMS = {
+    "agents": (
+        "Agent",
+        "agent",
+    ),
+    "codec.types": ("register",),
+    "entrance": (
+        "current",
+        "run",
+    ),
+    "errors": (
+        "AlreadyResolved",
+        "BadName",
+        "BadOption",
+        "BadUrl",
+        "Corrupt",
+        "DiskFull",
+        "Diverged",
+        "EffectUnknown",
+        "ForkedHandle",
+        "HandleClosed",
+        "HoldfastError",
+        "InputsChanged",
+        "LeaseLost",
+        "Misuse",
+        "NewerFormat",
+        "NoCurrentRun",
+        "NotAStore",
+        "NotDurable",
+        "NotStorable",
+        "Parked",
+        "PremiseMissing",
+        "ReplayedFailure",
+        "RunExists",
+        "RunFinished",
+        "RunHeld",
+        "RunRefused",
+        "StepInDoubt",
+        "StepTimeout",
+        "StopSignal",
+        "StoreBusy",
+        "StoreError",
+        "StoreReadOnly",
+        "StoreUnavailable",
+        "Terminated",
+        "TooLarge",
+        "UnknownRun",
+        "UnknownStep",
+        "ValueUnreadable",
+    ),
+    "handles": (
+        "AsyncRun",
+        "Run",
+    ),
+    "model.markers": (
+        "KEY",
+        "ephemeral",
+    ),
+    "model.verdicts": (
+        "Done",
+        "NotDone",
+        "Unknown",
+    ),
+    "storehandle": (
+        "Store",
+        "store",
+    ),
+    "tooling": (
+        "Tool",
+        "tool",
+        "tools",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for room, names in _ROOMS.items():
+        if name in names:
+            from importlib import import_module
+
+            value = globals()[name] = getattr(import_module(f"holdfast.{room}"), name)
+            return value
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

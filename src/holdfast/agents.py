@@ -44,7 +44,9 @@ class Agent(Generic[P, R]):
         """The plain function, outside of any run of its own."""
         return self.fn(*args, **kwargs)
 
-    def run(self, id: str, /, *args: Any, store: Place = None, if_finished: IfFinished = "replay", **kwargs: Any) -> R:  # noqa: A002 - what people call it
+    def run(
+        self, id: str, /, *args: Any, store: Place = None, if_finished: IfFinished = "replay", **kwargs: Any
+    ) -> R:  # noqa: A002 - what people call it
         """Start or resume the run of this id and give its result; a finished one's without entering the body.
 
         For an ``async def`` agent the answer is to be awaited.
@@ -56,15 +58,16 @@ class Agent(Generic[P, R]):
         with opening as run:
             if run.status == Status.FINISHED:
                 return run.result  # type: ignore[no-any-return]
-            result = self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[arg-type, call-arg]
+            result = self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[arg-type]
             run.finish(result)
             return result
+        raise AssertionError("unreachable: an agent's run never suppresses its stop-signals")
 
     async def _run_async(self, opening: Opening, inputs: Mapping[str, Any]) -> Any:
         async with opening as run:
             if run.status == Status.FINISHED:
                 return run.result
-            result = await self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[misc, arg-type, call-arg]
+            result = await self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[misc, arg-type]
             await run.finish(result)
             return result
 
@@ -108,7 +111,9 @@ class Agent(Generic[P, R]):
         try:
             bound = self._signature.bind(*given, **kwargs)
         except TypeError as error:
-            raise Misuse(problem=f"agent {self.name!r}: {error}", advice=f"its inputs are {self._signature}") from None
+            raise Misuse(
+                problem=f"agent {self.name!r}: {error}", advice=f"its inputs are {self._signature}"
+            ) from None
         bound.apply_defaults()
         inputs = dict(bound.arguments)
         if self._takes_run:
@@ -131,7 +136,9 @@ def _inputs_of(text: str) -> dict[str, Any]:
     try:
         inputs = loads(text)
     except JSONDecodeError as error:
-        raise Misuse(problem=f"--inputs is not JSON: {error}", advice="""use --inputs '{"name": "value"}'""") from None
+        raise Misuse(
+            problem=f"--inputs is not JSON: {error}", advice="""use --inputs '{"name": "value"}'"""
+        ) from None
     if not isinstance(inputs, dict):
         raise Misuse(problem="--inputs is not a JSON object", advice="""use --inputs '{"name": "value"}'""")
     return inputs

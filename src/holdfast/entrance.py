@@ -52,7 +52,9 @@ def current() -> Run | AsyncRun:
     """The run of this context. NoCurrentRun where there is none."""
     here = HERE.get()
     if here is None:
-        raise NoCurrentRun(what="holdfast.current()", held=", ".join(held_runs()) or "no run", problem="", advice="")
+        raise NoCurrentRun(
+            what="holdfast.current()", held=", ".join(held_runs()) or "no run", problem="", advice=""
+        )
     handle: Run | AsyncRun = here.tenure.handle
     return handle
 
@@ -87,7 +89,9 @@ class Opening:
             self._restore_signal()
             raise
 
-    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> bool:
         assert isinstance(self._run, Run)
         try:
             raised = drive(leave(self._run._tenure, BLOCKING, self._entry, error))  # noqa: SLF001 - its own handle
@@ -112,7 +116,9 @@ class Opening:
         self._token = HERE.set(Here(tenure, "", tenure.root))
         return handle
 
-    async def __aexit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+    async def __aexit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> bool:
         assert isinstance(self._run, AsyncRun)
         tenure = self._run._tenure  # noqa: SLF001 - its own handle
         try:
@@ -127,7 +133,10 @@ class Opening:
 
     def _workshop(self) -> Workshop:
         if self._run is not None:
-            raise Misuse(problem=f"run {self._entry.run} was entered through this object before", advice="call holdfast.run(...) again")
+            raise Misuse(
+                problem=f"run {self._entry.run} was entered through this object before",
+                advice="call holdfast.run(...) again",
+            )
         return workshop_at(self._store)
 
     def _conclude(self, error: BaseException | None, raised: BaseException | None) -> bool:

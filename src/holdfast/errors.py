@@ -255,7 +255,9 @@ class StoreError(HoldfastError):
 class StoreUnavailable(StoreError):
     """An I/O failure. A failed write is of unknown outcome; the handle re-reads before it goes on."""
 
-    advises = "nothing acknowledged is lost; run `holdfast doctor --store {store}`, mend the cause and start again"
+    advises = (
+        "nothing acknowledged is lost; run `holdfast doctor --store {store}`, mend the cause and start again"
+    )
 
 
 class StoreBusy(StoreError):
@@ -317,7 +319,9 @@ class ReplayedFailure(HoldfastError):
     """A recorded failure whose exception class cannot be found in this process."""
 
     says = "{type_name}: {message}"
-    advises = "import the module that defines {type_name} before resuming, to get the failure as its own class"
+    advises = (
+        "import the module that defines {type_name} before resuming, to get the failure as its own class"
+    )
     type_name: str
     message: str
 
@@ -384,7 +388,9 @@ class Diverged(StopSignal):
     """The program asks for something else than what stands recorded at this point."""
 
     says = "run {run} diverged at step {step!r} (recorded as #{seq}):\n{diff}"
-    advises = "restore the code that was recorded, or accept the change: `holdfast resolve {run} {key} --abandon`"
+    advises = (
+        "restore the code that was recorded, or accept the change: `holdfast resolve {run} {key} --abandon`"
+    )
     step: str
     key: str
     seq: int

@@ -43,7 +43,9 @@ class Scope:
 
     def __enter__(self) -> None:
         here, _ = locate(self._tenure)
-        inner = Here(self._tenure, scope_of(here.scope, self._name), Trail(current_task(), ""), here.depth, here.leaf)
+        inner = Here(
+            self._tenure, scope_of(here.scope, self._name), Trail(current_task(), ""), here.depth, here.leaf
+        )
         self._token = HERE.set(inner)
 
     def __exit__(self, *_: object) -> None:
@@ -103,7 +105,11 @@ class _Handle(Neutral):
         if tenure.result is not None:
             return decode(tenure.result, what=f"result of run {tenure.run}")
         body = tenure.view.result
-        return None if body is None else value_of(tenure, unpack_body(body), body, what=f"result of run {tenure.run}")
+        return (
+            None
+            if body is None
+            else value_of(tenure, unpack_body(body), body, what=f"result of run {tenure.run}")
+        )
 
     def scope(self, name: str) -> Scope:
         """A named place for the calls inside ``with run.scope(name):``."""
@@ -144,16 +150,28 @@ class Run(_Handle):
         key: str | None = None,
         retries: int = 0,
         timeout_s: float | None = None,
-        ignore: Iterable[str] = (),
+        ignore: str | Iterable[str] = (),
         idempotent: bool = False,
         verify: Callable[..., Any] | None = None,
-        harmless: Iterable[type[BaseException]] = (),
+        harmless: type[BaseException] | Iterable[type[BaseException]] = (),
         settle_s: float | None = None,
         in_doubt: InDoubtPolicy = "stop",
     ) -> "RunOptions":
         """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
-        effect = "idempotent" if idempotent else "read"
-        return RunOptions(self._tenure, treat(effect, key, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt))
+        return RunOptions(
+            self._tenure,
+            treat(
+                "idempotent" if idempotent else "read",
+                key,
+                retries,
+                timeout_s,
+                ignore,
+                verify,
+                harmless,
+                settle_s,
+                in_doubt,
+            ),
+        )
 
     def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the state as it is now; the number of the point."""
@@ -231,7 +249,9 @@ class AsyncRun(_Handle):
     __slots__ = ()
 
     @overload
-    async def step(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def step(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
     @overload
     async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -239,7 +259,9 @@ class AsyncRun(_Handle):
         return await step(self._tenure, AWAITING, READ, name, fn, args, kwargs)
 
     @overload
-    async def once(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def once(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
     @overload
     async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -252,17 +274,27 @@ class AsyncRun(_Handle):
         key: str | None = None,
         retries: int = 0,
         timeout_s: float | None = None,
-        ignore: Iterable[str] = (),
+        ignore: str | Iterable[str] = (),
         idempotent: bool = False,
         verify: Callable[..., Any] | None = None,
-        harmless: Iterable[type[BaseException]] = (),
+        harmless: type[BaseException] | Iterable[type[BaseException]] = (),
         settle_s: float | None = None,
         in_doubt: InDoubtPolicy = "stop",
     ) -> "AsyncRunOptions":
         """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
-        effect = "idempotent" if idempotent else "read"
         return AsyncRunOptions(
-            self._tenure, treat(effect, key, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt)
+            self._tenure,
+            treat(
+                "idempotent" if idempotent else "read",
+                key,
+                retries,
+                timeout_s,
+                ignore,
+                verify,
+                harmless,
+                settle_s,
+                in_doubt,
+            ),
         )
 
     async def checkpoint(self, state: Any, *, label: str | None = None) -> int:
@@ -326,7 +358,9 @@ class AsyncRunOptions:
         self._treatment = treatment
 
     @overload
-    async def step(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def step(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
     @overload
     async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -334,12 +368,16 @@ class AsyncRunOptions:
         return await step(self._tenure, AWAITING, self._treatment, name, fn, args, kwargs)
 
     @overload
-    async def once(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def once(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
     @overload
     async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As ``AsyncRun.once``, under these options."""
-        return await step(self._tenure, AWAITING, self._treatment._replace(effect="once"), name, fn, args, kwargs)
+        return await step(
+            self._tenure, AWAITING, self._treatment._replace(effect="once"), name, fn, args, kwargs
+        )
 
 
 def _checked(label: str | None) -> str | None:

@@ -42,6 +42,6 @@ RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 30.0
 
 # snapshots
-SNAPSHOT_EVENTS_MIN: Final = 4_000
-"""Folding fewer events than this is faster than reading a snapshot."""
+SNAPSHOT_EVENTS_MIN: Final = 50_000
+"""Below this, folding the whole journal at once is faster than paging bodies in behind a snapshot."""
 SNAPSHOT_CHUNK_BYTES: Final = 512_000

@@ -5,10 +5,12 @@ Whoever is not the holder of a run does not write to its journal: ``resolve`` le
 
 import getpass
 import os
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any, Final, Literal
 
 from orjson import loads
 
+from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.fold import View
@@ -16,20 +18,23 @@ from holdfast.core.liveness import status_seen
 from holdfast.core.names import check_run_id
 from holdfast.core.recorded import is_once
 from holdfast.engine import letters
-from holdfast.engine.journal import read_all
+from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.workshop import Workshop, workshop_of
 from holdfast.errors import AlreadyResolved, Misuse, UnknownRun, UnknownStep
-from holdfast.limits import LEASE_S, RUN_PAGE_MAX
+from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Event
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.markers import Neutral
-from holdfast.model.rows import Finding, RunRow
+from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
-from holdfast.stores.url import lease_s_of, open_store
+from holdfast.stores.url import lease_s_of, open_store, place_of
 
 How = Literal["done", "retry", "failed", "abandon"]
+
+FOLLOW_WAIT_S: Final = 5.0
+"""A follower looks again at least this often: a holder's death changes nothing in the store."""
 
 
 class Store(Neutral):
@@ -71,13 +76,24 @@ class Store(Neutral):
 
     def doubts(self, run: str) -> list[Doubt]:
         """The steps of the run that are in doubt, and what was already said about them."""
-        pending = {letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "key" in letter}
+        pending = {
+            letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "key" in letter
+        }
         return [
-            Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", pending.get(call.key))
+            Doubt(
+                run,
+                call.name,
+                call.key,
+                call.started_at,
+                call.doubt or "never reported back",
+                pending.get(call.key),
+            )
             for call in self._doubtful(run)
         ]
 
-    def resolve(self, run: str, step: str, how: How, *, value: Any = None, message: str = "", by: str | None = None) -> Doubt:
+    def resolve(
+        self, run: str, step: str, how: How, *, value: Any = None, message: str = "", by: str | None = None
+    ) -> Doubt:
         """Say how a step in doubt ended, by its name or key.
 
         ``done`` with the value the call would have returned; ``failed`` with a message; ``retry`` to let it run
@@ -91,11 +107,37 @@ class Store(Neutral):
         elif how == "failed":
             body["error"] = encode_failure(RuntimeError(message or "resolved as failed"))
         elif how not in {"retry", "abandon"}:
-            raise Misuse(problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon")
+            raise Misuse(
+                problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon"
+            )
         content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or _whoami()}
         if not letters.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
             raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
         return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+
+    def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
+        """The run's events as they come, verified, beginning after one; ends when the run is finished and let go."""
+        while True:
+            info = self.get(run)
+            for event in self.events(run, after_seq=after_seq):
+                yield event
+                after_seq = event.seq
+            if info.status == Status.FINISHED and info.holder in {None, "dead"}:
+                return
+            inbox = self._port.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)
+            seen = Cursor(info.lease.fence, after_seq, len(inbox))
+            self._port.wait({run: seen}, timeout_s=FOLLOW_WAIT_S)
+
+    def content(self, event: Event) -> dict[str, Any]:
+        """An event's body as it is recorded, with the values that lie in blobs put in their places. Corrupt if one is damaged."""
+        body = unpack_body(event.body)
+        for name in [name for name in body if name.endswith("_blob")]:
+            body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
+        return body
+
+    def now(self) -> float:
+        """The time by this store's clock, to tell ages by."""
+        return self._workshop.clock.wall()
 
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
@@ -126,19 +168,27 @@ class Store(Neutral):
         view = self.view(run)
         held = self.get(run).holder == "alive"
         # Under a live holder an open call is simply running, unless the holder itself has doubted it.
-        return [c for c in view.open_calls() if is_once(c) and not c.abandoned and (c.doubt is not None or not held)]
+        return [
+            c
+            for c in view.open_calls()
+            if is_once(c) and not c.abandoned and (c.doubt is not None or not held)
+        ]
 
     def _find(self, run: str, step: str, how: How) -> Call:
         everything = list(self.view(run).calls.values())
         doubtful = self._doubtful(run)
-        among = [c for c in everything if c.body is not None] if how == "abandon" else doubtful
+        among = [c for c in everything if c.seq] if how == "abandon" else doubtful
         found = [c for c in among if step in {c.key, c.name}]
         if len(found) == 1 or (found and how == "abandon" and found[-1].key == step):
             return found[-1]
         names = ", ".join(f"{c.name} ({c.key})" for c in (found or doubtful)) or "none"
         known = next((c for c in everything if step in {c.key, c.name}), None)
         if not found and known is not None and how != "abandon":
-            raise AlreadyResolved(run=run, step=known.name, state="its outcome is recorded" if known.outcomes else "it is running")
+            raise AlreadyResolved(
+                run=run,
+                step=known.name,
+                state="its outcome is recorded" if known.outcomes else "it is running",
+            )
         state = "single such" if found else "recorded" if how == "abandon" else "in-doubt"
         raise UnknownStep(run=run, step=step, state=state, candidates=names)
 
@@ -146,6 +196,20 @@ class Store(Neutral):
 def store(url: "str | os.PathLike[str] | None" = None) -> Store:
     """The store at this URL or path; without one, ``HOLDFAST_URL``, the nearest ``.holdfast`` upwards, or a new one here."""
     return Store(open_store(url), lease_s=lease_s_of(url) or LEASE_S)
+
+
+def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
+    """As ``store``, but where there is none the answer is None: looking creates nothing."""
+    place = place_of(url)
+    if place.scheme == "sqlite":
+        try:
+            if os.stat(place.name).st_size == 0:
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:  # it may be there: opening it explains better
+            pass
+    return store(url)
 
 
 def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:

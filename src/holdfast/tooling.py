@@ -7,7 +7,7 @@ written. Outside of any run it is the function it was.
 from collections.abc import Callable, Iterable, Mapping
 from functools import update_wrapper
 from inspect import iscoroutinefunction, signature
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from uuid import uuid4
 
 from holdfast.core.binding import has_parameter
@@ -47,10 +47,10 @@ def tool(
     effect: Effect = "once",
     name: str | None = None,
     verify: Callable[..., Any] | None = None,
-    harmless: Iterable[type[BaseException]] = (),
+    harmless: type[BaseException] | Iterable[type[BaseException]] = (),
     settle_s: float | None = None,
     in_doubt: InDoubtPolicy = "stop",
-    ignore: Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
     retries: int = 0,
     timeout_s: float | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
@@ -61,10 +61,10 @@ def tool(
     effect: Effect = "once",
     name: str | None = None,
     verify: Callable[..., Any] | None = None,
-    harmless: Iterable[type[BaseException]] = (),
+    harmless: type[BaseException] | Iterable[type[BaseException]] = (),
     settle_s: float | None = None,
     in_doubt: InDoubtPolicy = "stop",
-    ignore: Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
     retries: int = 0,
     timeout_s: float | None = None,
 ) -> Any:
@@ -72,7 +72,8 @@ def tool(
     treatment = treat(effect, None, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt)
 
     def decorate(plain: Callable[P, R]) -> Tool[P, R]:
-        return _wrap(plain, treatment, name)
+        wrapped: Tool[P, R] = _wrap(plain, treatment, name)
+        return wrapped
 
     return decorate if fn is None else decorate(fn)
 
@@ -91,7 +92,7 @@ def tools(many: C, *, effects: Mapping[str, Effect] | None = None) -> C:
             advice=f"the tools are: {', '.join(named)}",
         )
     made = {name: _wrap(fn, treat(effects.get(name, "once")), name) for name, fn in named.items()}
-    return cast("C", made if isinstance(many, dict) else list(made.values()))
+    return made if isinstance(many, dict) else list(made.values())
 
 
 def _wrap(fn: Callable[..., Any], treatment: Treatment, name: str | None) -> Any:
@@ -132,5 +133,9 @@ def _outside(fn: Callable[..., Any], name: str, kwargs: dict[str, Any]) -> dict[
 def _hide_key(made: Any, fn: Callable[..., Any]) -> None:
     """Frameworks make a schema of the signature; the key is not the model's to choose."""
     plain = signature(fn)
-    made.__signature__ = plain.replace(parameters=[p for p in plain.parameters.values() if p.name != "idempotency_key"])
-    made.__annotations__ = {name: hint for name, hint in fn.__annotations__.items() if name != "idempotency_key"}
+    made.__signature__ = plain.replace(
+        parameters=[p for p in plain.parameters.values() if p.name != "idempotency_key"]
+    )
+    made.__annotations__ = {
+        name: hint for name, hint in fn.__annotations__.items() if name != "idempotency_key"
+    }

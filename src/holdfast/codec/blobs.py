@@ -52,28 +52,35 @@ def pack(data: bytes) -> bytes:
 
 def unpack(packed: bytes, *, address: str) -> bytes:
     """The content of a packed blob. Raises Corrupt, naming the address, unless it is what the address says."""
-    data = _inflate(packed, address) if packed.startswith(_MAGIC) else packed
+    data = _inflate(packed, f"blob {address}")
     if address_of(data) != address:
-        raise _corrupt(address, "its content has another hash")
+        raise _corrupt(f"blob {address}", "its content has another hash")
     return data
 
 
-def _inflate(packed: bytes, address: str) -> bytes:
+def unpack_unchecked(packed: bytes) -> bytes:
+    """The content of something packed that has a checksum of its own. Raises Corrupt if it cannot be unpacked."""
+    return _inflate(packed, "packed content")
+
+
+def _inflate(packed: bytes, what: str) -> bytes:
+    if not packed.startswith(_MAGIC):
+        return packed
     import zstandard
 
     try:
         size = zstandard.frame_content_size(packed)
         # the size is looked at first: a few bytes can claim to unfold to more than there is memory
         if not 0 <= size <= BLOB_SIZE_BYTES_MAX:
-            raise _corrupt(address, f"its frame claims {size:,} bytes")
+            raise _corrupt(what, f"its frame claims {size:,} bytes")
         data: bytes = _of_thread().decompressor.decompress(packed, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise _corrupt(address, f"it cannot be decompressed ({error})") from error
+        raise _corrupt(what, f"it cannot be decompressed ({error})") from error
     return data
 
 
-def _corrupt(address: str, problem: str) -> Corrupt:
-    return Corrupt(store="", problem=f"blob {address} is damaged: {problem}")
+def _corrupt(what: str, problem: str) -> Corrupt:
+    return Corrupt(store="", problem=f"{what} is damaged: {problem}")
 
 
 def _of_thread() -> _Tools:

@@ -181,7 +181,7 @@ def _single(record: Record, cls: type[BaseException]) -> BaseException | None:
         return None  # recorded too deep inside others to have kept its members
     args = decode_tree(record["args"], what="args") if "args" in record else [record["message"]]
     exc = _native(cls).__new__(cls, *args)
-    exc.args = tuple(args)
+    BaseException.args.__set__(exc, tuple(args))  # type: ignore[attr-defined]
     _put(exc, record)
     return exc
 

@@ -26,6 +26,9 @@ _DECIMAL_BITS_MAX: Final = 2_048
 """Larger ints are written in hexadecimal: Python limits decimal conversion, and it takes quadratic time."""
 
 
+_MINUTE: Final = timedelta(minutes=1)
+
+
 class Form(NamedTuple):
     """How one type is written: the tag, the parts of a value, and the value of parts."""
 
@@ -63,7 +66,11 @@ def _write_moment(value: datetime | time) -> Fields:
 
 
 def _is_bare_offset(zone: object) -> bool:
-    return type(zone) is timezone and len(_offset_args(zone)) == 1
+    """Whether ISO notation holds the zone. Of finer offsets it cannot be trusted: CPython reads +00:00:00.5 as UTC."""
+    if type(zone) is not timezone:
+        return False
+    offset, *name = _offset_args(zone)
+    return not name and not offset % _MINUTE
 
 
 def _offset_args(zone: Any) -> tuple[Any, ...]:

@@ -207,11 +207,12 @@ def _tag_defaultdict(value: defaultdict[Any, Any], depth: int, mode: Mode) -> di
     tree = _tag_pairs("defaultdict", value, depth, mode)
     if factory is None:
         return tree
-    if FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
+    name = getattr(factory, "__name__", "")
+    if FACTORIES.get(name) is not factory:
         raise RefusedError(
             "a defaultdict with a factory of its own", "use a builtin factory, or convert it with dict(...)"
         )
-    return {"$": "defaultdict", "of": factory.__name__, "v": tree["v"]}
+    return {"$": "defaultdict", "of": name, "v": tree["v"]}
 
 
 def _refuse_attributes(value: object) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from holdfast.model.markers import Ephemeral, Neutral
 
 CLOSURE = "closure:"
-_HIDDEN = frozenset({"idempotency_key"})
 _VARARGS = 0x04
 _VARKEYWORDS = 0x08
 
@@ -22,6 +21,8 @@ class _Shape(NamedTuple):
     varargs: str | None
     varkeywords: str | None
     named: tuple[str, ...]
+    count: int
+    """How many arguments make a whole call by position alone; -1 where they cannot."""
 
     def accepts(self, name: str) -> bool:
         return name in self.named or self.varkeywords is not None
@@ -30,34 +31,37 @@ class _Shape(NamedTuple):
 _shapes: dict[CodeType, _Shape] = {}
 
 
-def bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], ignore: tuple[str, ...]) -> dict[str, Any]:
+def bind(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], ignore: tuple[str, ...]
+) -> dict[str, Any]:
     """Arguments by name with defaults filled in, and captured values as ``closure:name``.
 
     Left out: ``self``, what ``ignore`` names, what is marked ephemeral, and the idempotency key.
     """
-    while isinstance(fn, partial):
-        args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
-        fn = fn.func
-    if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
-        bound = _bind_function(fn.__func__, (fn.__self__, *args), kwargs)
-        del bound[_named(fn.__func__).__code__.co_varnames[0]]
-    elif isinstance(fn, FunctionType):
-        bound = _bind_function(fn, args, kwargs)
+    if type(fn) is FunctionType:
+        shape = _shapes.get(fn.__code__)
+        # Most calls are of a plain function with all its arguments by position: no more to know about those.
+        if shape and len(args) == shape.count and not kwargs and fn.__closure__ is None and not fn.__dict__:
+            bound = dict(zip(shape.positional, args, strict=True))
+        else:
+            bound = _bind_function(fn, args, kwargs)
     else:
-        bound = _bind_other(fn, args, kwargs)
-    return {
-        name: value
-        for name, value in bound.items()
-        if not isinstance(value, Ephemeral) and name not in _HIDDEN and name not in ignore
-    }
+        bound = _bind_callable(fn, args, kwargs)
+    left_out = [n for n, v in bound.items() if type(v) is Ephemeral or n == "idempotency_key" or n in ignore]
+    for name in left_out:
+        del bound[name]
+    return bound
 
 
-def unwrap(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def unwrap(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments as the function is to get them: ephemeral marks taken off."""
-    return (
-        tuple(a.value if isinstance(a, Ephemeral) else a for a in args),
-        {k: v.value if isinstance(v, Ephemeral) else v for k, v in kwargs.items()},
-    )
+    for value in args:
+        if type(value) is Ephemeral:
+            args = tuple(a.value if type(a) is Ephemeral else a for a in args)
+            break
+    if kwargs:
+        kwargs = {k: v.value if type(v) is Ephemeral else v for k, v in kwargs.items()}
+    return args, kwargs
 
 
 def takes(fn: Callable[..., Any], parameter: str) -> bool:
@@ -81,7 +85,22 @@ def has_parameter(fn: Callable[..., Any], parameter: str) -> bool:
 
 def choose(fn: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the available values that the function has parameters for."""
-    return {name: value for name, value in available.items() if not name.startswith(CLOSURE) and takes(fn, name)}
+    return {
+        name: value for name, value in available.items() if not name.startswith(CLOSURE) and takes(fn, name)
+    }
+
+
+def _bind_callable(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    while isinstance(fn, partial):
+        args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
+        fn = fn.func
+    if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
+        bound = _bind_function(fn.__func__, (fn.__self__, *args), kwargs)
+        del bound[_named(fn.__func__).__code__.co_varnames[0]]
+        return bound
+    return _bind_function(fn, args, kwargs) if isinstance(fn, FunctionType) else _bind_other(fn, args, kwargs)
 
 
 def _bind_function(fn: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,8 +143,9 @@ def _shape_of(code: CodeType) -> _Shape:
         positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
         varargs = names[end] if code.co_flags & _VARARGS else None
         rest = end + (1 if varargs else 0)
+        count = positional if end == positional else -1
         varkeywords = names[rest] if code.co_flags & _VARKEYWORDS else None
-        shape = _shapes[code] = _Shape(names[:positional], varargs, varkeywords, names[:end])
+        shape = _shapes[code] = _Shape(names[:positional], varargs, varkeywords, names[:end], count)
     return shape
 
 

@@ -5,7 +5,7 @@ call is drift if a recorded call of the same name stands waiting at its point. T
 it: they are judged together, once all of them have arrived.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from orjson import loads
@@ -27,12 +27,17 @@ class Point(NamedTuple):
 class Standing:
     """The recorded calls by the point they stand at."""
 
-    def __init__(self, calls: Iterable[Call]) -> None:
+    def __init__(self, calls: Iterable[Call], body_of: Callable[[Call], bytes]) -> None:
+        """Only what still waits can be stood on; steps only, since marks have no point (and no seq of an intent)."""
         self._at: dict[tuple[str, str], list[Call]] = {}
+        self._forked: dict[tuple[str, str], int] = {}
         for call in calls:
-            if call.body is not None:
-                body = loads(call.body)
-                self._at.setdefault((body["in"], body["after"]), []).append(call)
+            if call.seq and call.is_waiting:
+                body = loads(body_of(call))
+                point = (body["in"], body["after"])
+                self._at.setdefault(point, []).append(call)
+                if body.get("forked"):
+                    self._forked[point] = self._forked.get(point, 0) + 1
 
     def find(self, point: Point, name: str) -> Call | None:
         """A recorded call of that name which waits at this point, or None."""
@@ -43,7 +48,7 @@ class Standing:
 
     def forked_count(self, scope: str, after: str) -> int:
         """How many tasks were recorded as started from this point."""
-        return sum(1 for call in self._at.get((scope, after), ()) if call.body and loads(call.body).get("forked"))
+        return self._forked.get((scope, after), 0)
 
 
 def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:

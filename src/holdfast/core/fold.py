@@ -21,14 +21,11 @@ FOLD_VERSION: Final = 1
 class Attempt:
     """One process's tenure, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
 
-    __slots__ = ("at", "body", "ended_at", "fence", "how", "number", "seq")
+    __slots__ = ("ended_at", "event", "how", "number")
 
     def __init__(self, number: int, event: Event) -> None:
         self.number = number
-        self.seq = event.seq
-        self.at = event.at
-        self.fence = event.fence
-        self.body = event.body
+        self.event = event
         self.how: str | None = None
         self.ended_at: float | None = None
 
@@ -48,7 +45,7 @@ class View:
         self.checkpoint: Event | None = None
         self.plan: Event | None = None
         self.last: Event | None = None
-        self._trailing_failures: list[tuple[Call, int]] = []
+        self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
     def add(self, event: Event) -> None:
@@ -68,14 +65,14 @@ class View:
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
-        if self._trailing_failures:
-            self._trailing_failures = []
+        if self.trailing_failures:
+            self.trailing_failures = []
 
     def _step_finished(self, event: Event) -> None:
         self._conclude(event, good=True)
 
     def _step_failed(self, event: Event) -> None:
-        self._trailing_failures.append((self._conclude(event, good=False), event.seq))
+        self.trailing_failures.append((self._conclude(event, good=False), event.seq))
 
     def _step_doubted(self, event: Event) -> None:
         body = loads(event.body)
@@ -98,8 +95,8 @@ class View:
         self.last_outcome_seq = event.seq
         if event.name == "plan":
             self.plan = event
-        if self._trailing_failures:
-            self._trailing_failures = []
+        if self.trailing_failures:
+            self.trailing_failures = []
 
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
@@ -112,8 +109,8 @@ class View:
         call.is_open = False
         call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
         self.last_outcome_seq = event.seq
-        if good and self._trailing_failures:
-            self._trailing_failures = []
+        if good and self.trailing_failures:
+            self.trailing_failures = []
         return call
 
     # -- lifecycle -------------------------------------------------------------------------------------------
@@ -131,7 +128,7 @@ class View:
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(len(self.attempts) + 1, event))
         self.status = Status.RUNNING
-        self._trailing_failures = []
+        self.trailing_failures = []
 
     def _attempt_crashed(self, event: Event) -> None:
         self.end_attempt("crashed", event.at)
@@ -148,9 +145,9 @@ class View:
         attempt = self.attempts[-1]
         attempt.how, attempt.ended_at = how, at
         if how == "crashed":
-            for call, seq in self._trailing_failures:
+            for call, seq in self.trailing_failures:
                 _forget(call, seq)
-        self._trailing_failures = []
+        self.trailing_failures = []
 
     # -- questions -------------------------------------------------------------------------------------------
 

@@ -27,7 +27,13 @@ def check_run_id(run: object) -> str:
     name = check_name("run", run, RUN_ID_CHARS_MAX)
     for sign, use in (("@", "separates a run from a point in it"), ("#", "marks an event")):
         if sign in name:
-            raise BadName(what="run", name=name, problem=f"holds {sign!r}, which {use}", length_max=RUN_ID_CHARS_MAX, advice="")
+            raise BadName(
+                what="run",
+                name=name,
+                problem=f"holds {sign!r}, which {use}",
+                length_max=RUN_ID_CHARS_MAX,
+                advice="",
+            )
     if name.startswith(("/", "-")) or name.endswith("/") or "//" in name:
         problem = "has an empty part or begins with a dash"
         raise BadName(what="run", name=name, problem=problem, length_max=RUN_ID_CHARS_MAX, advice="")

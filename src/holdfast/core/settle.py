@@ -27,7 +27,9 @@ def settle(
         return Settlement("done", value=verdict.value)
     if isinstance(verdict, NotDone):
         if not owner_dead:
-            return Settlement("stop", reason="verify says not done, but the process that started it may still be alive")
+            return Settlement(
+                "stop", reason="verify says not done, but the process that started it may still be alive"
+            )
         if waited_s < settle_s:
             return Settlement("wait", wait_s=settle_s - waited_s)
         return Settlement("not_done", reason=verdict.reason)

@@ -13,13 +13,11 @@ from holdfast.core.names import check_key, check_name
 from holdfast.engine.context import Here, locate
 from holdfast.engine.journal import read_blob
 from holdfast.engine.tenure import Tenure, remember_failure
-from holdfast.errors import Misuse, NotStorable
+from holdfast.errors import Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
 
-_IDENTITY_ADVICE = (
-    "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
-)
+_IDENTITY_ADVICE = "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 
@@ -37,7 +35,12 @@ class Asked(NamedTuple):
 
 
 def identify(
-    tenure: Tenure, treatment: Treatment, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    tenure: Tenure,
+    treatment: Treatment,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Asked:
     """Who this call is. Nothing is written; arguments that cannot be part of an identity are refused."""
     if name not in _known_names:
@@ -53,7 +56,10 @@ def identify(
             advice="a once effect is a leaf: call other steps before or after it",
         )
     if here.depth >= NESTING_DEPTH_MAX:
-        raise Misuse(problem=f"step {name!r} stands {here.depth} steps deep", advice="flatten the nesting; see docs/limits.md")
+        raise Misuse(
+            problem=f"step {name!r} stands {here.depth} steps deep",
+            advice="flatten the nesting; see docs/limits.md",
+        )
     if treatment.key is None:
         arguments = _arguments(name, bind(fn, args, kwargs, treatment.ignore))
         site = site_of(here.scope, name, arguments)
@@ -72,8 +78,7 @@ def _arguments(name: str, bound: dict[str, Any]) -> bytes:
 
 def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Callable[..., Any] | None) -> Any:
     """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
-    body = outcome.body
-    assert body is not None, "outcomes are paged in before they are given"
+    body = tenure.body_of(outcome)
     asked.here.trail.last = asked.key
     tree = unpack_body(body)
     if not outcome.good:
@@ -84,10 +89,12 @@ def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Calla
     return value_of(tenure, tree, body, what=f"result of {asked.name!r}", fn=fn)
 
 
-def value_of(tenure: Tenure, tree: dict[str, Any], raw: bytes, *, what: str, fn: Callable[..., Any] | None = None) -> Any:
+def value_of(
+    tenure: Tenure, tree: dict[str, Any], raw: bytes, *, what: str, fn: Callable[..., Any] | None = None
+) -> Any:
     """The value in an event's body. NotStorable again if it could not be written down when it was made."""
     if "lost" in tree:
-        raise NotStorable(**tree["lost"])
+        raise (TooLarge if "size" in tree["lost"] else NotStorable)(**tree["lost"])
     if "value_blob" in tree:
         return decode(read_blob(tenure.store, tree["value_blob"]), what=what, hint=return_hint(fn))
     if b'"$"' not in raw:
@@ -97,7 +104,7 @@ def value_of(tenure: Tenure, tree: dict[str, Any], raw: bytes, *, what: str, fn:
 
 def return_hint(fn: Callable[..., Any] | None) -> object:
     """The function's return annotation, evaluated where it is written as a string; None where it has none."""
-    while hasattr(fn, "func"):
+    while fn is not None and hasattr(fn, "func"):
         fn = fn.func
     hint = getattr(fn, "__annotations__", {}).get("return")
     if not isinstance(hint, str):

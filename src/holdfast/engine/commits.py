@@ -1,13 +1,13 @@
 """Group commit: concurrent writers of one process share transactions; a lone writer pays no thread hop.
 
-There is one queue per store. Whoever holds the gate takes everything that is queued and commits it as one
-batch; those who waited for the gate find their ticket answered. Inside an event loop with several runs the
-queue is committed once per tick, so that all tasks of that tick share one sync. No thread of its own.
+There is one queue and one gate per store. A writer that finds the gate free commits at once. One that does not
+leaves a ticket and waits for the gate; whoever holds it takes everything that is queued as one batch. Inside an
+event loop with several runs the queue is committed once per tick, so that all tasks of that tick share one sync.
+There is no thread of its own.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -52,38 +52,57 @@ class Committer:
     """The way into one store's journals."""
 
     def __init__(self, store: StorePort) -> None:
-        self._store = store
-        self._queue: deque[Ticket] = deque()
-        self._gate = Lock()
-        self._commit_s = 0.0
-        self._ticks: dict[asyncio.AbstractEventLoop, bool] = {}
+        self.queue: deque[Ticket] = deque()
+        self.gate = Lock()
         self.async_runs = 0
         """Runs that are open in event loops: with one, a commit is made directly; with more, by tick."""
+        self._store = store
+        self._commit_s = 0.0
+        self._ticking: set[asyncio.AbstractEventLoop] = set()
+
+    @property
+    def is_free(self) -> bool:
+        """Nobody writes and nobody waits; a hint, to be looked at again under the gate."""
+        return not self.queue and not self.gate.locked()
+
+    @property
+    def may_block_loop(self) -> bool:
+        """Whether a commit in the event loop's own thread is the cheapest way: one run, and a fast disk."""
+        return self.async_runs <= 1 and self._commit_s < SLOW_COMMIT_S
 
     def submit(self, item: Append) -> Ticket:
-        """Queue an item. The caller must submit one run's items in order of their seq, and then finish the ticket."""
+        """Queue an item. One run's items must be submitted in the order of their seqs, and each ticket finished."""
         ticket = Ticket(item)
-        self._queue.append(ticket)
+        self.queue.append(ticket)
         return ticket
+
+    def commit_one(self, item: Append) -> AppendOutcome:
+        """Commit one item now. Only under the gate, with nothing queued before it."""
+        began = time.perf_counter()
+        outcome = self._store.append((item,))[0]
+        self._commit_s += (time.perf_counter() - began - self._commit_s) * 0.2
+        return outcome
 
     def finish(self, ticket: Ticket) -> AppendOutcome:
         """Block until the ticket is answered."""
-        with self._gate:
-            while not ticket.is_answered:
-                self._commit(ticket)
+        with self.gate:
+            return self.finish_gated(ticket)
+
+    def finish_gated(self, ticket: Ticket) -> AppendOutcome:
+        """Commit the queue until the ticket is answered. Only under the gate."""
+        while not ticket.is_answered:
+            self._commit(ticket)
         return ticket.read()
 
     async def finish_async(self, ticket: Ticket) -> AppendOutcome:
         """Wait until the ticket is answered, letting the other tasks of this tick add theirs."""
-        if self.async_runs <= 1 and self._commit_s < SLOW_COMMIT_S:
-            return self.finish(ticket)
         import asyncio
 
         loop = asyncio.get_running_loop()
         ticket.future = loop.create_future()
         if not ticket.is_answered:
-            if not self._ticks.get(loop):
-                self._ticks[loop] = True
+            if loop not in self._ticking:
+                self._ticking.add(loop)
                 loop.call_soon(self._tick, loop)
             # Shielded: what happened must reach the disk, and its fate must be known, whoever is cancelled.
             await asyncio.shield(ticket.future)
@@ -91,26 +110,25 @@ class Committer:
 
     def _tick(self, loop: "asyncio.AbstractEventLoop") -> None:
         if self._commit_s < SLOW_COMMIT_S:
+            self._ticking.discard(loop)
             self._drain()
-            self._ticks.pop(loop, None)
         else:
-            work = loop.run_in_executor(None, self._drain)
-            work.add_done_callback(lambda _: self._after_slow_tick(loop))
+            loop.run_in_executor(None, self._drain).add_done_callback(lambda _: self._after_slow_tick(loop))
 
     def _after_slow_tick(self, loop: "asyncio.AbstractEventLoop") -> None:
-        self._ticks.pop(loop, None)
-        if self._queue:
-            self._ticks[loop] = True
+        if self.queue:
             loop.call_soon(self._tick, loop)
+        else:
+            self._ticking.discard(loop)
 
     def _drain(self) -> None:
-        with self._gate:
-            while self._queue:
-                self._commit()
+        with self.gate:
+            while self.queue:
+                self._commit(None)
 
-    def _commit(self, mine: Ticket | None = None) -> None:
+    def _commit(self, mine: Ticket | None) -> None:
         """Commit what is queued as one batch. Only under the gate."""
-        queue = self._queue
+        queue = self.queue
         batch = [queue.popleft()]
         while queue and len(batch) < BATCH_ITEMS_MAX:
             batch.append(queue.popleft())
@@ -123,24 +141,31 @@ class Committer:
         except BaseException as interrupt:
             # Ctrl-C or SIGTERM in the middle: it is this thread's, but the fate of the batch is everybody's.
             for ticket in batch:
-                unknown = StoreUnavailable(store=self._store.url, problem="interrupted in the middle of a commit")
+                unknown = StoreUnavailable(
+                    store=self._store.url, problem="interrupted in the middle of a commit"
+                )
                 ticket.error = interrupt if ticket is mine else unknown
             raise
         else:
             for ticket, outcome in zip(batch, outcomes, strict=True):
                 ticket.outcome = outcome
-        self._commit_s += (time.perf_counter() - began - self._commit_s) * 0.2
-        for ticket in batch:
-            if ticket.future is not None:
-                _wake(ticket.future)
+        finally:
+            self._commit_s += (time.perf_counter() - began - self._commit_s) * 0.2
+            for ticket in batch:
+                if ticket.future is not None:
+                    _wake(ticket.future)
 
 
 def _wake(future: "asyncio.Future[None]") -> None:
-    loop = future.get_loop()
-    done: Callable[[], None] = lambda: None if future.done() else future.set_result(None)  # noqa: E731 - one line, used twice
     import asyncio
 
+    loop = future.get_loop()
     if asyncio._get_running_loop() is loop:  # noqa: SLF001 - see context.current_task
-        done()
+        _mark_done(future)
     elif not loop.is_closed():
-        loop.call_soon_threadsafe(done)
+        loop.call_soon_threadsafe(_mark_done, future)
+
+
+def _mark_done(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure, encode_failure
-from holdfast.codec.values import encode
 from holdfast.core.binding import bind, choose
 from holdfast.core.moments import moment
 from holdfast.core.settle import Settlement, settle
@@ -19,7 +18,7 @@ from holdfast.engine.hands import BLOCKING
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.tenure import remember_failure
 from holdfast.engine.voice import log
-from holdfast.errors import EffectUnknown, NotStorable, StepInDoubt, TooLarge
+from holdfast.errors import EffectUnknown, StepInDoubt
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Kind
 from holdfast.model.verdicts import Done, NotDone, Unknown, Verdict
@@ -52,7 +51,9 @@ async def settle_live(work: "Work", error: Exception) -> Any:
     if decision.act in {"not_done", "retry"}:
         if work.may_retry(error):
             raise Again(error)
-        failed = _settled(work, "failed", via="verify" if decision.act == "not_done" else "policy", error=error)
+        failed = _settled(
+            work, "failed", via="verify" if decision.act == "not_done" else "policy", error=error
+        )
         remember_failure(error, work.asked.key, await work.conclude(failed))
         raise error
     if decision.act == "tell":
@@ -102,8 +103,8 @@ def _owner_is_dead(work: "Work", call: Call) -> bool:
     if call.doubt is not None:
         return True
     for attempt in work.tenure.view.attempts:
-        if attempt.fence == call.fence:
-            return work.tenure.store.probe(unpack_body(attempt.body)["owner"]) == "dead"
+        if attempt.event.fence == call.fence:
+            return work.tenure.store.probe(unpack_body(attempt.event.body)["owner"]) == "dead"
     return False
 
 
@@ -141,7 +142,15 @@ async def _verdict(work: "Work") -> Verdict | None:
     return verdict
 
 
-def _settled(work: "Work", how: str, *, via: str, value: Any = None, error: BaseException | None = None, reason: str = "") -> Draft:
+def _settled(
+    work: "Work",
+    how: str,
+    *,
+    via: str,
+    value: Any = None,
+    error: BaseException | None = None,
+    reason: str = "",
+) -> Draft:
     fields: dict[str, Any] = {"how": how, "via": via}
     data = None
     if reason:
@@ -149,10 +158,7 @@ def _settled(work: "Work", how: str, *, via: str, value: Any = None, error: Base
     if error is not None:
         fields["error"] = encode_failure(error)
     elif how == "done":
-        try:
-            data = encode(value, what=f"result of {work.asked.name!r}")
-        except (NotStorable, TooLarge) as refused:
-            fields["lost"] = {k: str(v) for k, v in refused.fields.items()}
+        data, _ = work.encode(value, fields)
     return draft(Kind.STEP_SETTLED, work.asked.name, work.asked.key, fields, data)
 
 
@@ -175,7 +181,9 @@ async def _tell(work: "Work", started_at: float) -> EffectUnknown:
 def in_doubt(work: "Work", reason: str, call: Call | None = None) -> StepInDoubt:
     """The stop-signal that puts the question to a person."""
     at = call.started_at if call else work.tenure.clock.wall()
-    return StepInDoubt(run=work.tenure.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason)
+    return StepInDoubt(
+        run=work.tenure.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason
+    )
 
 
 def _and(decision: Settlement) -> str:
@@ -184,12 +192,19 @@ def _and(decision: Settlement) -> str:
 
 def post_late_outcome(work: "Work", event: Draft) -> None:
     """The lease is gone but the call came to an end: leave that for whoever holds the run now."""
-    good = event.kind == Kind.STEP_FINISHED or (event.kind == Kind.STEP_SETTLED and unpack_body(event.body)["how"] == "done")
+    good = event.kind == Kind.STEP_FINISHED or (
+        event.kind == Kind.STEP_SETTLED and unpack_body(event.body)["how"] == "done"
+    )
     letters.post(
         work.tenure.store,
         work.tenure.run,
         f"late-{work.asked.key}",
-        {"kind": "outcome", "key": work.asked.key, "how": "done" if good else "failed", "body": unpack_body(event.body)},
+        {
+            "kind": "outcome",
+            "key": work.asked.key,
+            "how": "done" if good else "failed",
+            "body": unpack_body(event.body),
+        },
         event.blobs,
         at=work.tenure.clock.wall(),
     )

@@ -70,14 +70,16 @@ async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, st
     diff = arguments_diff(_recorded_arguments(tenure, call), loads(asked.arguments))
     fields = {"recorded": call.key, "recorded_seq": call.seq, "diff": diff}
     journal = tenure.require_journal(f"step {asked.name!r}")
-    await journal.append(hands, [draft(Kind.DRIFTED, asked.name, asked.key, fields)], tenure.clock.wall(), synced=False)
+    await journal.append(
+        hands, [draft(Kind.DRIFTED, asked.name, asked.key, fields)], tenure.clock.wall(), synced=False
+    )
     if stops and tenure.drift_stops:
         raise Diverged(run=tenure.run, step=asked.name, key=call.key, seq=call.seq, diff=diff)
     log().warning("run %s drifted at step %r (recorded as #%d):\n%s", tenure.run, asked.name, call.seq, diff)
 
 
 def _recorded_arguments(tenure: Tenure, call: Call) -> dict[str, Any]:
-    body = loads(call.body or b"{}")
+    body = loads(tenure.intent_of(call))
     if "args_blob" in body:
         body["args"] = loads(read_blob(tenure.store, body["args_blob"]))
     recorded: dict[str, Any] = body.get("args", {})

@@ -12,10 +12,8 @@ from types import CoroutineType
 from typing import Any, Protocol, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.context import HERE
 from holdfast.errors import Misuse
-from holdfast.model.rows import AppendOutcome
 
 T = TypeVar("T")
 
@@ -23,15 +21,16 @@ T = TypeVar("T")
 class Hands(Protocol):
     """What a rule can ask to be done: keep, call, run the user's code, wait."""
 
-    async def commit(self, committer: Committer, ticket: Ticket) -> AppendOutcome:
-        """Wait until the submitted ticket is committed or refused."""
-        ...
+    waits: bool
+    """Whether these hands let other tasks run while they wait."""
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call a store's verb."""
         ...
 
-    async def invoke(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None) -> Any:
+    async def invoke(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
+    ) -> Any:
         """Run the user's function. OutOfTime past ``timeout_s``; ``Straggler`` when it cannot be stopped."""
         ...
 
@@ -50,7 +49,9 @@ class Straggler(BaseException):
     ``on_finish(callback)`` arranges that the callback gets, when it returns, a function that gives its result.
     """
 
-    def __init__(self, reason: BaseException, on_finish: Callable[[Callable[[Callable[[], Any]], None]], None]) -> None:
+    def __init__(
+        self, reason: BaseException, on_finish: Callable[[Callable[[Callable[[], Any]], None]], None]
+    ) -> None:
         super().__init__()
         self.reason = reason
         self.on_finish = on_finish
@@ -69,13 +70,14 @@ def drive(rule: Coroutine[Any, Any, T]) -> T:
 class BlockingHands:
     """Everything in the calling thread."""
 
-    async def commit(self, committer: Committer, ticket: Ticket) -> AppendOutcome:
-        return committer.finish(ticket)
+    waits = False
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return fn(*args, **kwargs)
 
-    async def invoke(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None) -> Any:
+    async def invoke(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
+    ) -> Any:
         if timeout_s is not None:
             return _invoke_in_thread(fn, args, kwargs, timeout_s)
         value = fn(*args, **kwargs)
@@ -91,7 +93,9 @@ class BlockingHands:
         clock.sleep(seconds)
 
 
-def _invoke_in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float) -> Any:
+def _invoke_in_thread(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float
+) -> Any:
     from concurrent.futures import Future
     from threading import Thread
 
@@ -110,7 +114,9 @@ def _invoke_in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     except TimeoutError:
         if future.done():
             raise
-        raise Straggler(OutOfTime(), lambda done: future.add_done_callback(lambda f: done(f.result))) from None
+        raise Straggler(
+            OutOfTime(), lambda done: future.add_done_callback(lambda f: done(f.result))
+        ) from None
 
 
 def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -123,13 +129,14 @@ def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 class AsyncHands:
     """Awaiting; plain functions run in a thread so that they do not hold the loop."""
 
-    async def commit(self, committer: Committer, ticket: Ticket) -> AppendOutcome:
-        return await committer.finish_async(ticket)
+    waits = True
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return fn(*args, **kwargs)
 
-    async def invoke(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None) -> Any:
+    async def invoke(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
+    ) -> Any:
         import asyncio
 
         limit = asyncio.timeout(timeout_s)
@@ -137,13 +144,17 @@ class AsyncHands:
             async with limit:
                 if is_async(fn):
                     return await fn(*args, **kwargs)
-                work = asyncio.get_running_loop().run_in_executor(None, copy_context().run, _in_thread, fn, args, kwargs)
+                work = asyncio.get_running_loop().run_in_executor(
+                    None, copy_context().run, _in_thread, fn, args, kwargs
+                )
                 try:
                     value = await asyncio.shield(work)
                 except asyncio.CancelledError as cancelled:
                     if work.done():
                         raise
-                    raise Straggler(cancelled, lambda done: work.add_done_callback(lambda f: done(f.result))) from None
+                    raise Straggler(
+                        cancelled, lambda done: work.add_done_callback(lambda f: done(f.result))
+                    ) from None
                 return await value if hasattr(value, "__await__") else value
         except Straggler as straggler:
             if limit.expired():

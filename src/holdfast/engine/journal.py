@@ -4,6 +4,7 @@ Invariant: ``head`` is the seq of the last event that this process submitted; it
 of their seqs. A failed append is of unknown outcome: the journal is read again before anything else is said.
 """
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -11,10 +12,10 @@ from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
 from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.hands import Hands
-from holdfast.errors import Corrupt, DiskFull, HandleClosed, LeaseLost, StoreBusy, StoreError, StoreReadOnly, StoreUnavailable
+from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, checksum, is_intact
-from holdfast.model.rows import Append, Appended, Blob, Lease, owner_name
+from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, owner_name
 from holdfast.stores.port import StorePort
 
 _TRIES = 5
@@ -30,7 +31,14 @@ class Draft(NamedTuple):
     blobs: tuple[Blob, ...] = ()
 
 
-def draft(kind: str, name: str, key: str, fields: dict[str, Any], value: bytes | None = None, value_name: str = "value") -> Draft:
+def draft(
+    kind: str,
+    name: str,
+    key: str,
+    fields: dict[str, Any],
+    value: bytes | None = None,
+    value_name: str = "value",
+) -> Draft:
     """A draft whose value stands in the body while it is small, and in a blob when it is not."""
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
         return Draft(kind, name, key, pack_body(fields, value=value, value_name=value_name))
@@ -56,7 +64,7 @@ class Journal:
     async def append(
         self,
         hands: Hands,
-        drafts: list[Draft],
+        drafts: Sequence[Draft],
         at: float,
         *,
         synced: bool = True,
@@ -64,48 +72,78 @@ class Journal:
         consumed: tuple[str, ...] = (),
     ) -> int:
         """Append; the seq of the last event, once it is as durable as asked. LeaseLost, or the store's error."""
+        committer = self._committer
         for _ in range(_TRIES):
             if self.lost is not None:
                 raise self.lease_lost()
-            ticket = self._submit(drafts, at, synced=synced, status=status, consumed=consumed)
+            item = None
             try:
-                outcome = await hands.commit(self._committer, ticket)
-            except (StoreBusy, DiskFull, StoreReadOnly, HandleClosed):
-                self._reread()
-                raise
+                if hands.waits and not committer.may_block_loop:
+                    ticket = self._submit(drafts, at, synced, status, consumed)
+                    item = ticket.item
+                    outcome = await committer.finish_async(ticket)
+                elif committer.is_free:
+                    with committer.gate:
+                        with self._lock:
+                            item = self._next_item(drafts, at, synced, status, consumed)
+                            # What this run queues from now on comes later; what is queued already comes first.
+                            waiting = committer.submit(item) if committer.queue else None
+                        if waiting is None:
+                            outcome = committer.commit_one(item)
+                        else:
+                            outcome = committer.finish_gated(waiting)
+                else:
+                    ticket = self._submit(drafts, at, synced, status, consumed)
+                    item = ticket.item
+                    outcome = committer.finish(ticket)
             except StoreError as error:
-                if not self._find(ticket, error):
+                if item is None or not self._find(item, error):
                     raise
-                return ticket.item.events[-1].seq
+                return item.events[-1].seq
             if isinstance(outcome, Appended):
                 return outcome.head
-            if outcome.reason == "fenced" or outcome.reason == "unknown":
-                self.lost = outcome.lease
-                raise self.lease_lost()
-            if outcome.reason == "missing":
-                raise Corrupt(store=self.store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}")
-            if self._find(ticket, None):
-                return ticket.item.events[-1].seq
-        raise StoreUnavailable(store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder")
+            if self._is_there_after(item, outcome):
+                return item.events[-1].seq
+        raise StoreUnavailable(
+            store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
+        )
 
-    def _submit(self, drafts: list[Draft], at: float, *, synced: bool, status: str | None, consumed: tuple[str, ...]) -> Ticket:
+    def _submit(
+        self, drafts: Sequence[Draft], at: float, synced: bool, status: str | None, consumed: tuple[str, ...]
+    ) -> Ticket:
         with self._lock:
-            after = seq = self.head
-            run, fence = self.run, self.fence
-            events = []
-            blobs: tuple[Blob, ...] = ()
-            for kind, name, key, body, attached in drafts:
-                seq += 1
-                events.append(Event(seq, at, kind, name, key, fence, body, checksum(run, seq, at, kind, name, key, fence, body)))
-                if attached:
-                    blobs += attached
-            ticket = self._committer.submit(Append(run, fence, after, tuple(events), blobs, consumed, status, synced))
-            self.head = seq
-            return ticket
+            return self._committer.submit(self._next_item(drafts, at, synced, status, consumed))
 
-    def _find(self, ticket: Ticket, error: StoreError | None) -> bool:
+    def _next_item(
+        self, drafts: Sequence[Draft], at: float, synced: bool, status: str | None, consumed: tuple[str, ...]
+    ) -> Append:
+        """The drafts with their places in the journal; only under the lock, and submitted before it is let go."""
+        after = seq = self.head
+        run, fence = self.run, self.fence
+        events = []
+        blobs: tuple[Blob, ...] = ()
+        for kind, name, key, body, attached in drafts:
+            seq += 1
+            crc = checksum(run, seq, at, kind, name, key, fence, body)
+            events.append(Event(seq, at, kind, name, key, fence, body, crc))
+            if attached:
+                blobs += attached
+        self.head = seq
+        return Append(run, fence, after, tuple(events), blobs, consumed, status, synced)
+
+    def _is_there_after(self, item: Append, outcome: Refusal) -> bool:
+        """After a refusal: raise what it means, or tell whether an earlier try had written it after all."""
+        if outcome.reason in {"fenced", "unknown"}:
+            self.lost = outcome.lease
+            raise self.lease_lost()
+        if outcome.reason == "missing":
+            raise Corrupt(
+                store=self.store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}"
+            )
+        return self._find(item, None)
+
+    def _find(self, item: Append, error: StoreError | None) -> bool:
         """Whether a write of unknown outcome is in the journal after all; the head is read anew either way."""
-        item = ticket.item
         try:
             there = self.store.read_events(self.run, after_seq=item.after_seq, limit=len(item.events))
             self._reread()
@@ -125,7 +163,11 @@ class Journal:
         """The stop-signal for a holder that is one no more."""
         lease = self.lost or Lease()
         return LeaseLost(
-            run=self.run, owner=owner_name(lease.owner), fence_now=lease.fence, fence=self.fence, head=self.head + 1
+            run=self.run,
+            owner=owner_name(lease.owner),
+            fence_now=lease.fence,
+            fence=self.fence,
+            head=self.head + 1,
         )
 
 
@@ -136,7 +178,9 @@ def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | 
         page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
         for event in page:
             if event.seq != after_seq + 1 or not is_intact(run, event):
-                raise Corrupt(store=store.url, problem=f"event #{after_seq + 1} of run {run} is damaged or missing")
+                raise Corrupt(
+                    store=store.url, problem=f"event #{after_seq + 1} of run {run} is damaged or missing"
+                )
             after_seq += 1
         events += page
         if len(page) < EVENT_PAGE_MAX:
@@ -149,4 +193,3 @@ def read_blob(store: StorePort, address: str) -> bytes:
     if packed is None:
         raise Corrupt(store=store.url, problem=f"blob {address} is missing")
     return unpack(packed, address=address)
-

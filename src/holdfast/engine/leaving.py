@@ -16,7 +16,15 @@ from holdfast.engine.journal import draft
 from holdfast.engine.opening import Entry
 from holdfast.engine.tenure import Tenure, failures_behind
 from holdfast.engine.voice import log
-from holdfast.errors import Diverged, HoldfastError, LeaseLost, Parked, PremiseMissing, StepInDoubt, StopSignal
+from holdfast.errors import (
+    Diverged,
+    HoldfastError,
+    LeaseLost,
+    Parked,
+    PremiseMissing,
+    StepInDoubt,
+    StopSignal,
+)
 from holdfast.model.events import Kind
 from holdfast.model.rows import Status
 
@@ -146,7 +154,11 @@ def _unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
     """The effects in doubt that nobody has asked for again: key to name and time."""
     found = dict(tenure.doubts)
     for call in tenure.view.open_calls():
-        if is_once(call) and not call.abandoned and not is_inside_answered(call, tenure.view.calls):
+        if (
+            is_once(call)
+            and not call.abandoned
+            and not is_inside_answered(call, tenure.view.calls, tenure.intent_of)
+        ):
             found[call.key] = (call.name, call.started_at)
     return found
 

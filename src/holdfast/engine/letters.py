@@ -19,7 +19,15 @@ from holdfast.model.rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
 
 
-def post(store: StorePort, run: str, letter: str, content: dict[str, Any], blobs: tuple[Blob, ...] = (), *, at: float) -> bool:
+def post(
+    store: StorePort,
+    run: str,
+    letter: str,
+    content: dict[str, Any],
+    blobs: tuple[Blob, ...] = (),
+    *,
+    at: float,
+) -> bool:
     """Leave a letter. False when one of that id lies there already. Durable when it returns."""
     if blobs:
         store.put_blobs(blobs, at=at)
@@ -28,7 +36,9 @@ def post(store: StorePort, run: str, letter: str, content: dict[str, Any], blobs
 
 def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
     """The letters that lie in a run's inbox, oldest first."""
-    found = [(record, loads(record.body)) for record in store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)]
+    found = [
+        (record, loads(record.body)) for record in store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)
+    ]
     return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key))
 
 

@@ -1,10 +1,94 @@
-"""Bringing a run's view into memory: a cached snapshot if there is one, then the events after it, in pages."""
+"""Bringing a run's view into memory: a cached snapshot if there is one, then the events after it, in pages.
 
+Whoever had to fold much leaves a snapshot for the next. It is only a cache: flushed, checked against its own
+checksum and the fold's version, and ignored at the first doubt.
+"""
+
+from orjson import dumps, loads
+
+from holdfast.codec.blobs import address_of, pack, unpack
+from holdfast.core import snapshots
 from holdfast.core.fold import View, fold
 from holdfast.engine.journal import read_all
+from holdfast.engine.voice import log
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
+from holdfast.model.events import is_intact
 from holdfast.stores.port import StorePort
 
+SPACE = "snapshots"
+PAGE_EVENTS = 500
 
-def load(store: StorePort, run: str, *, upto_seq: int | None = None) -> View:
-    """The run's view up to an event, or up to its head."""
-    return fold(read_all(store, run, upto_seq=upto_seq))
+
+def load(store: StorePort, run: str) -> View:
+    """The run's view up to its head."""
+    view = _read_snapshot(store, run) or View()
+    behind = view.head
+    fold(read_all(store, run, after_seq=behind), view)
+    if view.head - behind >= SNAPSHOT_EVENTS_MIN:
+        _write_snapshot(store, run, view)
+    return view
+
+
+class Pager:
+    """Bodies that a snapshot left behind, read from the journal in pages as the program comes to them."""
+
+    def __init__(self, store: StorePort, run: str) -> None:
+        self._store = store
+        self._run = run
+        self._bodies: dict[int, bytes] = {}
+
+    def body_of(self, seq: int) -> bytes:
+        """The body of this event, verified; those that follow it are read along."""
+        body = self._bodies.pop(seq, None)
+        if body is None:
+            page = self._store.read_events(self._run, after_seq=seq - 1, limit=PAGE_EVENTS)
+            for event in page:
+                if not is_intact(self._run, event):
+                    raise Corrupt(
+                        store=self._store.url, problem=f"event #{event.seq} of run {self._run} is damaged"
+                    )
+            self._bodies = {event.seq: event.body for event in page}
+            body = self._bodies.pop(seq, None)
+        if body is None:
+            raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
+        return body
+
+
+def _read_snapshot(store: StorePort, run: str) -> View | None:
+    head = store.get_record(SPACE, f"{run}@")
+    if head is None:
+        return None
+    about = loads(head.body)
+    pieces = [store.get_record(SPACE, f"{run}@{about['head']}.{number}") for number in range(about["chunks"])]
+    try:
+        data = unpack(b"".join(piece.body for piece in pieces if piece is not None), address=about["address"])
+    except Corrupt as damage:
+        log().info("the snapshot of run %s is not used: %s", run, damage)
+        return None
+    return snapshots.load(loads(data))
+
+
+def _write_snapshot(store: StorePort, run: str, view: View) -> None:
+    data = dumps(snapshots.dump(view))
+    try:
+        packed = pack(data)
+        pieces = [packed[i : i + SNAPSHOT_CHUNK_BYTES] for i in range(0, len(packed), SNAPSHOT_CHUNK_BYTES)]
+        about = dumps({"head": view.head, "chunks": len(pieces), "address": address_of(data)})
+        old = store.get_record(SPACE, f"{run}@")
+        # The chunks first: a head that points at missing chunks would only be ignored, but why leave one.
+        for number, piece in enumerate(pieces):
+            store.put_record(SPACE, f"{run}@{view.head}.{number}", piece, revision=0, synced=False)
+        if (
+            store.put_record(SPACE, f"{run}@", about, revision=old.revision if old else 0, synced=False)
+            and old
+        ):
+            _forget_chunks(store, run, loads(old.body))
+    except HoldfastError as error:  # a cache that cannot be written is no reason to refuse the run
+        log().info("no snapshot of run %s: %s", run, error)
+
+
+def _forget_chunks(store: StorePort, run: str, about: dict[str, int]) -> None:
+    for number in range(about["chunks"]):
+        key = f"{run}@{about['head']}.{number}"
+        store.delete_record(SPACE, key, revision=1)

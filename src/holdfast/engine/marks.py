@@ -66,7 +66,11 @@ def latest_state(tenure: Tenure) -> Any:
     if tenure.latest_state is not None:
         return decode(tenure.latest_state, what="state of the checkpoint")
     event = tenure.view.checkpoint
-    return None if event is None else value_of(tenure, unpack_body(event.body), event.body, what="state of the checkpoint")
+    return (
+        None
+        if event is None
+        else value_of(tenure, unpack_body(event.body), event.body, what="state of the checkpoint")
+    )
 
 
 def _ask(tenure: Tenure, name: str, data: bytes) -> Asked:
@@ -83,12 +87,12 @@ def _given(tenure: Tenure, asked: Asked) -> bytes | None:
     if outcome is None:
         return None
     asked.here.trail.last = asked.key
-    return outcome.body
+    return tenure.body_of(outcome)
 
 
-async def _append(tenure: Tenure, hands: Hands, asked: Asked, kind: str, fields: dict[str, Any], data: bytes) -> None:
+async def _append(
+    tenure: Tenure, hands: Hands, asked: Asked, kind: str, fields: dict[str, Any], data: bytes
+) -> None:
     journal = tenure.require_journal(asked.name)
     await journal.append(hands, [draft(kind, asked.name, asked.key, fields, data)], tenure.clock.wall())
     asked.here.trail.last = asked.key
-
-

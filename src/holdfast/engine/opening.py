@@ -71,7 +71,13 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     except BaseException:
         store.release(run, fence=lease.fence)
         raise
-    log().info("%s run %s, attempt %d, in %s", "resuming" if tenure.resumed else "starting", run, tenure.number, store.url)
+    log().info(
+        "%s run %s, attempt %d, in %s",
+        "resuming" if tenure.resumed else "starting",
+        run,
+        tenure.number,
+        store.url,
+    )
     return tenure
 
 
@@ -115,7 +121,9 @@ def _next_in_series(store: StorePort, run: str) -> str:
 
 async def _create(hands: Hands, workshop: Workshop, run: str) -> RunRow:
     row = RunRow(run, os.urandom(16).hex(), workshop.clock.wall(), Status.QUEUED, b"{}")
-    await hands.store(workshop.store.create_run, row)  # lost the race: then the other's row stands, and its birth
+    await hands.store(
+        workshop.store.create_run, row
+    )  # lost the race: then the other's row stands, and its birth
     found = await hands.store(workshop.store.find_run, run)
     assert found is not None, f"run {run} was created and is not there"
     return found
@@ -161,7 +169,9 @@ def _check_inputs(view: View, entry: Entry, run: str) -> None:
     if entry.inputs is not None:
         asked = loads(canonical(entry.inputs, what=f"inputs of run {run}"))
         if asked != recorded.get("inputs"):
-            raise InputsChanged(run=run, what="inputs", diff=arguments_diff(_by_name(recorded.get("inputs")), _by_name(asked)))
+            raise InputsChanged(
+                run=run, what="inputs", diff=arguments_diff(_by_name(recorded.get("inputs")), _by_name(asked))
+            )
 
 
 def _by_name(tree: Any) -> dict[str, Any]:

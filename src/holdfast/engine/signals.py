@@ -43,7 +43,10 @@ def install_in_loop(task: Any) -> Any:
     """Inside an event loop: SIGTERM cancels the task that entered the run. The undo function, or None."""
     import asyncio
 
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
         return None
     loop = asyncio.get_running_loop()
     told: list[bool] = []

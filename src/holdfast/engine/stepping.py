@@ -5,7 +5,7 @@ step runs again with the same key; a ``once`` step is in doubt and goes through 
 is answered and never runs again.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.codec.failures import encode_failure
@@ -19,7 +19,7 @@ from holdfast.engine.context import HERE, Here, Trail
 from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.tenure import Tenure, remember_failure
-from holdfast.errors import LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
+from holdfast.errors import HoldfastError, LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Treatment
 from holdfast.model.events import Kind
@@ -53,7 +53,10 @@ async def step(
             if settled is not None:
                 return answer(tenure, asked, call, settled, fn)
         if not tenure.enter_call(asked.key, name):
-            raise Misuse(problem=f"step {name!r} with this key is running already", advice="a key is one call: wait for it")
+            raise Misuse(
+                problem=f"step {name!r} with this key is running already",
+                advice="a key is one call: wait for it",
+            )
     except BaseException:
         tenure.unclaim(asked.site, asked.n)
         raise
@@ -95,7 +98,7 @@ class Work:
         asked, tenure = self.asked, self.tenure
         good = False
         try:
-            await self._record_intent()
+            await self.append(self._intent(), synced=self.treatment.effect != "read")
             failures = 0
             while True:
                 try:
@@ -113,21 +116,27 @@ class Work:
             if not self._delegated:
                 tenure.leave_call(asked.key)
 
-    async def _record_intent(self) -> None:
-        asked, effect = self.asked, self.treatment.effect
-        fields: dict[str, Any] = {"effect": effect, "in": asked.point.scope, "after": asked.point.after}
+    def _intent(self) -> Draft:
+        asked = self.asked
+        fields: dict[str, Any] = {
+            "effect": self.treatment.effect,
+            "in": asked.point.scope,
+            "after": asked.point.after,
+        }
         if asked.point.forked:
             fields["forked"] = True
         if self.idem:
             fields["idempotency_key"] = self.idem
-        started = draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
-        await self.append(started, synced=effect != "read")
+        return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
 
     async def _try(self) -> Any:
         """Call the function and record what came of it. ``Again`` when it failed and may be tried again."""
         tenure, asked, treatment = self.tenure, self.asked, self.treatment
+        here = asked.here
         is_once = treatment.effect == "once"
-        inside = Here(tenure, asked.key, Trail(asked.here.trail.task, ""), asked.here.depth + 1, asked.name if is_once else "")
+        inside = Here(
+            tenure, asked.key, Trail(here.trail.task, ""), here.depth + 1, asked.name if is_once else ""
+        )
         began = tenure.clock.monotonic()
         token = HERE.set(inside)
         try:
@@ -144,22 +153,20 @@ class Work:
             raise
         finally:
             HERE.reset(token)
-        await self.record_value(value, began)
-        return value
-
-    async def record_value(self, value: Any, began: float) -> None:
-        """Record the outcome. A value that cannot be written down is recorded as done, and then refused."""
-        asked = self.asked
-        fields: dict[str, Any] = {"ms": round((self.tenure.clock.monotonic() - began) * 1000, 3)}
-        refused: NotStorable | TooLarge | None = None
-        try:
-            data = encode(value, what=f"result of {asked.name!r}")
-        except (NotStorable, TooLarge) as error:
-            refused, data = error, None
-            fields["lost"] = {k: str(v) for k, v in error.fields.items()}
+        fields: dict[str, Any] = {"ms": round((tenure.clock.monotonic() - began) * 1000, 3)}
+        data, refused = self.encode(value, fields)
         await self.conclude(draft(Kind.STEP_FINISHED, asked.name, asked.key, fields, data))
         if refused is not None:
             raise refused
+        return value
+
+    def encode(self, value: Any, fields: dict[str, Any]) -> tuple[bytes | None, HoldfastError | None]:
+        """The value as bytes. One that cannot be written down is recorded as done all the same, and then refused."""
+        try:
+            return encode(value, what=f"result of {self.asked.name!r}"), None
+        except (NotStorable, TooLarge) as refused:
+            fields["lost"] = {k: v if isinstance(v, int) else str(v) for k, v in refused.fields.items()}
+            return None, refused
 
     async def _failed(self, error: Exception, began: float) -> Any:
         treatment = self.treatment
@@ -212,7 +219,9 @@ class Work:
         """Append one event of this call to the journal."""
         journal = self.tenure.journal
         assert journal is not None
-        return await journal.append(self.hands, [event], self.tenure.clock.wall(), synced=synced, consumed=consumed)
+        return await journal.append(
+            self.hands, [event], self.tenure.clock.wall(), synced=synced, consumed=consumed
+        )
 
     async def conclude(self, event: Draft) -> int:
         """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""
@@ -233,4 +242,3 @@ class Again(Exception):  # noqa: N818 - not an error: the call may be tried agai
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
-

@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
 from holdfast.stores.port import StorePort
 
+
 class Tender:
     """Keeps the leases of one store alive."""
 
@@ -34,7 +35,9 @@ class Tender:
                 self._wake.set()
             if self._thread is None:
                 self._wake = Event()
-                self._thread = Thread(target=self._tend, args=(self._wake,), name="holdfast-tender", daemon=True)
+                self._thread = Thread(
+                    target=self._tend, args=(self._wake,), name="holdfast-tender", daemon=True
+                )
                 self._thread.start()
 
     def remove(self, journal: Journal) -> None:

@@ -6,11 +6,13 @@ nothing by itself. Its small mutable parts are guarded by one lock that is never
 
 import os
 from heapq import heappop, heappush
-from threading import Condition
+from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
 from holdfast.engine.context import Trail, current_task
+from holdfast.engine.loading import Pager
 from holdfast.errors import ForkedHandle, HandleClosed, RunFinished
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.rows import RunRow, Status
@@ -40,6 +42,7 @@ class Tenure:
         self.resumed = view.started is not None
         self.status: str = Status.RUNNING if journal else Status.FINISHED
         self.points = view.points
+        self._numbers = count(view.points + 1)
         self.drift_stops = True
         self.is_closed = False
         self.is_finished = journal is None
@@ -51,11 +54,12 @@ class Tenure:
         """The Run or AsyncRun through which the program sees this tenure."""
         self.root = Trail(current_task(), "")
         self._pid = os.getpid()
+        self._pager = Pager(workshop.store, row.run)
         self._threads: dict[object, Trail] = {}
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
         self._in_flight: dict[str, str] = {}
-        self._changed = Condition()
+        self._lock = Lock()
         self._standing: Standing | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
@@ -85,7 +89,7 @@ class Tenure:
 
     def claim(self, site: str) -> int:
         """The number of the next call at this site: the lowest that did not succeed and is not in flight."""
-        with self._changed:
+        with self._lock:
             free = self._free.get(site)
             if free:
                 return heappop(free)
@@ -95,7 +99,7 @@ class Tenure:
     def unclaim(self, site: str, n: int) -> None:
         """The call did not succeed: its number is the next one's."""
         if site:
-            with self._changed:
+            with self._lock:
                 heappush(self._free.setdefault(site, []), n)
 
     def next_outcome(self, call: Call) -> Outcome | None:
@@ -103,7 +107,7 @@ class Tenure:
 
         An explicit key is the whole identity: once it succeeded, every later call with it gets that outcome.
         """
-        with self._changed:
+        with self._lock:
             if call.taken < len(call.outcomes):
                 outcome = call.outcomes[call.taken]
                 call.taken += 1
@@ -116,7 +120,7 @@ class Tenure:
 
     def move_cursor(self, seq: int) -> None:
         """Count everything recorded up to this event as given to the program."""
-        with self._changed:
+        with self._lock:
             self._counts, self._free = self.view.consume_upto(seq)
             self._replayed_upto = max(self._replayed_upto, seq)
 
@@ -128,12 +132,22 @@ class Tenure:
     def standing(self) -> Standing | None:
         """The recorded calls by their points; None where nothing was recorded before this tenure."""
         if self._standing is None and self.view.calls:
-            self._standing = Standing(self.view.calls.values())
+            self._standing = Standing(self.view.calls.values(), self.intent_of)
         return self._standing
+
+    def intent_of(self, call: Call) -> bytes:
+        """The body of a recorded call's intent."""
+        if call.body is None:
+            call.body = self._pager.body_of(call.seq)
+        return call.body
+
+    def body_of(self, outcome: Outcome) -> bytes:
+        """The body of a recorded outcome."""
+        return self._pager.body_of(outcome.seq) if outcome.body is None else outcome.body
 
     def note_arrival(self, scope: str, after: str) -> None:
         """A task that was started at this point makes its first call."""
-        with self._changed:
+        with self._lock:
             self._arrivals[scope, after] = self._arrivals.get((scope, after), 0) + 1
 
     def arrivals_at(self, scope: str, after: str) -> int:
@@ -144,14 +158,14 @@ class Tenure:
         """The trail of a thread that came without context; its place among the others is not known."""
         if task == self.root.task:
             return self.root
-        with self._changed:
+        with self._lock:
             return self._threads.setdefault(task, Trail(task, UNKNOWN_AFTER))
 
     # -- calls in flight -------------------------------------------------------------------------------------
 
     def enter_call(self, key: str, name: str) -> bool:
         """Note a call as in flight; False when the same key is in flight already."""
-        with self._changed:
+        with self._lock:
             if key in self._in_flight:
                 return False
             self._in_flight[key] = name
@@ -159,20 +173,16 @@ class Tenure:
 
     def leave_call(self, key: str) -> None:
         """The call is over."""
-        with self._changed:
-            self._in_flight.pop(key, None)
-            self._changed.notify_all()
+        self._in_flight.pop(key, None)
 
     def in_flight(self) -> dict[str, str]:
         """The calls in flight now: key to name."""
-        with self._changed:
-            return dict(self._in_flight)
+        return dict(self._in_flight)
 
     def add_point(self) -> int:
         """Count one more step or checkpoint."""
-        with self._changed:
-            self.points += 1
-            return self.points
+        self.points = number = next(self._numbers)
+        return number
 
 
 def remember_failure(error: BaseException, key: str, seq: int) -> None:
@@ -180,7 +190,10 @@ def remember_failure(error: BaseException, key: str, seq: int) -> None:
     pairs = [*failures_behind(error), [key, seq]]
     try:
         setattr(error, _AGAIN, pairs)
-    except (AttributeError, TypeError):  # an exception class that takes no attributes: then it is simply not retried
+    except (
+        AttributeError,
+        TypeError,
+    ):  # an exception class that takes no attributes: then it is simply not retried
         return
 
 

@@ -13,9 +13,9 @@ def treat(
     key: str | None = None,
     retries: int = 0,
     timeout_s: float | None = None,
-    ignore: Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
     verify: Callable[..., Any] | None = None,
-    harmless: Iterable[type[BaseException]] = (),
+    harmless: type[BaseException] | Iterable[type[BaseException]] = (),
     settle_s: float | None = None,
     in_doubt: InDoubtPolicy = "stop",
 ) -> Treatment:
@@ -29,7 +29,17 @@ def treat(
         )
     names = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     classes = (harmless,) if isinstance(harmless, type) else tuple(harmless)
-    return Treatment(effect, key, names, verify, classes, SETTLE_S if settle_s is None else settle_s, in_doubt, retries, timeout_s)
+    return Treatment(
+        effect,
+        key,
+        names,
+        verify,
+        classes,
+        SETTLE_S if settle_s is None else settle_s,
+        in_doubt,
+        retries,
+        timeout_s,
+    )
 
 
 def choose(option: str, value: object, choices: tuple[str, ...]) -> None:

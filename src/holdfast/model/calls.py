@@ -42,7 +42,19 @@ class Outcome(NamedTuple):
 class Call:
     """What the journal tells of one call. ``taken`` counts the outcomes that the program was already given."""
 
-    __slots__ = ("abandoned", "body", "doubt", "fence", "is_open", "key", "name", "outcomes", "seq", "started_at", "taken")
+    __slots__ = (
+        "abandoned",
+        "body",
+        "doubt",
+        "fence",
+        "is_open",
+        "key",
+        "name",
+        "outcomes",
+        "seq",
+        "started_at",
+        "taken",
+    )
 
     def __init__(self, key: str, name: str) -> None:
         self.key = key

@@ -3,6 +3,7 @@
 The stored form is a few plain fields and opaque bytes. What the bytes say is the codec's business.
 """
 
+from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -20,14 +21,19 @@ class Event(NamedTuple):
     crc: int
 
 
+_PLACE = Struct("<qdq")
+
+
 def checksum(run: str, seq: int, at: float, kind: str, name: str, key: str, fence: int, body: bytes) -> int:
     """The checksum of an event's content and of its place; end to end, so that no store needs its own."""
-    return crc32(body, crc32(f"{run}\0{seq}\0{at!r}\0{kind}\0{name}\0{key}\0{fence}".encode("utf-8", "surrogatepass")))
+    place = _PLACE.pack(seq, at, fence) + f"{run}\0{kind}\0{name}\0{key}".encode("utf-8", "surrogatepass")
+    return crc32(body, crc32(place))
 
 
 def is_intact(run: str, event: Event) -> bool:
     """Whether the event is, bit for bit, what was appended to this run at this place."""
-    return checksum(run, *event[:7]) == event.crc
+    seq, at, kind, name, key, fence, body, crc = event
+    return checksum(run, seq, at, kind, name, key, fence, body) == crc
 
 
 class Kind:

@@ -68,25 +68,25 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
         return _sqlite_place(text, text, start)
     found = _SCHEME.fullmatch(text)
     if found is None:
-        raise BadUrl(url=text, problem="is malformed", advice="")
+        raise BadUrl(url=text, problem="is malformed")
     scheme = found["scheme"].lower()
     lease_s = _lease_s(text, found["query"] or "")
     if scheme == "sqlite":
         return _sqlite_place(text, _path_in(text, found["rest"]), start)._replace(lease_s=lease_s)
     if scheme == "memory":
         return Place(scheme, unquote(found["rest"]).strip("/"), lease_s)
-    raise BadUrl(url=text, problem=f"has the scheme {scheme!r}, which no store here answers to", advice="")
+    raise BadUrl(url=text, problem=f"has the scheme {scheme!r}, which no store here answers to")
 
 
 def _path_in(url: str, rest: str) -> str:
     if not rest.startswith("/"):
-        raise BadUrl(url=url, problem=f"names a host ({rest!r}); a path follows three slashes", advice="")
+        raise BadUrl(url=url, problem=f"names a host ({rest!r}); a path follows three slashes")
     return unquote(rest[1:])
 
 
 def _sqlite_place(url: str, path: str, start: Path) -> Place:
     if not path or path == ":memory:" or "\0" in path:
-        raise BadUrl(url=url, problem="names no file", advice="")
+        raise BadUrl(url=url, problem="names no file")
     place = start / Path(path).expanduser()
     if place.is_dir() or path.endswith(("/", os.sep)):
         place /= FILE
@@ -106,7 +106,7 @@ def _lease_s(url: str, query: str) -> float | None:
     options = parse_qs(query, keep_blank_values=True)
     unknown = sorted(options.keys() - {"lease_s"})
     if unknown:
-        raise BadUrl(url=url, problem=f"has an unknown option {unknown[0]!r}", advice="")
+        raise BadUrl(url=url, problem=f"has an unknown option {unknown[0]!r}")
     if "lease_s" not in options:
         return None
     try:

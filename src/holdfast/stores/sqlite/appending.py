@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import apsw
 
 from holdfast import limits
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.rows import Append, Appended, AppendOutcome, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.sqlite.database import Database
@@ -74,6 +74,8 @@ class Appender:
             if database.trouble:
                 database.mend()
             connection = database.synced if synced else database.flushed
+            if not synced:
+                database.dirty = True  # before it is: an interrupt may fall right behind the commit
             try:
                 connection.execute(APPEND_EVENT, row)
                 written = connection.changes()
@@ -81,11 +83,10 @@ class Appender:
                 raise database.translate(error, connection) from error
             if not written:
                 return [_refusal_now(database, items[0])]
-            database.dirty = not synced
+            if synced:
+                database.dirty = False
             if database.waiters:
-                database.committed(synced=synced)
-        if database.queueing:
-            database.let_others()
+                database.wake()
         return [Appended(items[0].after_seq + 1)]
 
     def _append_many(self, items: Sequence[Append]) -> list[AppendOutcome]:
@@ -93,7 +94,7 @@ class Appender:
         slot = _Slot(items)
         self._queue.append(slot)
         try:
-            with self._database.turn():
+            with self._database.writing:
                 if not slot.is_settled:
                     self._commit_waiting(slot)
         except BaseException:
@@ -102,7 +103,7 @@ class Appender:
                 self._queue.remove(slot)
             raise
         if slot.is_alone:
-            with self._database.turn():
+            with self._database.writing:
                 return self._commit(items)
         if slot.error is not None:
             raise slot.error
@@ -129,6 +130,16 @@ class Appender:
         else:
             for slot in slots:
                 slot.outcomes = [next(outcomes) for _ in slot.items]
+        finally:
+            # An interrupt ends this thread's call wherever it falls; the others must not append a second time.
+            for slot in slots:
+                if slot is not mine and not slot.is_settled:
+                    slot.error = self._interrupted()
+
+    def _interrupted(self) -> StoreError:
+        return StoreUnavailable(
+            store=self._database.name, problem="the thread that wrote for others was interrupted"
+        )
 
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
         with self._database.transaction(synced=any(item.synced for item in items)) as connection:

@@ -18,15 +18,12 @@ from typing import Final, Literal, NoReturn
 
 import apsw
 
-from holdfast.clock import SystemClock
 from holdfast.errors import ForkedHandle, HandleClosed, StoreUnavailable
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.errors import translated, undecodable
 
 Trouble = Literal["", "closed", "forked", "open", "failed"]
-
-_YIELD_S: Final = 0.00005
 
 
 class Database:
@@ -49,29 +46,8 @@ class Database:
     # -- using it --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Write alone among this process's threads, and let those go first who have waited longer."""
-        queueing = self.queueing
-        queueing.append(None)
-        waits = True
-        try:
-            with self.writing:
-                queueing.pop()
-                waits = False
-                yield
-        finally:
-            if waits:
-                queueing.pop()
-        if queueing:
-            self.let_others()
-
-    def let_others(self) -> None:
-        """Step aside for a moment after a write. A lock is not fair: who writes in a loop would starve the beats."""
-        SystemClock.sleep(_YIELD_S)
-
-    @contextmanager
     def transaction(self, *, synced: bool) -> Iterator[apsw.Connection]:
-        """One transaction, committed at the end and undone by any exception; the caller has its ``turn``."""
+        """One transaction, committed at the end and undone by any exception; the caller holds ``writing``."""
         if self.trouble:
             self.mend()
         connection = self.synced if synced else self.flushed
@@ -80,6 +56,8 @@ class Database:
         try:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
+            if not synced:
+                self.dirty = True  # before it is: an interrupt may fall right behind the commit
             connection.execute("COMMIT")
         except BaseException as error:
             self._undo(connection, error)
@@ -94,8 +72,8 @@ class Database:
 
     @contextmanager
     def write(self, *, synced: bool) -> Iterator[apsw.Connection]:
-        """One transaction in one turn."""
-        with self.turn(), self.transaction(synced=synced) as connection:
+        """One transaction, alone among this process's threads."""
+        with self.writing, self.transaction(synced=synced) as connection:
             yield connection
 
     @contextmanager
@@ -118,9 +96,8 @@ class Database:
                 if self.dirty:
                     connection.execute(statements.BUMP)
 
-    def committed(self, *, synced: bool) -> None:
-        """Keep the books after a commit that wrote something; the caller holds ``writing``."""
-        self.dirty = not synced
+    def wake(self) -> None:
+        """Tell this process's waiters that something was committed."""
         if self.waiters:
             with self.moved:
                 self.moved.notify_all()
@@ -169,6 +146,8 @@ class Database:
 
     def _undo(self, connection: apsw.Connection, error: BaseException) -> None:
         """Roll back; after this ``trouble`` is right whether or not that worked."""
+        if self.trouble == "forked":
+            return  # the exception unwinds a child: the transaction is its parent's, who goes on with it
         if connection.in_transaction:  # some errors make SQLite roll back by itself
             try:
                 connection.execute("ROLLBACK")
@@ -197,7 +176,6 @@ class Database:
 
     def _make_locks(self) -> None:
         self.writing = threading.Lock()
-        self.queueing: list[None] = []  # one for each thread that waits; append and pop are atomic, += is not
         self.looking = threading.Lock()
         self.moved = threading.Condition()
 

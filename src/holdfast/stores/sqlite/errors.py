@@ -43,6 +43,7 @@ MAPPED: Final[dict[type[apsw.Error], type[StoreError]]] = {
     apsw.ConstraintError: StoreUnavailable,
     apsw.CursorClosedError: StoreUnavailable,
     apsw.EmptyError: StoreUnavailable,
+    apsw.ExecTraceAbort: StoreUnavailable,
     apsw.ExecutionCompleteError: StoreUnavailable,
     apsw.ExtensionLoadingError: StoreUnavailable,
     apsw.ForkingViolationError: StoreUnavailable,

@@ -33,7 +33,7 @@ _RESTORE: Final = "restore from a copy or an export; what is named here is not t
 
 def examined(database: Database) -> list[Finding]:
     """Every finding, sound ones included. Raises HandleClosed and ForkedHandle like any verb."""
-    with database.turn():
+    with database.writing:
         if database.trouble:
             database.mend()
         settings = [_settings("synced", database.synced), _settings("flushed", database.flushed)]

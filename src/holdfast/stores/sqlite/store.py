@@ -36,6 +36,9 @@ from holdfast.stores.sqlite.owners import owners_of
 from holdfast.stores.sqlite.waiting import wait_for_change
 
 _SEQ_MAX: Final = (1 << 63) - 1
+_QUOTED: Final = str.maketrans(
+    {"%": "%25", "?": "%3F", "#": "%23"}
+)  # the rest of a URL is for people to read
 
 
 class SqliteStore:
@@ -55,7 +58,7 @@ class SqliteStore:
 
     @property
     def url(self) -> str:
-        return f"sqlite:///{self.path}"
+        return f"sqlite:///{str(self.path).translate(_QUOTED)}"
 
     @property
     def owner(self) -> str:

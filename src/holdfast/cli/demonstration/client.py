@@ -1,0 +1,105 @@
+"""Questions to an OpenAI-compatible endpoint over HTTP, with nothing but the standard library.
+
+Knows the wire and what can go wrong on it. The invariant: whatever goes wrong is an ``Unanswered`` with a hint.
+"""
+
+import json
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
+
+ATTEMPT_HEADER = "X-Holdfast-Attempt"
+"""Tells the demonstration's own server which attempt of the run asks."""
+
+_START_IT = (
+    "start the server first (`ollama serve`, `vllm serve MODEL`, `llama-server -m FILE`) and give its address, "
+    "for instance --llm http://localhost:11434; without --llm the demo brings its own scripted model"
+)
+_ERROR_CHARS_MAX = 300
+
+
+class Unanswered(Exception):  # noqa: N818 - it tells what came back, not what was done wrong
+    """The endpoint gave no answer that can be used."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.hint = hint
+
+
+def base_url(address: str) -> str:
+    """The endpoint's base from whatever people paste: a host, a base with or without /v1, a whole URL."""
+    text = address.strip().rstrip("/").removesuffix("/chat/completions")
+    if "://" not in text:
+        text = f"http://{text}"
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise Unanswered(f"{address!r} is no address of an HTTP server", _START_IT)
+    return text if parts.path else f"{text}/v1"
+
+
+def complete(
+    base: str, payload: dict[str, Any], *, timeout_s: float, headers: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """The endpoint's answer to one chat completion, as it came."""
+    body = json.dumps(payload).encode()
+    answer = _send(f"{base}/chat/completions", body, timeout_s=timeout_s, headers=headers or {})
+    text_of(answer)
+    return answer
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    """What the model said."""
+    try:
+        return str(answer["choices"][0]["message"]["content"] or "").strip()
+    except (KeyError, IndexError, TypeError):
+        raise Unanswered(f"the server's answer is no chat completion: {_short(str(answer))}") from None
+
+
+def list_models(base: str, *, timeout_s: float) -> list[str]:
+    """The names of the models that the endpoint has; empty where it does not tell."""
+    try:
+        answer = _send(f"{base}/models", None, timeout_s=timeout_s, headers={})
+        return [str(model["id"]) for model in answer["data"]]
+    except (KeyError, TypeError):
+        return []
+    except Unanswered as error:
+        if isinstance(error.__cause__, HTTPError):  # it is there, and keeps no list
+            return []
+        raise
+
+
+def _send(url: str, body: bytes | None, *, timeout_s: float, headers: dict[str, str]) -> dict[str, Any]:
+    request = Request(url, body, {"Content-Type": "application/json", **headers})  # noqa: S310 - base_url lets only HTTP through
+    try:
+        with _opener(url).open(request, timeout=timeout_s) as response:
+            answer = json.loads(response.read())
+    except HTTPError as error:
+        with error:
+            told = _short(error.read().decode(errors="replace").strip())
+        raise Unanswered(f"{url} answered {error.code}: {told or error.reason}") from error
+    except TimeoutError as error:
+        raise Unanswered(f"{url} did not answer within {timeout_s:.0f} s", _START_IT) from error
+    except (URLError, OSError, HTTPException) as error:
+        raise Unanswered(f"cannot reach {url}: {getattr(error, 'reason', error)}", _START_IT) from error
+    except ValueError as error:
+        raise Unanswered(f"{url} answered something that is not JSON", _START_IT) from error
+    if not isinstance(answer, dict):
+        raise Unanswered(f"{url} answered something that is no JSON object", _START_IT)
+    return answer
+
+
+def _opener(url: str) -> OpenerDirector:
+    """A proxy is for the way out: it would not find this machine's own loopback."""
+    host = urlsplit(url).hostname or ""
+    is_here = host in {"localhost", "::1"} or host.startswith("127.")
+    return build_opener(ProxyHandler({})) if is_here else build_opener()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _ERROR_CHARS_MAX else f"{text[:_ERROR_CHARS_MAX]}..."

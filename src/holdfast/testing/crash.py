@@ -1,0 +1,275 @@
+"""The crash matrix: kill a script before and after every port call it makes, run it again, and see that it recovers.
+
+::
+
+    def test_my_agent_survives(crash_matrix):
+        crash_matrix.walk("agent.py")
+
+The script is an ordinary program that opens its run with ``holdfast.run(...)``; each case runs it in a directory of
+its own, with ``HOLDFAST_URL`` set to a store there. Knows how to walk and what must hold for every program; what must
+hold for yours (its files, its ledger), you say in ``check``. Guards one invariant: no case passes without a finished
+recovery whose runs ended as those of the undisturbed script did.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from signal import SIGKILL
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from orjson import loads
+
+from holdfast.storehandle import Store, store
+from holdfast.testing.children import Children, Exit, Start, children
+from holdfast.testing.killing import WHENS, Kill, KillingStore, killing_store
+
+__all__ = ["Case", "CrashMatrix", "Exit", "Kill", "KillingStore", "Report", "killing_store"]
+
+CALLS_MAX: Final = 10_000
+"""A script that makes more port calls than this is not one to walk through."""
+ROUNDS_MAX: Final = 20
+"""How often a script may stop and be started again, after one crash, before the case is given up."""
+
+
+class Report(NamedTuple):
+    """How far a walk came: port calls of the undisturbed script, cases with one kill, and cases with two."""
+
+    calls: int
+    kills: int
+    pairs: int
+
+
+class Case:
+    """One crash and its recovery: where it was struck, how each start ended, and what lies in its directory."""
+
+    def __init__(self, directory: Path, calm: Path, kills: Sequence[Kill], starts: "_Starts") -> None:
+        """Made by the matrix."""
+        self.directory: Final = directory
+        self.calm: Final = calm
+        """The directory of the undisturbed run, to compare with."""
+        self.kills: Final = tuple(kills)
+        self.exits: Final[list[Exit]] = []
+        self.struck: str | None = None
+        """The verb at which the last start was struck; None if it did not come so far."""
+        self._starts = starts
+        self._store: Store | None = None
+
+    @property
+    def url(self) -> str:
+        """The store's URL; the children have it as ``HOLDFAST_URL``."""
+        return f"sqlite:///{self.directory / 'holdfast.db'}"
+
+    @property
+    def store(self) -> Store:
+        """The case's store, open in this process until the next start or the end of the check."""
+        if self._store is None:
+            self._store = store(self.url)
+        return self._store
+
+    def run(self, kill: Kill | None = None) -> Exit:
+        """Start the script once more in this case, to be struck there or left alone."""
+        self.close()
+        mark = self.directory / ".struck"
+        mark.unlink(missing_ok=True)
+        env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+        env["HOLDFAST_URL"] = self.url
+        if kill is not None:
+            env |= kill.environment(mark)
+        output = self.directory / f".output-{len(self.exits)}"
+        ended = self._starts.run(cwd=self.directory, env=env, output=output)
+        self.exits.append(ended)
+        self.struck = mark.read_text(encoding="ascii") if mark.exists() else None
+        return ended
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __str__(self) -> str:
+        return ", then ".join(map(str, self.kills)) or "undisturbed"
+
+
+class CrashMatrix:
+    """Walks scripts through every crash. The fixture ``crash_matrix`` gives one; or use it with ``with``."""
+
+    def __init__(self, directory: Path, *, timeout_s: float = 60.0) -> None:
+        """Cases get directories below this one; that of a case which passed is removed."""
+        self._directory = directory
+        self._timeout_s = timeout_s
+        self._children: dict[tuple[Start, tuple[str, ...]], Children] = {}
+        self._walks = count()
+
+    def walk(
+        self,
+        script: str | os.PathLike[str],
+        *arguments: str,
+        check: Callable[[Case], object] | None = None,
+        settle: Callable[[Case], bool] | None = None,
+        again_every: int | None = None,
+        signum: int = SIGKILL,
+        same_result: bool = True,
+        start: Start = "spawn",
+        preload: Sequence[str] = (),
+    ) -> Report:
+        """Strike the script before and after every port call until it survives; recover and check after each.
+
+        ``settle(case)`` is the person who is asked when a start stops before its end: True to start once more.
+        ``again_every=n`` kills each recovery too, at every n-th place of its own (1: at each). ``signum=SIGTERM``
+        walks interruptions instead. ``same_result=False`` is for a program whose result is another one each time.
+        With ``start="fork"`` children fork from a process that has imported ``preload``: quicker, for most scripts.
+        AssertionError tells the case; its directory stays.
+        """
+        command = (str(Path(script).absolute()), *arguments)
+        starts = _Starts(self._started_by(start, tuple(preload)), command, self._timeout_s)
+        walk = _Walk(self._directory / str(next(self._walks)), starts, check, settle, same_result=same_result)
+        walk.calm()
+        return walk.go(signum, again_every)
+
+    def close(self) -> None:
+        """End the processes that are kept between children."""
+        for kept in self._children.values():
+            kept.close()
+        self._children.clear()
+
+    def _started_by(self, start: Start, preload: tuple[str, ...]) -> Children:
+        if (start, preload) not in self._children:
+            self._children[start, preload] = children(start, preload)
+        return self._children[start, preload]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Starts(NamedTuple):
+    """How the script of a walk is started."""
+
+    children: Children
+    command: tuple[str, ...]
+    timeout_s: float
+
+    def run(self, *, cwd: Path, env: Mapping[str, str], output: Path) -> Exit:
+        return self.children.run(self.command, cwd=cwd, env=env, output=output, timeout_s=self.timeout_s)
+
+
+class _Walk:
+    """One script's way through its matrix."""
+
+    def __init__(
+        self,
+        directory: Path,
+        starts: _Starts,
+        check: Callable[[Case], object] | None,
+        settle: Callable[[Case], bool] | None,
+        *,
+        same_result: bool,
+    ) -> None:
+        self._directory = directory
+        self._starts = starts
+        self._check = check
+        self._settle = settle
+        self._same_result = same_result
+        self._expected: dict[str, Any] = {}
+
+    def calm(self) -> None:
+        """The undisturbed run: it must pass its own check, and is what the others are compared with."""
+        case = self._case(())
+        self._recover(case)
+        self._expected = _ends(case.store, with_result=self._same_result)
+        assert self._expected, f"{self._starts.command[0]} left no run in {case.url}"
+        self._judge(case)
+
+    def go(self, signum: int, again_every: int | None) -> Report:
+        calls = kills = pairs = 0
+        for when in WHENS:
+            for at in range(CALLS_MAX):
+                kill = Kill(at, when, signum)
+                if not self._strike(kill):
+                    calls = at
+                    break
+                kills += 1
+                if again_every is not None:
+                    pairs += self._strike_again(kill, again_every)
+            else:
+                raise AssertionError(f"{self._starts.command[0]} makes more than {CALLS_MAX:,} port calls")
+        return Report(calls, kills, pairs)
+
+    def _strike_again(self, first: Kill, every: int) -> int:
+        """Kill the recovery too; the number of such cases. The sample moves on with the first kill."""
+        for pairs, point in enumerate(range(_point(first) % every, CALLS_MAX, every)):
+            second = Kill(point // len(WHENS), WHENS[point % len(WHENS)])
+            if not self._strike(first, second):
+                return pairs
+        raise AssertionError(f"a recovery makes more than {CALLS_MAX // len(WHENS):,} port calls")
+
+    def _strike(self, *kills: Kill) -> bool:
+        """One case, from crash to check. False if a start survived its kill: there is no such call any more."""
+        case = self._case(kills)
+        for kill in kills:
+            ended = case.run(kill)
+            if case.struck is None:
+                break
+            if kill.signum == SIGKILL and ended.code != -SIGKILL:
+                raise _failure(case, f"was struck at {case.struck} and lived")
+        struck = case.struck is not None
+        self._recover(case)
+        self._judge(case)
+        shutil.rmtree(case.directory)
+        return struck
+
+    def _recover(self, case: Case) -> None:
+        for _ in range(ROUNDS_MAX):
+            if case.run().code == 0:
+                return
+            if self._settle is None or not self._settle(case):
+                raise _failure(case, "did not recover")
+        raise _failure(case, f"was settled {ROUNDS_MAX} times and did not come to its end")
+
+    def _judge(self, case: Case) -> None:
+        ends = _ends(case.store, with_result=self._same_result)
+        if ends != self._expected:
+            raise _failure(case, f"ended otherwise:\n  {ends}\nundisturbed:\n  {self._expected}\n")
+        try:
+            if self._check is not None:
+                self._check(case)
+        except AssertionError as failed:
+            failed.add_note(f"the case: {case}; see {case.directory}")
+            raise
+        finally:
+            case.close()
+
+    def _case(self, kills: tuple[Kill, ...]) -> Case:
+        name = "-".join(f"{kill.when}-{kill.at}" for kill in kills) or "calm"
+        directory = self._directory / name
+        directory.mkdir(parents=True)
+        return Case(directory, self._directory / "calm", kills, self._starts)
+
+
+def _point(kill: Kill) -> int:
+    """The kills in one row: before call 0, after call 0, before call 1 …"""
+    return kill.at * len(WHENS) + WHENS.index(kill.when)
+
+
+def _ends(of: Store, *, with_result: bool) -> dict[str, Any]:
+    """How every run of a store ended. Reading a run's journal also verifies every checksum in it."""
+    ends = {}
+    for info in of.runs():
+        result = of.view(info.run).result
+        ends[info.run] = (info.status, loads(result) if with_result and result is not None else None)
+    return ends
+
+
+def _failure(case: Case, problem: str) -> AssertionError:
+    printed = case.exits[-1].output[-4000:]
+    return AssertionError(
+        f"{case}: the script {problem} (exit {case.exits[-1].code}); it printed:\n{printed}\nsee {case.directory}"
+    )

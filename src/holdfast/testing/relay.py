@@ -1,0 +1,127 @@
+"""A store that hands every call on to another one: the seam at which tests count, kill or fail.
+
+All I/O of Holdfast crosses the port, so nothing in the product needs a hook. Knows the port's verbs and nothing of
+what they mean; what a subclass wants to do around a call, it does in ``pass_on``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from holdfast.model.events import Event
+from holdfast.model.rows import (
+    Append,
+    AppendOutcome,
+    Blob,
+    Cursors,
+    Finding,
+    Grant,
+    Lease,
+    Liveness,
+    Record,
+    RunRow,
+)
+from holdfast.stores.port import StorePort
+
+T = TypeVar("T")
+
+
+class Relay:
+    """Implements ``StorePort`` over another one. By itself it changes nothing."""
+
+    def __init__(self, port: StorePort) -> None:
+        """Stand in front of an open store."""
+        self.port = port
+
+    def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """Every call of a verb comes through here; ``verb.__name__`` tells which. Override this."""
+        return verb(*args, **kwargs)
+
+    @property
+    def url(self) -> str:
+        return self.port.url
+
+    @property
+    def owner(self) -> str:
+        return self.port.owner
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store behind can still be used in this process."""
+        return bool(getattr(self.port, "is_open", True))
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def create_run(self, row: RunRow) -> bool:
+        return self.pass_on(self.port.create_run, row)
+
+    def find_run(self, run: str) -> RunRow | None:
+        return self.pass_on(self.port.find_run, run)
+
+    def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
+        return self.pass_on(self.port.list_runs, limit=limit, before=before, prefix=prefix)
+
+    def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
+        return self.pass_on(self.port.swap_run, run, revision=revision, status=status, body=body)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        return self.pass_on(self.port.append, items)
+
+    def read_events(
+        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+    ) -> list[Event]:
+        return self.pass_on(self.port.read_events, run, after_seq=after_seq, upto_seq=upto_seq, limit=limit)
+
+    # -- blobs -----------------------------------------------------------------------------------------------
+
+    def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
+        self.pass_on(self.port.put_blobs, blobs, at=at)
+
+    def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        return self.pass_on(self.port.get_blobs, addresses)
+
+    def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
+        return self.pass_on(self.port.delete_blobs, addresses, untouched_since=untouched_since)
+
+    # -- leases ----------------------------------------------------------------------------------------------
+
+    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+        return self.pass_on(self.port.acquire, run, at=at, lease_s=lease_s, over=over)
+
+    def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
+        return self.pass_on(self.port.renew, fences, at=at)
+
+    def release(self, run: str, *, fence: int) -> bool:
+        return self.pass_on(self.port.release, run, fence=fence)
+
+    def probe(self, owner: str) -> Liveness:
+        return self.pass_on(self.port.probe, owner)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def get_record(self, space: str, key: str) -> Record | None:
+        return self.pass_on(self.port.get_record, space, key)
+
+    def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
+        return self.pass_on(self.port.put_record, space, key, body, revision=revision, synced=synced)
+
+    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+        return self.pass_on(self.port.scan_records, space, after=after, prefix=prefix, limit=limit)
+
+    def delete_record(self, space: str, key: str, *, revision: int) -> bool:
+        return self.pass_on(self.port.delete_record, space, key, revision=revision)
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
+        return self.pass_on(self.port.wait, cursors, timeout_s=timeout_s)
+
+    def sync(self) -> None:
+        self.pass_on(self.port.sync)
+
+    def examine(self) -> list[Finding]:
+        return self.pass_on(self.port.examine)
+
+    def close(self) -> None:
+        self.pass_on(self.port.close)

@@ -1,0 +1,83 @@
+"""The next move: what a person can type now, and what each choice would do."""
+
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from orjson import loads
+
+from holdfast.core.fold import View
+from holdfast.model.infos import Doubt, RunInfo
+from holdfast.model.rows import owner_name
+
+
+class Choice(NamedTuple):
+    """A command to type, and what it does."""
+
+    command: str
+    meaning: str = ""
+
+
+class Move(NamedTuple):
+    """Why something is to be done, and the commands that do it. Both are empty where nothing is."""
+
+    why: str
+    choices: tuple[Choice, ...] = ()
+
+
+def next_move(info: RunInfo, view: View, doubts: Sequence[Doubt], *, cwd: str = "") -> Move:
+    """What to do about a run, from where it stands."""
+    run = shlex.quote(info.run)
+    undecided = [doubt for doubt in doubts if doubt.pending is None]
+    if info.status == "finished":
+        return Move("")
+    if info.status == "running":
+        return Move("it is at work", (Choice(f"holdfast log {run} --follow", "watch it"),))
+    if info.status == "stale":
+        why = f"{owner_name(info.lease.owner)} holds it and shows no sign of life; started again, it is taken over"
+        return Move(why, resume_choices(view, cwd=cwd))
+    if undecided:
+        return Move(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, cwd=cwd))
+    if info.status == "diverged":
+        return Move(
+            "the program asks for something else than what is recorded",
+            (
+                Choice(f"holdfast log {run} --kind drifted", "see what differs"),
+                *resume_choices(view, cwd=cwd, meaning="with the recorded code restored"),
+            ),
+        )
+    return Move("start its program again: it resumes where it was", resume_choices(view, cwd=cwd))
+
+
+def resolve_choices(run: str, undecided: Sequence[Doubt], view: View, *, cwd: str = "") -> tuple[Choice, ...]:
+    """The ways to settle the first step that nobody has decided about."""
+    names = [doubt.step for doubt in undecided]
+    doubt = undecided[0]
+    step = doubt.step if names.count(doubt.step) == 1 else doubt.key
+    base = f"holdfast resolve {shlex.quote(run)} {shlex.quote(step)}"
+    return (
+        Choice(f"{base} --done JSON", "it happened, and returned this"),
+        Choice(f"{base} --retry", "it did not happen: do it now"),
+        Choice(f"{base} --failed", "it failed: raise that in the program"),
+        *resume_choices(view, cwd=cwd, meaning="let its verify decide, if it has one"),
+    )
+
+
+def resume_choices(view: View, *, cwd: str = "", meaning: str = "") -> tuple[Choice, ...]:
+    """The command line of the last attempt, from where it was typed; nothing where that is no single line."""
+    if not view.attempts:
+        return ()
+    body = loads(view.attempts[-1].event.body)
+    argv = [str(part) for part in body.get("argv", ())]
+    if not argv or any("\n" in part for part in argv):
+        return ()
+    place = body.get("cwd", "")
+    go = f"cd {shlex.quote(place)} && " if place and place != cwd else ""
+    return (Choice(go + shlex.join(argv), meaning),)
+
+
+def _doubt_reason(undecided: Sequence[Doubt]) -> str:
+    first = undecided[0].step
+    if len(undecided) == 1:
+        return f"find out whether {first!r} happened, then say so"
+    return f"find out whether {first!r} and {len(undecided) - 1} more happened, then say so"

@@ -1,0 +1,167 @@
+"""The steps and checkpoints of a run as a list: in the order they began, nested ones below their parents.
+
+A line is one call up to its outcome. A step that was cut off and ran again is one line with two tries; a failure
+that a later attempt tried again is a line of its own. Point numbers are the fold's, not counted here.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, Literal, NamedTuple
+
+from orjson import loads
+
+from holdfast.core.fold import View
+from holdfast.model.events import Event, Kind
+from holdfast.views.telling import settled_by
+from holdfast.views.timeline import Depths
+from holdfast.views.words import failure_line, one_line, value_line
+
+StepOutcome = Literal["done", "failed", "running", "in_doubt", "cut_off", "abandoned"]
+
+
+class StepLine(NamedTuple):
+    """One step or checkpoint. ``point`` is its number once it has an outcome; ``tries`` counts how often it was begun."""
+
+    point: int | None
+    what: Literal["step", "checkpoint"]
+    name: str
+    key: str
+    depth: int
+    effect: str
+    outcome: StepOutcome
+    settled: str
+    attempt: int
+    tries: int
+    started_at: float
+    took_s: float | None
+    arguments: str
+    detail: str
+    started_seq: int
+    outcome_seq: int | None
+
+
+def list_steps(
+    events: Iterable[Event], *, in_doubt: Collection[str] = (), is_held: bool = False
+) -> list[StepLine]:
+    """Every step and checkpoint. ``in_doubt`` are the keys of doubtful calls, ``is_held`` whether a live process works."""
+    walk = _Walk()
+    for event in events:
+        walk.add(event)
+    return [_judged(line, in_doubt, is_held) for line in walk.lines]
+
+
+class _Walk:
+    """Goes through the events once; ``lines`` holds what is known so far."""
+
+    def __init__(self) -> None:
+        self.lines: list[StepLine] = []
+        self._view = View()
+        self._depths = Depths()
+        self._open: dict[str, int] = {}
+        """Where in ``lines`` the call of a key stands that has no outcome yet."""
+
+    def add(self, event: Event) -> None:
+        points = self._view.points
+        self._view.add(event)
+        point = self._view.points if self._view.points > points else None
+        depth = self._depths.of(event)
+        if event.kind == Kind.CHECKPOINT:
+            self.lines.append(self._checkpoint(event, depth, point))
+        elif event.kind == Kind.STEP_STARTED:
+            self._started(event, depth)
+        elif event.kind.startswith("step.") and event.key in self._open:
+            self._further(event, point)
+
+    def _started(self, event: Event, depth: int) -> None:
+        body = loads(event.body)
+        here = self._open.get(event.key)
+        if here is not None:
+            line = self.lines[here]
+            self.lines[here] = line._replace(
+                tries=line.tries + 1,
+                started_at=event.at,
+                started_seq=event.seq,
+                attempt=len(self._view.attempts),
+                outcome="running",
+                detail="",
+            )
+            return
+        self._open[event.key] = len(self.lines)
+        arguments = value_line(body, "args")
+        self.lines.append(
+            StepLine(
+                point=None,
+                what="step",
+                name=event.name,
+                key=event.key,
+                depth=depth,
+                effect=body.get("effect", ""),
+                outcome="running",
+                settled="",
+                attempt=len(self._view.attempts),
+                tries=1,
+                started_at=event.at,
+                took_s=None,
+                arguments="" if arguments == "{}" else arguments,
+                detail="",
+                started_seq=event.seq,
+                outcome_seq=None,
+            )
+        )
+
+    def _checkpoint(self, event: Event, depth: int, point: int | None) -> StepLine:
+        body = loads(event.body)
+        return StepLine(
+            point=point,
+            what="checkpoint",
+            name=body.get("label") or "",
+            key=event.key,
+            depth=depth,
+            effect="",
+            outcome="done",
+            settled="",
+            attempt=len(self._view.attempts),
+            tries=1,
+            started_at=event.at,
+            took_s=None,
+            arguments="",
+            detail=value_line(body),
+            started_seq=event.seq,
+            outcome_seq=event.seq,
+        )
+
+    def _further(self, event: Event, point: int | None) -> None:
+        here = self._open[event.key]
+        line, body = self.lines[here], loads(event.body)
+        if event.kind == Kind.STEP_RETRIED:
+            line = line._replace(tries=line.tries + 1)
+        elif event.kind == Kind.STEP_DOUBTED:
+            line = line._replace(outcome="in_doubt", detail=one_line(body["reason"]))
+        elif event.kind == Kind.STEP_ABANDONED:
+            line = line._replace(outcome="abandoned", outcome_seq=event.seq)
+        elif point is not None:
+            line = _concluded(line, event, body, point)
+        self.lines[here] = line
+        if line.outcome_seq is not None:
+            del self._open[event.key]
+
+
+def _concluded(line: StepLine, event: Event, body: dict[str, Any], point: int) -> StepLine:
+    good = event.kind == Kind.STEP_FINISHED or body.get("how") == "done"
+    took_s = body["ms"] / 1000 if "ms" in body else None
+    return line._replace(
+        point=point,
+        outcome="done" if good else "failed",
+        settled=settled_by(body) if event.kind == Kind.STEP_SETTLED else "",
+        took_s=took_s,
+        detail=value_line(body) if good else failure_line(body.get("error")),
+        outcome_seq=event.seq,
+    )
+
+
+def _judged(line: StepLine, in_doubt: Collection[str], is_held: bool) -> StepLine:
+    """What an open step is, once its holder has been looked at."""
+    if line.outcome_seq is not None:
+        return line
+    if line.key in in_doubt:
+        return line._replace(outcome="in_doubt")
+    return line._replace(outcome="running" if is_held else "cut_off")

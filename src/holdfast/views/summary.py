@@ -1,0 +1,118 @@
+"""A run in full, for ``show``: what it is for, where it stands, how it came there, and what to do next."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast.core.fold import View, fold
+from holdfast.model.events import Event, Kind
+from holdfast.model.infos import Doubt, RunInfo
+from holdfast.model.rows import owner_name
+from holdfast.views.moves import Move, next_move
+from holdfast.views.plans import PlanItem, plan_items
+from holdfast.views.runs import RunLine, run_line
+from holdfast.views.steps import StepLine, list_steps
+from holdfast.views.words import failure_line, one_line, value_line
+
+
+class AttemptLine(NamedTuple):
+    """One attempt: who, when, how it ended, and the last thing known. ``how`` is ``running`` while nobody saw it end."""
+
+    number: int
+    how: str
+    started_at: float
+    took_s: float | None
+    holder: str
+    last: str
+
+
+class DoubtLine(NamedTuple):
+    """A step in doubt, with what helps to look it up outside; ``pending`` is the resolution that already waits."""
+
+    step: str
+    key: str
+    started_at: float
+    reason: str
+    arguments: str
+    idempotency_key: str
+    pending: str | None
+
+
+class RunSummary(NamedTuple):
+    """Everything that ``holdfast show RUN`` tells."""
+
+    line: RunLine
+    agent: str
+    inputs: str
+    attempts: tuple[AttemptLine, ...]
+    plan: tuple[PlanItem, ...]
+    steps: tuple[StepLine, ...]
+    in_doubt: tuple[DoubtLine, ...]
+    result: str
+    next: Move
+
+
+def summarize(
+    info: RunInfo, events: Sequence[Event], doubts: Sequence[Doubt], *, now: float, cwd: str = ""
+) -> RunSummary:
+    """The summary of a run from its events and what was found by looking at its holder."""
+    view = fold(events)
+    started = loads(view.started.body) if view.started else {}
+    steps = list_steps(events, in_doubt={doubt.key for doubt in doubts}, is_held=info.holder == "alive")
+    inputs = value_line(started, "inputs")
+    return RunSummary(
+        line=run_line(info, view, in_doubt=len(doubts), now=now),
+        agent=started.get("agent") or "",
+        inputs="" if inputs == "null" else inputs,
+        attempts=_attempts(info, view, events),
+        plan=plan_items(view.plan, steps, is_finished=info.status == "finished"),
+        steps=tuple(steps),
+        in_doubt=tuple(_doubt(doubt, view) for doubt in doubts),
+        result=value_line(loads(view.result)) if view.result is not None else "",
+        next=next_move(info, view, doubts, cwd=cwd),
+    )
+
+
+def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[AttemptLine, ...]:
+    """The attempts with the last thing known of each: from the record of its end, or from where it stands."""
+    ends = [event for event in events if event.kind in (Kind.ATTEMPT_CRASHED, Kind.ATTEMPT_ENDED)]
+    lines = []
+    for attempt in view.attempts:
+        body = loads(attempt.event.body)
+        end = ends[attempt.number - 1] if attempt.number <= len(ends) else None
+        took_s = None if attempt.ended_at is None else attempt.ended_at - attempt.event.at
+        how, last = (attempt.how or "", _last(loads(end.body))) if end else _open_end(info, view)
+        if how == "crashed":
+            took_s = None  # its end was found out later, by the next attempt
+        lines.append(AttemptLine(attempt.number, how, attempt.event.at, took_s, owner_name(body["owner"]), last))
+    return tuple(lines)
+
+
+def _last(end: dict[str, Any]) -> str:
+    return one_line(end["last"]) if "last" in end else failure_line(end.get("error"))
+
+
+def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
+    """Of an attempt that has no recorded end: it runs, or its process is gone."""
+    open_calls = view.open_calls()
+    last = ""
+    if open_calls:
+        last = "in the middle of " + ", ".join(repr(call.name) for call in open_calls[-5:])
+    elif view.last is not None:
+        last = f"after {view.last.kind} {view.last.name!r}" if view.last.name else f"after {view.last.kind}"
+    return info.status, last
+
+
+def _doubt(doubt: Doubt, view: View) -> DoubtLine:
+    body = loads(view.calls[doubt.key].body or b"{}")
+    arguments = value_line(body, "args")
+    return DoubtLine(
+        step=doubt.step,
+        key=doubt.key,
+        started_at=doubt.started_at,
+        reason=doubt.reason,
+        arguments="" if arguments == "{}" else arguments,
+        idempotency_key=body.get("idempotency_key", ""),
+        pending=doubt.pending,
+    )

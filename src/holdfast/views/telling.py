@@ -1,0 +1,196 @@
+"""What one event tells, in plain words: what happened, and the shortest detail that explains it.
+
+One small function per kind. An event of a kind that is not known here, from a later version, is shown by its
+kind's own name: a timeline never hides anything.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from orjson import loads
+
+from holdfast.core.moments import span
+from holdfast.model.events import Event, Kind
+from holdfast.model.rows import owner_name
+from holdfast.views.words import failure_line, one_line, status_word, value_line
+
+
+class Told(NamedTuple):
+    """What happened, in two or three words, a detail in one line, and the mood for a surface to colour it by."""
+
+    what: str
+    detail: str
+    mood: str = "plain"
+    """``plain``, ``good``, ``bad``, ``doubt``, ``busy`` or ``dim``."""
+
+
+Body = dict[str, Any]
+
+
+def tell(event: Event) -> Told:
+    """An event in words."""
+    body = loads(event.body)
+    if event.kind == Kind.MARK:
+        return _mark(event.name, body)
+    teller = _TELLERS.get(event.kind)
+    return teller(body) if teller is not None else Told(event.kind.replace(".", " "), "", "dim")
+
+
+def subject(event: Event) -> str:
+    """The name of the step or checkpoint that an event is about; empty for what concerns the whole run."""
+    if event.kind == Kind.CHECKPOINT:
+        return str(loads(event.body).get("label") or "")
+    return "" if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.")) else event.name
+
+
+def ended(body: Body) -> str:
+    """How an attempt ended, in a word or two, from the body of its end."""
+    how = str(body["how"])
+    return "closed" if how == "closed" else status_word(how)
+
+
+# -- the run and its attempts -----------------------------------------------------------------------------------
+
+
+def _run_started(body: Body) -> Told:
+    return Told("run started", one_line(body.get("goal") or body.get("agent") or ""))
+
+
+def _run_finished(body: Body) -> Told:
+    return Told("run finished", value_line(body), "good")
+
+
+def _run_reopened(_: Body) -> Told:
+    return Told("run reopened", "")
+
+
+def _attempt_started(body: Body) -> Told:
+    return Told(f"attempt {body['number']} started", owner_name(body["owner"]), "busy")
+
+
+def _attempt_crashed(body: Body) -> Told:
+    return Told(f"attempt {body['attempt']} crashed", one_line(body["last"]), "bad")
+
+
+def _attempt_ended(body: Body) -> Told:
+    how = str(body["how"])
+    mood = {"finished": "good", "failed": "bad", "diverged": "bad", "in_doubt": "doubt", "parked": "doubt"}
+    return Told(f"attempt {ended(body)}", failure_line(body.get("error")), mood.get(how, "plain"))
+
+
+# -- steps ------------------------------------------------------------------------------------------------------
+
+
+def _step_started(body: Body) -> Told:
+    effect = body.get("effect", "")
+    arguments = value_line(body, "args")
+    shown = "" if arguments == "{}" else arguments
+    return Told("step started", _joined(effect if effect != "read" else "", shown), "dim")
+
+
+def _step_finished(body: Body) -> Told:
+    return Told("step done", _joined(_took(body), value_line(body)), "good")
+
+
+def _step_failed(body: Body) -> Told:
+    return Told("step failed", _joined(_took(body), failure_line(body.get("error"))), "bad")
+
+
+def _step_retried(body: Body) -> Told:
+    return Told(
+        "step tries again",
+        f"in {span(body.get('wait_s', 0))}, after {failure_line(body.get('error'))}",
+        "doubt",
+    )
+
+
+def _step_doubted(body: Body) -> Told:
+    return Told("step in doubt", one_line(body["reason"]), "doubt")
+
+
+def _step_settled(body: Body) -> Told:
+    how, by = body["how"], settled_by(body)
+    if how == "done":
+        return Told("settled: done", _joined(by, value_line(body)), "good")
+    if how == "failed":
+        return Told("settled: failed", _joined(by, failure_line(body.get("error"))), "bad")
+    return Told("settled: retry", _joined(by, one_line(body.get("reason", ""))), "busy")
+
+
+def _step_abandoned(body: Body) -> Told:
+    return Told("step abandoned", f"by {body['by']}" if body.get("by") else "", "dim")
+
+
+def settled_by(body: Body) -> str:
+    """Who or what said how a step in doubt ended."""
+    via = body.get("via", "")
+    if via == "person" and body.get("by"):
+        return f"by {body['by']}"
+    return {
+        "verify": "by its verify",
+        "policy": "by its in_doubt policy",
+        "late": "by its late report",
+        "person": "by a person",
+    }.get(via, "")
+
+
+def _took(body: Body) -> str:
+    return span(body["ms"] / 1000) if "ms" in body else ""
+
+
+def _joined(*parts: str) -> str:
+    return "  ".join(part for part in parts if part)
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------
+
+
+def _checkpoint(body: Body) -> Told:
+    return Told("checkpoint", value_line(body))
+
+
+def _drifted(body: Body) -> Told:
+    return Told("drifted", f"from #{body['recorded_seq']}: {one_line(body['diff'])}", "doubt")
+
+
+def _mark(name: str, body: Body) -> Told:
+    value = body.get("value")
+    if not isinstance(value, dict) or "value_blob" in body or "$" in value:
+        return Told(name, value_line(body), "dim")
+    if name == "plan":
+        return Told("plan", one_line(" · ".join(map(str, value.get("steps", ())))))
+    text = one_line(str(value.get("text") or value.get("run") or value_line(body)))
+    if value.get("because"):
+        text = one_line(f"{text}, because {value['because']}")
+    if value.get("to"):
+        text = one_line(f"to {value['to']}: {text}")
+    return Told(_MARK_WORDS.get(name, name), text)
+
+
+_MARK_WORDS: Final = {
+    "thought": "thought",
+    "decision": "decided",
+    "discovery": "found out",
+    "child": "child run",
+}
+
+_TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
+    Kind.RUN_STARTED: _run_started,
+    Kind.RUN_FINISHED: _run_finished,
+    Kind.RUN_REOPENED: _run_reopened,
+    Kind.ATTEMPT_STARTED: _attempt_started,
+    Kind.ATTEMPT_CRASHED: _attempt_crashed,
+    Kind.ATTEMPT_ENDED: _attempt_ended,
+    Kind.STEP_STARTED: _step_started,
+    Kind.STEP_FINISHED: _step_finished,
+    Kind.STEP_FAILED: _step_failed,
+    Kind.STEP_RETRIED: _step_retried,
+    Kind.STEP_DOUBTED: _step_doubted,
+    Kind.STEP_SETTLED: _step_settled,
+    Kind.STEP_ABANDONED: _step_abandoned,
+    Kind.CHECKPOINT: _checkpoint,
+    Kind.DRIFTED: _drifted,
+}
+
+KINDS: Final = (*_TELLERS, Kind.MARK)
+"""Every kind that can be asked for; the part before the dot asks for all of it."""

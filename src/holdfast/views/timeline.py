@@ -1,0 +1,91 @@
+"""The timeline of a run: one line an event, nested steps indented, with filters.
+
+A ``Timeline`` remembers which step stands inside which, so that lines can be made one by one as events arrive.
+"""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from orjson import loads
+
+from holdfast.errors import BadOption
+from holdfast.model.events import Event, Kind
+from holdfast.views.telling import KINDS, subject, tell
+
+
+class Line(NamedTuple):
+    """One event, as a line. ``depth`` counts the steps it stands in."""
+
+    seq: int
+    at: float
+    kind: str
+    what: str
+    name: str
+    detail: str
+    depth: int
+    key: str
+    mood: str
+
+
+class Filter(NamedTuple):
+    """Which lines to keep: kinds (``step`` means all of ``step.…``) and a name, in which ``*`` matches anything."""
+
+    kinds: tuple[str, ...] = ()
+    name: str = ""
+
+    def keeps(self, event: Event) -> bool:
+        """Whether the event is asked for."""
+        if self.kinds and event.kind not in self.kinds and event.kind.partition(".")[0] not in self.kinds:
+            return False
+        return not self.name or fnmatchcase(event.name, self.name) or fnmatchcase(subject(event), self.name)
+
+
+def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
+    """The kinds, if there are such. BadOption lists those there are."""
+    known = sorted({*KINDS, *(kind.partition(".")[0] for kind in KINDS)})
+    for kind in kinds:
+        if kind not in known:
+            raise BadOption(option="kind", value=kind, choices=tuple(known), problem="", advice="")
+    return tuple(kinds)
+
+
+class Depths:
+    """How deep each step stands in others. Scopes do not count: their names are not recorded."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, int] = {}
+
+    def of(self, event: Event) -> int:
+        """The depth of an event; a step's own is noted when it starts."""
+        if event.kind == Kind.STEP_STARTED:
+            self._of[event.key] = self._inside(loads(event.body).get("in", ""))
+        if event.key in self._of:
+            return self._of[event.key]
+        if event.kind in (Kind.MARK, Kind.CHECKPOINT):
+            return self._inside(loads(event.body).get("in", ""))
+        return 0
+
+    def _inside(self, scope: str) -> int:
+        step = scope.partition(":")[0]
+        return self._of.get(step, 0) + 1 if step else 0
+
+
+class Timeline:
+    """Makes lines of events, in the order of the journal."""
+
+    def __init__(self, only: Filter | None = None) -> None:
+        self._only = only or Filter()
+        self._depths = Depths()
+
+    def lines(self, events: Iterable[Event]) -> list[Line]:
+        """The lines of these further events that pass the filter."""
+        return [line for event in events if (line := self.line(event)) is not None]
+
+    def line(self, event: Event) -> Line | None:
+        """The line of one further event; None if the filter drops it."""
+        depth = self._depths.of(event)
+        if not self._only.keeps(event):
+            return None
+        what, detail, mood = tell(event)
+        return Line(event.seq, event.at, event.kind, what, subject(event), detail, depth, event.key, mood)

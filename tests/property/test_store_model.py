@@ -1,0 +1,248 @@
+"""A store driven at random against a plain model of what the port says. Reopening is a step like any other."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from holdfast.model.events import Event
+from holdfast.model.rows import Append, Appended, Blob, Cursor, Lease, Record, Refusal, RunRow, inbox_space
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.port import StorePort
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.rules.making import a_run, an_event
+
+RUNS = st.sampled_from(["a", "a/b", "b", "ü"])
+KEYS = st.sampled_from(["k", "k1", "l", "é"])
+ADDRESSES = st.sampled_from([f"{number:02x}" * 32 for number in range(4)])
+TIMES = st.integers(0, 50).map(float)
+BODIES = st.binary(max_size=20)
+OFFSETS = st.sampled_from([0, 0, 0, 0, -1, 1])
+"""How far a caller is off: mostly not at all."""
+
+
+class Model(RuleBasedStateMachine):
+    """The same calls to a store and to dicts; every answer must agree, and so must all that can be read."""
+
+    make: Callable[[Path], StorePort]
+
+    @initialize()
+    def begin(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.store = type(self).make(Path(self.directory.name))
+        self.runs: dict[str, RunRow] = {}
+        self.events: dict[str, list[Event]] = {}
+        self.blobs: dict[str, tuple[float, bytes]] = {}
+        self.records: dict[tuple[str, str], Record] = {}
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            self.directory.cleanup()
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = type(self).make(Path(self.directory.name))
+
+    @rule()
+    def sync(self) -> None:
+        self.store.sync()
+
+    @rule(run=RUNS, at=TIMES, body=BODIES, origin_seq=st.sampled_from([0, 0, 3]))
+    def create_run(self, run: str, at: float, body: bytes, origin_seq: int) -> None:
+        row = a_run(run, created_at=at, body=body, origin="o" if origin_seq else None, origin_seq=origin_seq)
+        assert self.store.create_run(row) == (run not in self.runs)
+        if run not in self.runs:
+            self.runs[run] = row._replace(head=origin_seq)
+            self.events[run] = []
+
+    @rule(run=RUNS, off=OFFSETS, body=BODIES, status=st.sampled_from(["running", "failed"]))
+    def swap_run(self, run: str, off: int, body: bytes, status: str) -> None:
+        row = self.runs.get(run)
+        revision = (row.revision if row else 1) + off
+        agrees = row is not None and off == 0
+        assert self.store.swap_run(run, revision=revision, status=status, body=body) == agrees
+        if row and agrees:
+            self.runs[run] = row._replace(status=status, body=body, revision=revision + 1)
+
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def append(self, data: Any, count: int) -> None:
+        """A batch whose items are drawn one by one against the model as it will be then."""
+        runs, events = dict(self.runs), {run: list(own) for run, own in self.events.items()}
+        blobs, records = dict(self.blobs), dict(self.records)
+        items, expected = [], []
+        for _ in range(count):
+            item = data.draw(self._item())
+            items.append(item)
+            expected.append(self._apply(item))
+        predicted = (self.runs, self.events, self.blobs, self.records)
+        self.runs, self.events, self.blobs, self.records = runs, events, blobs, records
+        assert self.store.append(items) == expected
+        self.runs, self.events, self.blobs, self.records = predicted
+
+    def _item(self) -> st.SearchStrategy[Append]:
+        @st.composite
+        def item(draw: Any) -> Append:
+            run = draw(RUNS)
+            row = self.runs.get(run, a_run(run))
+            after = max(0, row.head + draw(OFFSETS))
+            seqs = range(after + 1, after + 1 + draw(st.integers(0, 3)))
+            events = tuple(an_event(run, seq, body=draw(BODIES), at=draw(TIMES)) for seq in seqs)
+            blob = st.builds(Blob, ADDRESSES, st.none() | BODIES)
+            return Append(
+                run,
+                max(0, row.lease.fence + draw(OFFSETS)),
+                after,
+                events,
+                blobs=tuple(draw(st.lists(blob, max_size=2))) if events else (),
+                consumed=tuple(draw(st.lists(KEYS, max_size=2))),
+                status=draw(st.none() | st.just("parked")),
+                synced=draw(st.booleans()),
+            )
+
+        return item()
+
+    def _apply(self, item: Append) -> Appended | Refusal:
+        row = self.runs.get(item.run)
+        if row is None:
+            return Refusal("unknown")
+        if item.fence != row.lease.fence:
+            return Refusal("fenced", row.head, row.lease)
+        if item.after_seq != row.head:
+            return Refusal("conflict", row.head, row.lease)
+        known = self.blobs.keys() | {blob.address for blob in item.blobs if blob.data is not None}
+        missing = tuple(blob.address for blob in item.blobs if blob.address not in known)
+        if missing:
+            return Refusal("missing", row.head, row.lease, missing)
+        for blob in sorted(item.blobs, key=lambda blob: blob.data is None):
+            self._keep(blob.address, blob.data, item.events[0].at)
+        for letter in item.consumed:
+            self.records.pop((inbox_space(item.run), letter), None)
+        self.events[item.run] = [*self.events[item.run], *item.events]
+        status, revision = (item.status, row.revision + 1) if item.status else (row.status, row.revision)
+        head = row.head + len(item.events)
+        self.runs[item.run] = row._replace(head=head, status=status, revision=revision)
+        return Appended(head)
+
+    def _keep(self, address: str, data: bytes | None, at: float) -> None:
+        touched, kept = self.blobs.get(address, (at, data))
+        assert kept is not None
+        self.blobs[address] = (max(touched, at), kept)
+
+    @rule(address=ADDRESSES, data=BODIES, at=TIMES)
+    def put_blob(self, address: str, data: bytes, at: float) -> None:
+        self.store.put_blobs([Blob(address, data)], at=at)
+        self._keep(address, data, at)
+
+    @rule(addresses=st.lists(ADDRESSES, max_size=4), since=TIMES)
+    def delete_blobs(self, addresses: list[str], since: float) -> None:
+        doomed = {a for a in addresses if a in self.blobs and self.blobs[a][0] < since}
+        assert self.store.delete_blobs(addresses, untouched_since=since) == len(doomed)
+        for address in doomed:
+            del self.blobs[address]
+
+    @rule(run=RUNS, at=TIMES, over=st.none() | st.tuples(OFFSETS, OFFSETS))
+    def acquire(self, run: str, at: float, over: tuple[int, int] | None) -> None:
+        row = self.runs.get(run)
+        held = row.lease if row else Lease()
+        seen = None if over is None else held._replace(fence=held.fence + over[0], beat=held.beat + over[1])
+        granted = row is not None and (not held.owner or over == (0, 0))
+        lease = Lease(held.fence + 1, self.store.owner, 0, at, at, 9.0) if granted else held
+        assert self.store.acquire(run, at=at, lease_s=9.0, over=seen) == (granted, lease)
+        if row:
+            self.runs[run] = row._replace(lease=lease)
+
+    @rule(runs=st.sets(RUNS), off=OFFSETS, at=TIMES)
+    def renew(self, runs: set[str], off: int, at: float) -> None:
+        fences = {run: (self.runs[run].lease.fence if run in self.runs else 0) + off for run in runs}
+        kept = {run for run in runs if off == 0 and run in self.runs and self.runs[run].lease.owner}
+        assert self.store.renew(fences, at=at) == runs - kept
+        for run in kept:
+            lease = self.runs[run].lease
+            self.runs[run] = self.runs[run]._replace(lease=lease._replace(beat=lease.beat + 1, beat_at=at))
+
+    @rule(run=RUNS, off=OFFSETS)
+    def release(self, run: str, off: int) -> None:
+        row = self.runs.get(run)
+        fence = (row.lease.fence if row else 0) + off
+        agrees = row is not None and off == 0 and bool(row.lease.owner)
+        assert self.store.release(run, fence=fence) == agrees
+        if row and agrees:
+            self.runs[run] = row._replace(lease=Lease(fence))
+
+    @rule(run=RUNS, key=KEYS, off=OFFSETS, body=BODIES, synced=st.booleans())
+    def put_record(self, run: str, key: str, off: int, body: bytes, synced: bool) -> None:
+        space = inbox_space(run)
+        stored = self.records[space, key].revision if (space, key) in self.records else 0
+        revision = max(0, stored + off)
+        agrees = revision == stored
+        assert self.store.put_record(space, key, body, revision=revision, synced=synced) == agrees
+        if agrees:
+            self.records[space, key] = Record(space, key, revision + 1, body)
+
+    @rule(run=RUNS, key=KEYS, off=OFFSETS)
+    def delete_record(self, run: str, key: str, off: int) -> None:
+        space = inbox_space(run)
+        stored = self.records.get((space, key))
+        revision = (stored.revision if stored else 1) + off
+        agrees = stored is not None and off == 0
+        assert self.store.delete_record(space, key, revision=revision) == agrees
+        if agrees:
+            del self.records[space, key]
+
+    # -- all that can be read ----------------------------------------------------------------------------------
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def runs_and_events_agree(self) -> None:
+        rows = sorted(self.runs.values(), key=lambda row: (row.created_at, row.run), reverse=True)
+        assert self.store.list_runs(limit=10) == rows
+        for run in ("a", "a/b", "b", "ü"):
+            assert self.store.find_run(run) == self.runs.get(run)
+            assert self.store.read_events(run, limit=2000) == self.events.get(run, [])
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def blobs_and_records_agree(self) -> None:
+        contents = {address: data for address, (_, data) in self.blobs.items()}
+        assert self.store.get_blobs([f"{number:02x}" * 32 for number in range(4)]) == contents
+        for run in ("a", "a/b", "b", "ü"):
+            space = inbox_space(run)
+            expected = [record for (where, _), record in sorted(self.records.items()) if where == space]
+            assert self.store.scan_records(space, limit=100) == expected
+
+    @precondition(lambda self: hasattr(self, "store"))
+    @invariant()
+    def cursors_agree(self) -> None:
+        cursors = {
+            run: Cursor(
+                row.lease.fence, row.head, sum(space == inbox_space(run) for space, _ in self.records)
+            )
+            for run, row in self.runs.items()
+        }
+        assert self.store.wait(cursors, timeout_s=0.0) == frozenset()
+        behind = {run: cursor._replace(letters=cursor.letters + 1) for run, cursor in cursors.items()}
+        assert self.store.wait(behind, timeout_s=0.0) == frozenset(cursors)
+
+
+class SqliteModel(Model):
+    make = staticmethod(lambda directory: SqliteStore(directory / "x.db"))
+
+
+class MemoryModel(Model):
+    make = staticmethod(lambda directory: MemoryStore(str(directory)))
+
+
+_SETTINGS = {"deadline": None, "stateful_step_count": 40, "suppress_health_check": [HealthCheck.too_slow]}
+
+TestSqlite = SqliteModel.TestCase
+TestSqlite.settings = settings(max_examples=60, **_SETTINGS)  # type: ignore[arg-type]
+TestMemory = MemoryModel.TestCase
+TestMemory.settings = settings(max_examples=100, **_SETTINGS)  # type: ignore[arg-type]
