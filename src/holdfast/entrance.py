@@ -5,7 +5,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any, Literal
 
-from holdfast.engine.context import HERE, Here, current_task
+from holdfast.engine.context import HERE, Here, current_task, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.leaving import leave
 from holdfast.engine.opening import Entry, enter
@@ -50,7 +50,7 @@ def run(
 
 def current() -> Run | AsyncRun:
     """The run of this context. NoCurrentRun where there is none."""
-    here = HERE.get()
+    here = here_now()
     if here is None:
         raise NoCurrentRun(
             what="holdfast.current()", held=", ".join(held_runs()) or "no run", problem="", advice=""

@@ -6,6 +6,7 @@ Whoever is not the holder of a run does not write to its journal: ``resolve`` le
 import getpass
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from orjson import loads
@@ -203,7 +204,7 @@ def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
     place = place_of(url)
     if place.scheme == "sqlite":
         try:
-            if os.stat(place.name).st_size == 0:
+            if Path(place.name).stat().st_size == 0:
                 return None
         except (FileNotFoundError, NotADirectoryError):
             return None

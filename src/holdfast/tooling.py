@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from holdfast.core.binding import has_parameter
 from holdfast.core.names import check_name
-from holdfast.engine.context import HERE
+from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.stepping import step
 from holdfast.engine.treatments import treat
@@ -100,13 +100,13 @@ def _wrap(fn: Callable[..., Any], treatment: Treatment, name: str | None) -> Any
     step_name = check_name("tool", name or fn.__name__, STEP_NAME_CHARS_MAX)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        here = HERE.get()
+        here = here_now()
         if here is None:
             return fn(*args, **_outside(fn, step_name, kwargs))
         return drive(step(here.tenure, BLOCKING, treatment, step_name, fn, args, kwargs))
 
     async def call_async(*args: Any, **kwargs: Any) -> Any:
-        here = HERE.get()
+        here = here_now()
         if here is None:
             return await fn(*args, **_outside(fn, step_name, kwargs))
         return await step(here.tenure, AWAITING, treatment, step_name, fn, args, kwargs)

@@ -13,7 +13,7 @@ from holdfast.codec import types
 from holdfast.codec.failures import decode_failure, describe_failure, encode_failure
 from holdfast.codec.types import register
 from holdfast.errors import BadOption, Misuse, NotStorable, ReplayedFailure
-from holdfast.limits import TRACEBACK_CHARS_MAX
+from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
 
 
 def back(exc: BaseException) -> Any:
@@ -321,6 +321,27 @@ def test_group_shares_the_allowance_for_tracebacks() -> None:
     record = encode_failure(ExceptionGroup("many", members))
     assert sum(len(inner.get("traceback", "")) for inner in record["group"]) <= TRACEBACK_CHARS_MAX
     assert len(decode_failure(record).exceptions) == 100  # type: ignore[attr-defined]
+
+
+def test_record_fits_into_an_append() -> None:
+    """What is too large to stand in an event is named as lost; a failure can always be recorded."""
+    exc = ApiError(1, body="x" * 2_000_000)
+    record = encode_failure(exc)
+    assert record["lost"] == ["body"]
+    assert decode_failure(record).status == 1  # type: ignore[attr-defined]
+    members = [ValueError("y" * 20_000) for _ in range(200)]
+    record = encode_failure(ExceptionGroup("many", members))
+    assert len(orjson.dumps(record)) < APPEND_SIZE_BYTES_MAX // 2
+    again: Any = decode_failure(record)
+    assert again.exceptions[0].args == members[0].args
+    assert again.exceptions[-1].args[0].startswith("yyy")
+
+
+def test_marks_of_the_engine_stay_behind() -> None:
+    """What the engine hangs on a living exception says nothing about the recorded one."""
+    exc = ValueError("x")
+    exc._holdfast_again = [["key", 1]]  # type: ignore[attr-defined]
+    assert "state" not in encode_failure(exc)
 
 
 def test_endless_chains_end() -> None:

@@ -1,7 +1,7 @@
 """Objects of users' classes: dataclasses, NamedTuples, enums and pydantic models come back as they were."""
 
 import enum
-from collections import namedtuple
+from collections import defaultdict, namedtuple
 from dataclasses import InitVar, dataclass, field, make_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -242,6 +242,11 @@ class Pair(NamedTuple):
     right: Any = "r"
 
 
+class Grouped(NamedTuple):
+    name: str
+    groups: Any = defaultdict(list)  # noqa: RUF012  a default that looks like a field
+
+
 class Tagged(Pair):
     """A subclass with room for attributes."""
 
@@ -265,6 +270,8 @@ def test_namedtuple_attributes_and_changes() -> None:
     assert back(value).note == "n"
     data = encode(Pair(1), what="value")
     assert decode(data.replace(b',"right":"r"', b""), what="value") == Pair(1, "r")
+    grouped = encode(Grouped("a", 1), what="value").replace(b',"groups":1', b"")
+    assert decode(grouped, what="value") == Grouped("a")
     with pytest.raises(ValueUnreadable, match="whose field left is not in the record"):
         decode(data.replace(b'"left":1,', b""), what="value")
 

@@ -2,8 +2,10 @@
 
 import sys
 import textwrap
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from subprocess import run
 from types import ModuleType, SimpleNamespace
@@ -198,6 +200,8 @@ def test_defining_a_class_again_replaces_it() -> None:
         (lambda: register(Plain), "not a dataclass"),
         (lambda: register(Handle, encode=vars), "only one of"),
         (lambda: register(int), "cannot be registered"),
+        (lambda: register(Decimal, encode=str, decode=Decimal), "cannot be registered"),
+        (lambda: register(deque, encode=list, decode=deque), "cannot be registered"),
         (lambda: register(cast("Any", "Invoice")), "cannot be registered"),
         (
             lambda: (register(Invoice, name="x"), register(Bill, name="x")),
@@ -251,6 +255,7 @@ def test_record_of_a_codec_needs_it_to_be_read() -> None:
         lambda cls: cls | None,
         lambda cls: Optional[cls],  # noqa: UP045  both spellings
         lambda cls: Annotated[cls, "note"],
+        lambda cls: Annotated[cls, {"not": "hashable"}],
         lambda cls: tuple.__class_getitem__((int, list.__class_getitem__(cls | int))),
         lambda cls: NewType("Alias", cls),
         lambda cls: dataclass(type("Holder", (), {"__annotations__": {"inner": cls}})),

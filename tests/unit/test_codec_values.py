@@ -371,7 +371,7 @@ def test_running_things_are_refused() -> None:
 
 
 def test_subclass_as_key_is_refused() -> None:
-    """A key of a str subclass would come back as a str. Planted: isinstance instead of type let it pass."""
+    """A key of a str subclass would come back as a str. Planted: isinstance in both looks at keys let it pass."""
     error = refused({"a": {Text("k"): 1}})
     assert error.found == "a subclass of str (Text)"
     assert "k" in error.path
@@ -404,6 +404,10 @@ def test_cycles_are_refused_where_they_close() -> None:
     items: list[Any] = []
     items += [(items, items)]
     assert refused(items).path == "$[0][0]"
+    numbered: dict[int, Any] = {}
+    numbered[1] = {"$": numbered}
+    assert refused(numbered).path == '$[1]["$"]'
+    assert refused(numbered).found == "a cycle"
     ordered: OrderedDict[int, Any] = OrderedDict()
     ordered[1] = deque([ordered])
     assert refused(ordered).path == "$[1][0]"
@@ -443,6 +447,9 @@ def test_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("data", "type_name"),
     [
+        (b'{"torn":', "JSON"),
+        (b"", "JSON"),
+        (b"NaN", "JSON"),
         (b'{"$":"newer","v":1}', "newer"),
         (b'{"$":["tuple"],"v":1}', "['tuple']"),
         (b'{"$":"tuple"}', "tuple"),

@@ -9,6 +9,6 @@ from typing import NoReturn
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run a command line, of this process by default, and exit with its code."""
-    from holdfast.cli.app import run
+    from holdfast.cli.app import app
 
-    raise SystemExit(run(argv))
+    app.main(argv)

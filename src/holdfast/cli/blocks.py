@@ -18,21 +18,25 @@ class Span(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A table's column. ``grows``: takes the room that is left and is cut first. ``drops``: left out on a narrow
-    screen, the highest first; 0 never."""
+    """A table's column.
 
-    title: str
+    ``grows``: takes the room that is left, and is cut first. ``drops``: left out on a narrow screen, the highest
+    first; 0 never. ``least``: its width where the content is narrower, so that tables of one kind line up.
+    """
+
+    title: str = ""
     right: bool = False
     grows: bool = False
     drops: int = 0
+    least: int = 0
 
 
 class Table(NamedTuple):
-    """Rows under titles; in a pipe, one line a row and nothing cut. ``sign`` is an extra first cell of one glyph."""
+    """Rows under titles; in a pipe, one line a row and nothing cut. ``signs`` puts a glyph before each row on a screen."""
 
     columns: tuple[Column, ...]
-    rows: list[tuple[Span, ...]]
-    signs: list[Mood] | None = None
+    rows: Sequence[tuple[Span, ...]]
+    signs: Sequence[Mood] | None = None
     indent: int = 0
 
 
@@ -46,29 +50,51 @@ class Heading(NamedTuple):
 class Facts(NamedTuple):
     """Labels and what they say, aligned."""
 
-    pairs: list[tuple[str, Sequence[Span]]]
+    pairs: Sequence[tuple[str, Sequence[Span]]]
     indent: int = 0
 
 
 class Lines(NamedTuple):
     """Lines as they are; a long one wraps on a screen, below where its text began."""
 
-    lines: list[Sequence[Span]]
+    lines: Sequence[Sequence[Span]]
     indent: int = 0
 
 
-class Command(NamedTuple):
-    """Something to type: never cut and never wrapped, so that it can be copied."""
+class Commands(NamedTuple):
+    """Things to type, each with what it does: never cut and never wrapped, so that they can be copied."""
 
+    choices: Sequence[tuple[str, str]]
+
+
+class Verbatim(NamedTuple):
+    """Recorded content, line by line: never cut, and wrapped only by the terminal itself."""
+
+    lines: Sequence[str]
+    indent: int = 2
+
+
+class Check(NamedTuple):
+    """One line of a checklist: the verdict as a word, what was looked at, what was seen, what to do about it."""
+
+    verdict: str
+    mood: Mood
+    subject: str
     text: str
-    meaning: str = ""
+    advice: str = ""
+
+
+class Checks(NamedTuple):
+    """A checklist."""
+
+    checks: Sequence[Check]
 
 
 class Gap(NamedTuple):
     """An empty line."""
 
 
-Block = Table | Heading | Facts | Lines | Command | Gap
+Block = Table | Heading | Facts | Lines | Commands | Verbatim | Checks | Gap
 
 
 def text(content: str, mood: Mood = "plain") -> Lines:

@@ -4,7 +4,6 @@ Exit status 0 only if every claim of the proof holds.
 """
 
 import secrets
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+from holdfast.cli.options import json_option
+from holdfast.cli.refusals import EXIT_DONE, EXIT_REFUSED, RefusedError
 
 if TYPE_CHECKING:
     from holdfast.cli.demonstration.provider import Provider
@@ -55,10 +57,10 @@ class Wish(NamedTuple):
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the store and the ledger there, to look at.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@json_option
 def command(
     seed: int | None, kills: int, llm: str | None, model: str | None, keep: Path | None, *, as_json: bool
-) -> None:
+) -> int:
     """Kill an agent in the middle of its work and watch it go on.
 
     Runs a small research agent in a child process, kills it with SIGKILL at a random moment, starts it again,
@@ -74,14 +76,8 @@ def command(
         with _directory(keep) as directory:
             holds = _demonstrate(directory, Wish(chosen, kills, llm, model, keep, as_json))
     except (Unanswered, DemoFailed) as failed:
-        click.echo(f"error: {failed}", err=True)
-        if failed.hint:
-            click.echo(f"hint: {failed.hint}", err=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        click.echo("interrupted: the agent's process was ended, nothing of it is left running", err=True)
-        sys.exit(130)
-    sys.exit(0 if holds else 1)
+        raise RefusedError(str(failed), failed.hint) from failed
+    return EXIT_DONE if holds else EXIT_REFUSED
 
 
 def _demonstrate(directory: Path, wish: "Wish") -> bool:
@@ -143,7 +139,3 @@ def _directory(keep: Path | None) -> Iterator[Path]:
     except OSError as error:
         raise DemoFailed(f"cannot make {keep}: {error.strerror}", "give --keep another directory") from None
     yield keep.resolve()
-
-
-if __name__ == "__main__":
-    command()

@@ -5,21 +5,31 @@ filename), in notes, in a cause, in a group. It refuses to call a constructor on
 arguments than ``args`` says, and some act. The invariant: neither direction raises, however odd the exception; what
 cannot be kept is left out and named under ``lost``.
 
-A record is JSON-ready. ``args`` and ``state`` are trees; ``message`` and ``traceback`` are for people and bounded.
+A record is JSON-ready and stands in an event, so it is bounded as a whole: ``args`` and ``state`` (trees) are kept as
+long as there is room, ``message`` and ``traceback`` (for people) are cut.
 """
 
 from typing import Any, Final
+
+import orjson
 
 from holdfast.codec.state import put_state, state_of
 from holdfast.codec.types import find_class, type_name
 from holdfast.codec.values import decode_tree, encode_tree
 from holdfast.errors import ReplayedFailure, _Explained
-from holdfast.limits import TRACEBACK_CHARS_MAX
+from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
 
 Record = dict[str, Any]
 
 _CHAIN_MAX: Final = 8
 """Causes of causes, and groups in groups, are kept this deep."""
+
+_TREES_BYTES_MAX: Final = APPEND_SIZE_BYTES_MAX // 4
+"""Room for args and attributes. A failure that did not fit into an append could not be recorded at all."""
+
+_MESSAGE_CHARS_MIN: Final = 200
+_OUR_MARKS: Final = ("__notes__", "_holdfast_")
+"""Attributes that begin so are not the exception's own: notes are kept apart, ours belong to the living process."""
 
 _NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
     OSError: ("errno", "strerror", "filename", "filename2"),
@@ -67,19 +77,21 @@ def describe_failure(record: Record) -> str:
 
 
 class _Writer:
-    """One failure's writing: tracebacks share one allowance, or a group of a hundred would fill the journal."""
+    """One failure's writing: all in it share one allowance, or a group of a hundred would fill the journal."""
 
     def __init__(self) -> None:
-        self._chars_left = TRACEBACK_CHARS_MAX
+        self._trace_chars_left = TRACEBACK_CHARS_MAX
+        self._message_chars_left = 4 * TRACEBACK_CHARS_MAX
+        self._bytes_left = _TREES_BYTES_MAX
 
     def record(self, exc: BaseException, depth: int) -> Record:
-        record: Record = {"type": type_name(type(exc)), "message": _message(exc)}
+        record: Record = {"type": type_name(type(exc)), "message": self._message(exc)}
         lost: list[str] = []
         if not isinstance(exc, BaseExceptionGroup):
-            _keep(record, "args", list(_args(exc)), lost)
+            self._keep(record, "args", list(_args(exc)), lost)
         state: Record = {}
         for name, part in _state(exc).items():
-            _keep(state, name, part, lost)
+            self._keep(state, name, part, lost)
         notes = [_text(note) for note in _notes(exc)]
         trace = self._traceback(exc)
         optional = {"state": state, "lost": lost, "notes": notes, "traceback": trace}
@@ -98,28 +110,35 @@ class _Writer:
             text = _text("".join(traceback.format_tb(exc.__traceback__)))
         except Exception:  # noqa: BLE001  source lines come from files that may be anything by now
             return ""
-        if len(text) > self._chars_left:
+        if len(text) > self._trace_chars_left:
             # the end is where it happened
-            text = "…" + text[len(text) - self._chars_left + 1 :] if self._chars_left else ""
-        self._chars_left -= len(text)
+            text = "…" + text[len(text) - self._trace_chars_left + 1 :] if self._trace_chars_left else ""
+        self._trace_chars_left -= len(text)
         return text
 
+    def _message(self, exc: BaseException) -> str:
+        # a group's str() counts its members, which the group itself says again
+        try:
+            text = _text(exc.message if isinstance(exc, BaseExceptionGroup) else str(exc))
+        except Exception as error:  # noqa: BLE001  __str__ is the user's
+            text = f"<its message could not be had: {type(error).__name__}>"
+        room = max(_MESSAGE_CHARS_MIN, min(TRACEBACK_CHARS_MAX, self._message_chars_left))
+        text = text if len(text) <= room else text[: room - 1] + "…"
+        self._message_chars_left -= len(text)
+        return text
 
-def _keep(into: Record, name: str, part: object, lost: list[str]) -> None:
-    try:
-        into[name] = encode_tree(part, what=name)
-    except Exception:  # noqa: BLE001  NotStorable, or whatever a strange object raises when looked at
-        lost.append(name)
-
-
-def _message(exc: BaseException) -> str:
-    # a group's str() counts its members, which the group itself says again
-    try:
-        text = exc.message if isinstance(exc, BaseExceptionGroup) else str(exc)
-    except Exception as error:  # noqa: BLE001  __str__ is the user's
-        text = f"<its message could not be had: {type(error).__name__}>"
-    text = _text(text)
-    return text if len(text) <= TRACEBACK_CHARS_MAX else text[: TRACEBACK_CHARS_MAX - 1] + "…"
+    def _keep(self, into: Record, name: str, part: object, lost: list[str]) -> None:
+        try:
+            tree = encode_tree(part, what=name)
+            size = len(orjson.dumps(tree))
+        except Exception:  # noqa: BLE001  NotStorable, or whatever a strange object raises when looked at
+            lost.append(name)
+            return
+        if size > self._bytes_left:
+            lost.append(name)
+            return
+        self._bytes_left -= size
+        into[name] = tree
 
 
 def _text(value: object) -> str:
@@ -140,7 +159,7 @@ def _notes(exc: BaseException) -> list[str]:
 def _state(exc: BaseException) -> dict[str, Any]:
     """Every attribute by name: the interpreter's own, those in slots and those in ``__dict__``."""
     try:
-        state = {name: part for name, part in state_of(exc).items() if name != "__notes__"}
+        state = {name: part for name, part in state_of(exc).items() if not name.startswith(_OUR_MARKS)}
         native = [name for base, names in _NATIVE.items() if isinstance(exc, base) for name in names]
         state |= {name: getattr(exc, name) for name in native if getattr(exc, name, None) is not None}
     except Exception:  # noqa: BLE001  a class may answer for its attributes in any way it likes

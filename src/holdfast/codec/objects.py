@@ -9,12 +9,12 @@ What was left in an object beside its fields (``more``) comes back too. A cached
 again when asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING
 from dataclasses import fields as dataclass_fields
 from enum import Enum, Flag
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.codec.refusals import RefusedError, UnreadableError
 from holdfast.codec.scalars import Fields
@@ -85,132 +85,130 @@ def _rebuild_enum(fields: Fields, cls: Any) -> object:
 
 
 def _dataclass_record(value: object, kind: type) -> Fields:
-    names = _dataclass_fields(kind)
     _refuse_hidden_state(kind)
-    state = _state(value, kind)
+    state = state_of(value)
+    names = [field.name for field in dataclass_fields(cast("Any", kind))]
     record: Fields = {
         "$": "dataclass",
         "type": type_name(kind),
         "v": {name: state.pop(name) for name in names if name in state},
     }
-    unset = [name for name in names if name not in record["v"]]
-    return record | ({"unset": unset} if unset else {}) | ({"more": state} if state else {})
+    if len(record["v"]) < len(names):
+        record["unset"] = [name for name in names if name not in record["v"]]
+    return _with_more(record, state, kind)
 
 
 def _rebuild_dataclass(fields: Fields, cls: Any) -> object:
-    known = _dataclass_fields(cls)
-    values = _completed(fields, known, {name: field for name, field in known.items() if _has_default(field)})
+    known = {field.name: field for field in dataclass_fields(cls)}
+    values = _completed(fields, known, lambda name: _dataclass_default(known[name]))
     value = object.__new__(cls)
     put_state(value, {**values, **fields.get("more", {})})
     return value
 
 
-def _dataclass_fields(kind: Any) -> dict[str, Any]:
-    return {field.name: field for field in dataclass_fields(kind)}
-
-
-def _has_default(field: Any) -> bool:
-    return field.default is not MISSING or field.default_factory is not MISSING
+def _dataclass_default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _namedtuple_record(value: Any, kind: Any) -> Fields:
-    if len(value) != len(kind._fields):
+    items = list(tuple.__iter__(value))
+    if len(items) != len(kind._fields):
         raise RefusedError(f"a malformed {kind.__qualname__}")
-    state = _state(value, kind)
     record: Fields = {
         "$": "namedtuple",
         "type": type_name(kind),
-        "v": dict(zip(kind._fields, tuple.__iter__(value), strict=True)),
+        "v": dict(zip(kind._fields, items, strict=True)),
     }
-    return record | ({"more": state} if state else {})
+    return _with_more(record, state_of(value), kind)
 
 
 def _rebuild_namedtuple(fields: Fields, cls: Any) -> object:
-    values = _completed(fields, cls._fields, getattr(cls, "_field_defaults", {}))
+    defaults = getattr(cls, "_field_defaults", {})
+    values = _completed(fields, cls._fields, lambda name: defaults.get(name, MISSING))
     value = tuple.__new__(cls, [values[name] for name in cls._fields])
     put_state(value, fields.get("more", {}))
     return value
 
 
-def _completed(fields: Fields, known: Iterable[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+# -- pydantic models --------------------------------------------------------------------------------------------
+
+
+def _model_record(value: Any, kind: type) -> Fields:
+    state = dict(value.__dict__)
+    names = _model_fields(kind)
+    record: Fields = {
+        "$": "model",
+        "type": type_name(kind),
+        "v": {name: state.pop(name) for name in names if name in state},
+    }
+    if len(record["v"]) < len(names):
+        record["unset"] = [name for name in names if name not in record["v"]]
+    given = value.__pydantic_fields_set__
+    if given != record["v"].keys():
+        record["set"] = sorted(given)
+    # {} and None are not the same to pydantic
+    if value.__pydantic_extra__ is not None:
+        record["extra"] = value.__pydantic_extra__
+    if value.__pydantic_private__ is not None:
+        record["private"] = value.__pydantic_private__
+    return _with_more(record, state, kind)
+
+
+def _rebuild_model(fields: Fields, cls: Any) -> object:
+    known = _model_fields(cls)
+    recorded = fields["v"]
+    values = _completed(fields, known, lambda name: _model_default(known[name], recorded))
+    value = cls.__new__(cls)
+    put = object.__setattr__  # as pydantic's own __setstate__ does: neither validation nor frozen=True apply
+    put(value, "__dict__", {**values, **fields.get("more", {})})
+    put(value, "__pydantic_fields_set__", set(fields["set"] if "set" in fields else recorded))
+    put(value, "__pydantic_extra__", fields.get("extra"))
+    put(value, "__pydantic_private__", fields.get("private"))
+    return value
+
+
+def _model_fields(cls: Any) -> dict[str, Any]:
+    # before pydantic 2.10 they stood under their public name only, which warns on instances since 2.11
+    fields: dict[str, Any] = getattr(cls, "__pydantic_fields__", None) or cls.model_fields
+    return fields
+
+
+def _model_default(field: Any, recorded: dict[str, Any]) -> Any:
+    if field.is_required():
+        return MISSING
+    if getattr(field, "default_factory_takes_validated_data", False):
+        return field.get_default(call_default_factory=True, validated_data=recorded)
+    return field.get_default(call_default_factory=True)
+
+
+# -- fields and state -------------------------------------------------------------------------------------------
+
+
+def _completed(fields: Fields, known: Iterable[str], default_of: Callable[[str], Any]) -> dict[str, Any]:
     """The recorded values, with the defaults of fields that the class has got since; all else must agree."""
     values: dict[str, Any] = dict(fields["v"])
     names = list(known)
     gone = [name for name in values if name not in names]
     if gone:
         raise UnreadableError(fields["type"], f"which has no field {', '.join(gone)}")
-    absent = [name for name in names if name not in values and name not in fields.get("unset", ())]
-    missing = [name for name in absent if name not in defaults]
+    if len(values) == len(names):
+        return values
+    unset = fields.get("unset", ())
+    defaults = {name: default_of(name) for name in names if name not in values and name not in unset}
+    missing = [name for name, default in defaults.items() if default is MISSING]
     if missing:
         raise UnreadableError(fields["type"], f"whose field {', '.join(missing)} is not in the record")
-    for name in absent:
-        values[name] = _default(defaults[name])
-    return values
+    return values | defaults
 
 
-def _default(source: Any) -> Any:
-    if not hasattr(source, "default_factory"):
-        return source
-    return source.default_factory() if source.default is MISSING else source.default
-
-
-# -- pydantic models --------------------------------------------------------------------------------------------
-
-
-def _model_record(value: Any, kind: Any) -> Fields:
-    known = kind.__pydantic_fields__
-    state = _without_cached(dict(value.__dict__), kind)
-    record: Fields = {
-        "$": "model",
-        "type": type_name(kind),
-        "v": {name: state.pop(name) for name in known if name in state},
-    }
-    unset = [name for name in known if name not in record["v"]]
-    given = sorted(value.__pydantic_fields_set__)
-    parts = {
-        "unset": unset,
-        "set": None if given == sorted(record["v"]) else given,
-        "extra": value.__pydantic_extra__,
-        "private": value.__pydantic_private__,
-        "more": state,
-    }
-    return record | {
-        name: part for name, part in parts.items() if part or (name in _KEPT_EMPTY and part is not None)
-    }
-
-
-_KEPT_EMPTY: Final = frozenset({"set", "extra", "private"})  # {} and None are not the same to pydantic
-
-
-def _rebuild_model(fields: Fields, cls: Any) -> object:
-    known = cls.__pydantic_fields__
-    optional = {name: field for name, field in known.items() if not field.is_required()}
-    recorded = dict(fields["v"])
-    values = _completed({**fields, "v": recorded}, known, dict.fromkeys(optional))
-    for name in values.keys() - recorded.keys():
-        values[name] = optional[name].get_default(call_default_factory=True, validated_data=recorded)
-    value = cls.__new__(cls)
-    put = object.__setattr__  # as pydantic's own __setstate__ does: neither validation nor frozen=True apply
-    put(value, "__dict__", {**values, **fields.get("more", {})})
-    put(value, "__pydantic_fields_set__", set(fields.get("set", recorded)))
-    put(value, "__pydantic_extra__", fields.get("extra"))
-    put(value, "__pydantic_private__", fields.get("private"))
-    return value
-
-
-# -- state ------------------------------------------------------------------------------------------------------
-
-
-def _state(value: object, kind: type) -> dict[str, Any]:
-    return _without_cached(state_of(value), kind)
-
-
-def _without_cached(state: dict[str, Any], kind: type) -> dict[str, Any]:
-    return {
+def _with_more(record: Fields, state: dict[str, Any], kind: type) -> Fields:
+    """The record with what the object holds beside its fields, but for what it can compute again."""
+    more = {
         name: part
         for name, part in state.items()
         if name not in _DROPPED and not isinstance(getattr(kind, name, None), cached_property)
     }
+    return record | {"more": more} if more else record
 
 
 def _refuse_hidden_state(kind: type) -> None:

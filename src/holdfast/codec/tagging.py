@@ -93,9 +93,8 @@ def _is_finite_floats(value: list[Any]) -> bool:
     if not _FLOAT.issuperset(map(type, value)):
         return False
     total: float = sum(value)
-    return (
-        total - total == 0.0
-    )  # false if an infinity or a NaN is in it, and (harmlessly) if the sum overflows
+    # false if an infinity or a NaN is in it; and, which does no harm, if only the sum is infinite
+    return total - total == 0.0
 
 
 def _tag_dict(value: dict[Any, Any], depth: int, mode: Mode) -> dict[str, Any]:

@@ -11,11 +11,14 @@ that is run by its path (``python pkg/mod.py``) is ``mod`` one day and ``pkg.mod
 """
 
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from holdfast.codec.refusals import UnreadableError
+from holdfast.codec.scalars import find_form
 from holdfast.errors import Misuse
 
 T = TypeVar("T")
@@ -23,26 +26,9 @@ T = TypeVar("T")
 _MAIN_NAMES: Final = frozenset(
     {"__main__", "__mp_main__"}
 )  # the second: a child that multiprocessing spawned
-_STORED_AS_THEMSELVES: Final = frozenset(
-    {
-        type(None),
-        bool,
-        int,
-        float,
-        complex,
-        str,
-        bytes,
-        bytearray,
-        list,
-        tuple,
-        dict,
-        set,
-        frozenset,
-        range,
-        object,
-        type,
-    }
-)
+_PLAIN: Final = frozenset({type(None), bool, int, float, str, object, type})
+_CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict, Counter, defaultdict})
+_STORED_AS_THEMSELVES: Final = _PLAIN | _CONTAINERS
 _HINT_CLASSES_MAX: Final = 1_000
 
 
@@ -106,7 +92,7 @@ def register(
 
 
 def _check(cls: object, encode: object, decode: object) -> None:
-    if not isinstance(cls, type) or cls in _STORED_AS_THEMSELVES:
+    if not isinstance(cls, type) or cls in _STORED_AS_THEMSELVES or find_form(cls) is not None:
         raise Misuse(problem=f"{cls!r} cannot be registered", advice="register classes of your own")
     if (encode is None) != (decode is None):
         raise Misuse(
@@ -228,11 +214,19 @@ def _parametrised(origin: object, qualname: str) -> object | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def hint_classes(hint: object) -> dict[str, type]:
+def hint_classes(hint: object) -> Mapping[str, type]:
     """Every class that an annotation speaks of, by type name: through unions, containers and the fields of classes.
 
     What cannot be resolved (a string, a forward reference) is passed over.
     """
+    try:
+        return _hint_classes(hint)
+    except TypeError:  # Annotated[…, {}] cannot be hashed, and so not be kept
+        return _hint_classes.__wrapped__(hint)
+
+
+@lru_cache(maxsize=256)
+def _hint_classes(hint: object) -> Mapping[str, type]:
     found: dict[str, type] = {}
     todo = [hint]
     seen: dict[int, object] = {}  # holds on to what it has seen: a freed part's id may come again

@@ -6,7 +6,7 @@ of it is shared with the tree or with another reading.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.codec.objects import rebuild
@@ -23,7 +23,7 @@ class Reading:
 
     def __init__(self, hint: object) -> None:
         self._hint = hint
-        self._classes: dict[str, type] | None = None
+        self._classes: Mapping[str, type] | None = None
 
     def untag(self, tree: Any) -> Any:
         """The value of a tree. Raises UnreadableError."""
@@ -38,7 +38,7 @@ class Reading:
 
     def _untag_tagged(self, tree: Fields) -> Any:
         try:
-            fields = {key: self.untag(part) for key, part in tree.items()}
+            fields = {key: self.untag(part) if type(part) in _NESTS else part for key, part in tree.items()}
             return self._untag_object(fields) if "type" in fields else _reader(fields["$"])(fields)
         except UnreadableError:
             raise

@@ -14,7 +14,7 @@ import orjson
 from holdfast.codec.refusals import RefusedError, UnreadableError
 from holdfast.codec.tagging import CAREFUL, CAREFUL_SORTED, QUICK, QUICK_SORTED, Mode, tag
 from holdfast.codec.untagging import Reading
-from holdfast.errors import TooLarge
+from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_SIZE_BYTES_MAX
 
 _MARKER: Final = b'{"$":'
@@ -40,7 +40,10 @@ def decode(data: bytes, *, what: str, hint: object = None) -> Any:
     ``hint`` is an annotation whose classes are looked at before registered and loaded ones; what it cannot resolve
     is ignored. Raises ValueUnreadable.
     """
-    tree = orjson.loads(data)
+    try:
+        tree = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ValueUnreadable(what=what, type_name="JSON", problem=f"which it is not ({error})") from error
     # the single byte is looked for first: that takes a twentieth of the time
     return decode_tree(tree, what=what, hint=hint) if b"$" in data and _MARKER in data else tree
 

@@ -47,7 +47,13 @@ def bind(
             bound = _bind_function(fn, args, kwargs)
     else:
         bound = _bind_callable(fn, args, kwargs)
-    left_out = [n for n, v in bound.items() if type(v) is Ephemeral or n == "idempotency_key" or n in ignore]
+    left_out = [
+        name
+        for name, value in bound.items()
+        if type(value) is Ephemeral
+        or name == "idempotency_key"
+        or (ignore and name.removeprefix(CLOSURE) in ignore)
+    ]
     for name in left_out:
         del bound[name]
     return bound
@@ -125,15 +131,16 @@ def _bind_function(fn: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str,
         if shape.varargs is None:
             _explain_mismatch(fn, args, kwargs)
         bound[f"*{shape.varargs}"] = args[len(positional) :]
-    if fn.__closure__:
-        bound.update(_captured(fn, seen={id(fn)}))
+    if named.__closure__:
+        bound.update(_captured(named, seen={id(named)}))
     return bound
 
 
 def _named(fn: FunctionType) -> FunctionType:
-    """The function whose parameter names people know: under ``functools.wraps``, the wrapped one."""
-    wrapped = getattr(fn, "__wrapped__", None)
-    return wrapped if isinstance(wrapped, FunctionType) else fn
+    """The function people know: under ``functools.wraps`` and in a tool, the wrapped one."""
+    while isinstance(wrapped := getattr(fn, "__wrapped__", None), FunctionType):
+        fn = wrapped
+    return fn
 
 
 def _shape_of(code: CodeType) -> _Shape:
@@ -159,6 +166,7 @@ def _captured(fn: FunctionType, *, seen: set[int], prefix: str = CLOSURE) -> Ite
         if isinstance(value, (Ephemeral, Neutral)) or id(value) in seen:
             continue
         if isinstance(value, FunctionType):
+            value = _named(value)
             seen.add(id(value))
             yield f"{prefix}{name}", f"{value.__module__}:{value.__qualname__}"
             yield from _captured(value, seen=seen, prefix=f"{prefix}{name}.")

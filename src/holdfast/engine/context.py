@@ -42,6 +42,12 @@ class Here:
 HERE: ContextVar[Here | None] = ContextVar("holdfast", default=None)
 
 
+def here_now() -> Here | None:
+    """The place this context is in; None where it has none, or its run was closed since."""
+    here = HERE.get()
+    return None if here is None or here.tenure.is_closed else here
+
+
 def current_task() -> object:
     """What runs now: the asyncio task inside a loop, else the thread."""
     asyncio: Any = sys.modules.get("asyncio")

@@ -17,7 +17,7 @@ from holdfast.core.fold import Attempt, View, fold
 from holdfast.core.moments import clock_time
 from holdfast.core.names import check_run_id
 from holdfast.engine import letters
-from holdfast.engine.context import HERE
+from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
@@ -83,8 +83,8 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
 
 async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
     run = check_run_id(entry.run)
-    parent = HERE.get()
-    if parent is not None and parent.tenure.store is workshop.store:
+    parent = here_now()
+    if parent is not None and parent.tenure.is_ours and parent.tenure.store is workshop.store:
         if not run.startswith(f"{parent.tenure.run}/"):
             run = check_run_id(f"{parent.tenure.run}/{run}")
         await mark(parent.tenure, hands, "child", {"run": run})

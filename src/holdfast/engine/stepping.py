@@ -21,7 +21,7 @@ from holdfast.engine.journal import Draft, draft
 from holdfast.engine.tenure import Tenure, remember_failure
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
-from holdfast.model.calls import Treatment
+from holdfast.model.calls import Outcome, Treatment
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
 
@@ -231,8 +231,13 @@ class Work:
             if self.treatment.effect != "read":
                 doubt.post_late_outcome(self, event)
             raise
-        self.tenure.doubts.pop(self.asked.key, None)
-        self.tenure.add_point()
+        tenure, asked = self.tenure, self.asked
+        tenure.doubts.pop(asked.key, None)
+        point = tenure.add_point()
+        if not asked.site:  # an explicit key can be asked for again in this very tenure
+            tenure.remember(
+                asked.key, asked.name, Outcome(seq, event.kind == Kind.STEP_FINISHED, point, event.body)
+            )
         return seq
 
 

@@ -69,11 +69,16 @@ class Tenure:
 
     # -- may it act? -----------------------------------------------------------------------------------------
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process opened it; a fork has only a copy."""
+        return self._pid == os.getpid()
+
     def check_usable(self) -> None:
         """Refuse a closed run, and one that came through os.fork."""
         if self.is_closed:
             raise HandleClosed(what=f"run {self.run}")
-        if self._pid != os.getpid():
+        if not self.is_ours:
             raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
 
     def require_journal(self, what: str) -> "Journal":
@@ -117,6 +122,13 @@ class Tenure:
                 return None
             self._replayed_upto = max(self._replayed_upto, outcome.seq)
             return outcome
+
+    def remember(self, key: str, name: str, outcome: Outcome) -> None:
+        """Keep the outcome of a keyed call for the next one with that key; it was given to the program."""
+        with self._lock:
+            call = self.view.calls.setdefault(key, Call(key, name))
+            call.outcomes.append(outcome)
+            call.taken = len(call.outcomes)
 
     def move_cursor(self, seq: int) -> None:
         """Count everything recorded up to this event as given to the program."""

@@ -124,11 +124,22 @@ class CrashMatrix:
         With ``start="fork"`` children fork from a process that has imported ``preload``: quicker, for most scripts.
         AssertionError tells the case; its directory stays.
         """
-        command = (str(Path(script).absolute()), *arguments)
-        starts = _Starts(self._started_by(start, tuple(preload)), command, self._timeout_s)
+        starts = self._starts(script, arguments, start, preload)
         walk = _Walk(self._directory / str(next(self._walks)), starts, check, settle, same_result=same_result)
         walk.calm()
         return walk.go(signum, again_every)
+
+    def case(
+        self,
+        script: str | os.PathLike[str],
+        *arguments: str,
+        start: Start = "spawn",
+        preload: Sequence[str] = (),
+    ) -> Case:
+        """A case to be driven by hand: ``case.run(Kill(17)); case.run()``. Nothing is checked, and it stays."""
+        directory = self._directory / str(next(self._walks))
+        directory.mkdir(parents=True)
+        return Case(directory, directory, (), self._starts(script, arguments, start, preload))
 
     def close(self) -> None:
         """End the processes that are kept between children."""
@@ -136,10 +147,13 @@ class CrashMatrix:
             kept.close()
         self._children.clear()
 
-    def _started_by(self, start: Start, preload: tuple[str, ...]) -> Children:
-        if (start, preload) not in self._children:
-            self._children[start, preload] = children(start, preload)
-        return self._children[start, preload]
+    def _starts(
+        self, script: str | os.PathLike[str], arguments: Sequence[str], start: Start, preload: Sequence[str]
+    ) -> "_Starts":
+        way = (start, tuple(preload))
+        if way not in self._children:
+            self._children[way] = children(*way)
+        return _Starts(self._children[way], (str(Path(script).absolute()), *arguments), self._timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -255,7 +269,7 @@ class _Walk:
 
 
 def _point(kill: Kill) -> int:
-    """The kills in one row: before call 0, after call 0, before call 1 …"""
+    """Its place among the kills in one row: before call 0, after call 0, before call 1, and so on."""
     return kill.at * len(WHENS) + WHENS.index(kill.when)
 
 

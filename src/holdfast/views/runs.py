@@ -5,6 +5,7 @@ from typing import NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View
+from holdfast.core.recorded import is_once
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import owner_name
 from holdfast.views.words import one_line
@@ -44,6 +45,11 @@ def run_line(info: RunInfo, view: View | None, *, in_doubt: int, now: float) -> 
         quiet_s=round(max(0.0, now - last_at), 3),
         holder=owner_name(info.lease.owner) if info.lease.owner else "",
     )
+
+
+def may_be_in_doubt(view: View) -> bool:
+    """Whether it is worth asking the store which steps are in doubt."""
+    return any(is_once(call) and not call.abandoned for call in view.open_calls())
 
 
 def goal_of(view: View | None) -> str:

@@ -85,7 +85,9 @@ def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[Attem
         how, last = (attempt.how or "", _last(loads(end.body))) if end else _open_end(info, view)
         if how == "crashed":
             took_s = None  # its end was found out later, by the next attempt
-        lines.append(AttemptLine(attempt.number, how, attempt.event.at, took_s, owner_name(body["owner"]), last))
+        lines.append(
+            AttemptLine(attempt.number, how, attempt.event.at, took_s, owner_name(body["owner"]), last)
+        )
     return tuple(lines)
 
 

@@ -5,7 +5,7 @@ kind's own name: a timeline never hides anything.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from orjson import loads
 
@@ -15,13 +15,16 @@ from holdfast.model.rows import owner_name
 from holdfast.views.words import failure_line, one_line, status_word, value_line
 
 
+Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim"]
+"""For a surface to colour things by."""
+
+
 class Told(NamedTuple):
-    """What happened, in two or three words, a detail in one line, and the mood for a surface to colour it by."""
+    """What happened, in two or three words, a detail in one line, and a mood."""
 
     what: str
     detail: str
-    mood: str = "plain"
-    """``plain``, ``good``, ``bad``, ``doubt``, ``busy`` or ``dim``."""
+    mood: Mood = "plain"
 
 
 Body = dict[str, Any]
@@ -74,8 +77,16 @@ def _attempt_crashed(body: Body) -> Told:
 
 def _attempt_ended(body: Body) -> Told:
     how = str(body["how"])
-    mood = {"finished": "good", "failed": "bad", "diverged": "bad", "in_doubt": "doubt", "parked": "doubt"}
-    return Told(f"attempt {ended(body)}", failure_line(body.get("error")), mood.get(how, "plain"))
+    return Told(f"attempt {ended(body)}", failure_line(body.get("error")), _END_MOODS.get(how, "plain"))
+
+
+_END_MOODS: Final[dict[str, Mood]] = {
+    "finished": "good",
+    "failed": "bad",
+    "diverged": "bad",
+    "in_doubt": "doubt",
+    "parked": "doubt",
+}
 
 
 # -- steps ------------------------------------------------------------------------------------------------------

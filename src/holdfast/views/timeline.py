@@ -11,7 +11,7 @@ from orjson import loads
 
 from holdfast.errors import BadOption
 from holdfast.model.events import Event, Kind
-from holdfast.views.telling import KINDS, subject, tell
+from holdfast.views.telling import KINDS, Mood, subject, tell
 
 
 class Line(NamedTuple):
@@ -25,7 +25,7 @@ class Line(NamedTuple):
     detail: str
     depth: int
     key: str
-    mood: str
+    mood: Mood
 
 
 class Filter(NamedTuple):

@@ -8,6 +8,22 @@ from typing import Any, Final
 
 from orjson import dumps
 
+from holdfast.core.moments import ago, clock_time, moment, span
+
+__all__ = [
+    "ago",
+    "clock_time",
+    "count",
+    "failure_line",
+    "moment",
+    "one_line",
+    "readable",
+    "size",
+    "span",
+    "status_word",
+    "value_line",
+]
+
 CHARS_MAX: Final = 200
 """Details are cut here, wherever they are shown; `holdfast show RUN@#N` has the whole."""
 

@@ -81,7 +81,7 @@ def _send(url: str, body: bytes | None, *, timeout_s: float, headers: dict[str, 
             answer = json.loads(response.read())
     except HTTPError as error:
         with error:
-            told = _short(error.read().decode(errors="replace").strip())
+            told = _message_in(error.read())
         raise Unanswered(f"{url} answered {error.code}: {told or error.reason}") from error
     except TimeoutError as error:
         raise Unanswered(f"{url} did not answer within {timeout_s:.0f} s", _START_IT) from error
@@ -99,6 +99,15 @@ def _opener(url: str) -> OpenerDirector:
     host = urlsplit(url).hostname or ""
     is_here = host in {"localhost", "::1"} or host.startswith("127.")
     return build_opener(ProxyHandler({})) if is_here else build_opener()
+
+
+def _message_in(body: bytes) -> str:
+    """What the server says is wrong, without the wrapping that most put around it."""
+    text = body.decode(errors="replace").strip()
+    try:
+        return _short(str(json.loads(text)["error"]["message"]))
+    except (ValueError, KeyError, TypeError):
+        return _short(text)
 
 
 def _short(text: str) -> str:

@@ -15,9 +15,9 @@ Outcome = Literal[
     "recorded", "replayed", "cut off", "ran again", "found done", "cut off again", "not reached", "repeated"
 ]
 
-READ_AGAIN = "read step cut off: safe to repeat"
-ONCE_NOT_DONE = "once effect in doubt: verify said NotDone"
-ONCE_DONE = "once effect in doubt: verify said Done"
+READ_AGAIN = "read step cut off, safe to repeat"
+ONCE_NOT_DONE = "in doubt, verify found no line (NotDone)"
+ONCE_DONE = "in doubt, verify found its line (Done)"
 REPEATED = "its outcome had been recorded already: this must not happen"
 
 

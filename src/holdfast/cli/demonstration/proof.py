@@ -51,7 +51,7 @@ def prove_run(seen: Performance, *, kills: int, undisturbed: str | None) -> Clai
         return Claim("run", holds, text)
     same = seen.result == undisturbed
     end = "with" if same else "but NOT with"
-    return Claim("run", holds and same, f"{text} {end} the result of an undisturbed run")
+    return Claim("run", holds and same, f"{text} {end} an undisturbed run's result")
 
 
 def prove_ledger(entries: Sequence[Mapping[str, str]], events: Sequence[Event]) -> Claim:

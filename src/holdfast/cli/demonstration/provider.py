@@ -177,6 +177,12 @@ class _Server(ThreadingHTTPServer):
 
 def _handler_for(provider: Provider) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/v1/models":
+                self._send(200, {"object": "list", "data": [{"id": provider.model, "object": "model"}]})
+            else:
+                self._send(404, {"error": {"message": f"nothing at {self.path}"}})
+
         def do_POST(self) -> None:
             size = int(self.headers.get("Content-Length", 0))
             if self.path != "/v1/chat/completions" or size > _BODY_BYTES_MAX:

@@ -29,6 +29,7 @@ _STYLES = {
 }
 _WIDE_COLUMNS = 100
 _WORD_COLUMNS_MAX = 5
+_LEGEND = "R recorded  = replayed  x cut off  A ran again  V verified  . not reached"
 _LETTERS = {
     "recorded": "R",
     "replayed": "=",
@@ -71,13 +72,15 @@ class Printer:
 
     def opening(self, *, seed: int, kills: int, model: str) -> None:
         """What is about to happen."""
-        times = "kill -9" if kills == 1 else f"kill -9, {kills} times"
+        times = "once" if kills == 1 else f"{kills} times"
         self._print(
             Text.assemble(("holdfast demo", "bold"), f"  seed {seed}  (the same kill again: --seed {seed})")
         )
         self._print(
-            f"An agent asks a model ({model}, over HTTP) about kelp forests and files each\n"
-            f"finding in a ledger, where nothing may stand twice. In the middle: {times}."
+            Text(
+                f"An agent asks a model ({model}, over HTTP) about kelp forests and files each finding "
+                f"in a ledger, where nothing may stand twice. We kill -9 it {times}."
+            )
         )
 
     @contextmanager
@@ -103,6 +106,8 @@ class Printer:
         else:
             self._print("")
             self._print(_matrix(report.rows, len(report.processes)))
+            if len(report.processes) > _WORD_COLUMNS_MAX:
+                self._print(_LEGEND)
             self._print("")
             for line in _reasons(report.rows):
                 self._print(line)
@@ -184,7 +189,7 @@ def _after(cell: Cell, *, wide: bool) -> Text:
         "not reached": "-",
     }
     word = Text(words.get(cell.outcome, cell.outcome), _STYLES[cell.outcome])
-    return word.append(f"{', ' if wide else chr(10)}{cell.why}", "default") if cell.why else word
+    return word.append(f"{': ' if wide else chr(10)}{cell.why}", "default") if cell.why else word
 
 
 def _matrix(rows: Sequence[Row], processes: int) -> Table:
@@ -215,7 +220,7 @@ def _reasons(rows: Sequence[Row]) -> list[Text]:
         Text.assemble(
             (f"process {number}: ", "dim"),
             (f"{step} {words.get(cell.outcome, cell.outcome)}", _STYLES[cell.outcome]),
-            f": {cell.why}",
+            f" ({cell.why})",
         )
         for number, step, cell in sorted(found, key=lambda one: one[0])
     ]

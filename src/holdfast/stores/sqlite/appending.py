@@ -111,11 +111,23 @@ class Appender:
         return slot.outcomes
 
     def _commit_waiting(self, mine: _Slot) -> None:
-        slots = [mine]
+        """Commit one's own slot and all others that wait; each of them is settled afterwards, whatever happened."""
+        slots = [mine, *self._others(mine)]
+        try:
+            self._settle(slots)
+        finally:
+            # An interrupt ends this thread's call wherever it falls; the others must not append a second time.
+            for slot in slots[1:]:
+                if not slot.is_settled:
+                    slot.error = self._interrupted()
+
+    def _others(self, mine: _Slot) -> list[_Slot]:
+        waiting: list[_Slot] = []
         while self._queue:
-            slot = self._queue.popleft()
-            if slot is not mine:
-                slots.append(slot)
+            waiting.append(self._queue.popleft())
+        return [slot for slot in waiting if slot is not mine]
+
+    def _settle(self, slots: list[_Slot]) -> None:
         try:
             outcomes = iter(self._commit([item for slot in slots for item in slot.items]))
         except StoreError as error:
@@ -130,11 +142,6 @@ class Appender:
         else:
             for slot in slots:
                 slot.outcomes = [next(outcomes) for _ in slot.items]
-        finally:
-            # An interrupt ends this thread's call wherever it falls; the others must not append a second time.
-            for slot in slots:
-                if slot is not mine and not slot.is_settled:
-                    slot.error = self._interrupted()
 
     def _interrupted(self) -> StoreError:
         return StoreUnavailable(

@@ -68,12 +68,17 @@ def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
             )
 
 
-def _check_identity(connection: apsw.Connection, path: Path) -> None:
-    if connection.pragma("application_id") != APPLICATION_ID:
-        raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
-    version = connection.pragma("user_version")
+def check_version(version: int, path: Path) -> None:
+    """Refuse a format that this code does not know."""
     if version > FORMAT_VERSION:
         raise NewerFormat(
             store=str(path),
             problem=f"its format is {version}; this Holdfast knows formats up to {FORMAT_VERSION}",
         )
+
+
+def _check_identity(connection: apsw.Connection, path: Path) -> None:
+    """Once more, through the WAL: a newer Holdfast may have changed what the file's own header does not show yet."""
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
+    check_version(connection.pragma("user_version"), path)

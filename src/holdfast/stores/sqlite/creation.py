@@ -9,17 +9,19 @@ import os
 import threading
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 import apsw
 
-from holdfast.errors import NewerFormat, NotAStore, NotDurable
-from holdfast.stores.sqlite.connection import APPLICATION_ID, FORMAT_VERSION
+from holdfast.errors import NotAStore, NotDurable
+from holdfast.stores.sqlite.connection import APPLICATION_ID, FORMAT_VERSION, check_version
 from holdfast.stores.sqlite.filesystem import NETWORK, filesystem_at
 from holdfast.stores.sqlite.owners import owners_of
 
 _SCHEMA: Final = Path(__file__).with_name("schema.sql")
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
 _INCREMENTAL: Final = 2
+_BESIDE: Final = ("-wal", "-shm", "-journal")
 
 # Threads of one process: file locks do not keep them apart.
 _creating = threading.Lock()
@@ -54,12 +56,7 @@ def _refuse_network(path: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """True for a store of ours, False where one is to be made; anything else raises.
-
-    The header is read through SQLite and not with ``open``: closing a plain descriptor would drop the locks that
-    another connection of this process holds on the same file. ``immutable`` makes SQLite touch nothing, not even
-    the files beside it.
-    """
+    """True for a store of ours, False where one is to be made; anything else raises."""
     try:
         if path.stat().st_size == 0:
             return False
@@ -67,24 +64,27 @@ def _is_ours(path: Path) -> bool:
         return False
     if path.is_dir():
         raise NotAStore(store=str(path), problem="it is a directory")
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
-    try:
-        application, version = connection.pragma("application_id"), connection.pragma("user_version")
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise NotAStore(store=str(path), problem="the file is not a SQLite database").because(
-            error
-        ) from error
-    finally:
-        connection.close()
-    if application != APPLICATION_ID:
+    header = _header_of(path)
+    if not header.startswith(_MAGIC):
+        raise NotAStore(store=str(path), problem="the file is not a SQLite database")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
-    if version > FORMAT_VERSION:
-        raise NewerFormat(
-            store=str(path),
-            problem=f"its format is {version}; this Holdfast knows formats up to {FORMAT_VERSION}",
-        )
+    check_version(int.from_bytes(header[60:64], "big"), path)
     return True
+
+
+def _header_of(path: Path) -> bytes:
+    """The first bytes of the file, as they are.
+
+    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
+    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
+    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
+    """
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
 
 
 def _make_directory(directory: Path) -> None:
@@ -120,6 +120,3 @@ def _build(path: Path) -> None:
         connection.close()
     draft.replace(path)
     sync_directory(path.parent)
-
-
-_BESIDE: Final = ("-wal", "-shm", "-journal")

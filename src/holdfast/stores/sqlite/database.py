@@ -22,6 +22,7 @@ from holdfast.errors import ForkedHandle, HandleClosed, StoreUnavailable
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.errors import translated, undecodable
+from holdfast.stores.sqlite.rewriting import rewrite_wal
 
 Trouble = Literal["", "closed", "forked", "open", "failed"]
 
@@ -65,10 +66,10 @@ class Database:
                 raise self.translate(error, connection) from error
             raise
         self.trouble = ""
-        if (
-            connection.total_changes() != before
-        ):  # otherwise nothing was synced: an empty commit writes nothing
-            self.committed(synced=synced)
+        if connection.total_changes() != before:  # an empty commit writes nothing, so it syncs nothing
+            if synced:
+                self.dirty = False
+            self.wake()
 
     @contextmanager
     def write(self, *, synced: bool) -> Iterator[apsw.Connection]:
@@ -121,7 +122,7 @@ class Database:
             if connection.in_transaction:  # an asynchronous exception fell between BEGIN and its handler
                 connection.execute("ROLLBACK")
         if self.trouble == "failed":
-            self._leave_the_wal()
+            self._heal()
         self.trouble = ""
 
     def translate(self, error: apsw.Error, connection: apsw.Connection) -> Exception:
@@ -156,14 +157,14 @@ class Database:
                 return
         self.trouble = ""
 
-    def _leave_the_wal(self) -> None:
-        """Copy the WAL into the database and start it anew, before anything is acknowledged again.
-
-        After a failed fsync the kernel may forget which pages were dirty: a later fsync succeeds without them. A frame
-        lost that way would cut off every later one at recovery, acknowledged or not.
-        """
+    def _heal(self) -> None:
+        """Before anything is acknowledged again, bring to the disk what a failed sync may have lost."""
         try:
-            self.synced.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self.synced.execute("BEGIN IMMEDIATE")
+            try:
+                rewrite_wal(self.path)
+            finally:
+                self.synced.execute("ROLLBACK")
         except apsw.Error as error:
             raise translated(error, self.path, system_errno=self.synced.system_errno) from error
 

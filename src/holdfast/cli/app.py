@@ -1,0 +1,63 @@
+"""The command group: finds commands by name, loads only the one that is asked for, and explains what went wrong.
+
+A command is a module of this package with a ``command`` in it. The order here is the order in the help.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, NoReturn
+
+import click
+
+from holdfast._version import __version__
+from holdfast.cli import render
+from holdfast.cli.refusals import EXIT_DONE, complaint_of
+
+COMMANDS: Final = ("demo", "runs", "show", "log", "resolve", "doctor")
+
+
+class App(click.Group):
+    """A group whose commands are imported when they are needed, and which always exits with a code of ours."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands that are there."""
+        return [name for name in COMMANDS if find_spec(f"{__package__}.{name}") is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, imported now."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{__package__}.{cmd_name}").command
+        return command
+
+    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+        """Run a command line. Every error becomes ``error:``, ``hint:`` and an exit code, and no traceback."""
+        raise SystemExit(self._code(args, extra))
+
+    def _code(self, args: Any, extra: dict[str, Any]) -> int:
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name="holdfast", **extra)
+            render.flush()
+        except BaseException as error:
+            complaint = complaint_of(error)
+            if complaint is None:
+                raise
+            render.complain(complaint.message, complaint.hint)
+            return complaint.code
+        return code if isinstance(code, int) else EXIT_DONE
+
+
+@click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Your agent dies; its work does not.
+
+    See what your runs did, where they stand, and settle what is in doubt.
+
+    \b
+    Exit codes: 0 done, 1 refused, 2 misuse, 3 in doubt or waiting for a person.
+    """  # noqa: D301 - click's own mark: leave these lines as they are
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

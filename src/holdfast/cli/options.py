@@ -1,0 +1,54 @@
+"""What every command shares: its options, and how the store is found. Looking never creates a store."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
+from holdfast.storehandle import Store, find_store
+from holdfast.views.points import parse_place
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+store_option = click.option(
+    "--store",
+    "url",
+    metavar="URL",
+    default=None,
+    help="Where the runs are kept: sqlite:///path or a bare path. Default: HOLDFAST_URL, else the nearest .holdfast.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable fields.")
+
+
+def surface(function: F) -> F:
+    """The options that every command has."""
+    return store_option(json_option(function))
+
+
+def open_existing(url: str | None) -> Store:
+    """The store, which must be there."""
+    store = find_store(url)
+    if store is None:
+        raise RefusedError(
+            f"there is no store {where(url)}", 'a run makes one: with holdfast.run("my-run") as run: …'
+        )
+    return store
+
+
+def where(url: str | None) -> str:
+    """The place that was looked at, in words."""
+    named = url or os.environ.get("HOLDFAST_URL")
+    return f"at {named}" if named else f"in {os.getcwd()} or above it"
+
+
+def whole_run(text: str, name: str) -> str:
+    """The run that was typed, for a command that takes no point in it."""
+    place = parse_place(text)
+    if not place.is_head:
+        message = f"`holdfast {name}` takes a whole run, and {text} is a point in one"
+        raise RefusedError(
+            message, f"use {place.run}; `holdfast show {text}` shows that point", code=EXIT_MISUSE
+        )
+    return place.run

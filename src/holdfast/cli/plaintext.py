@@ -1,0 +1,79 @@
+"""Blocks as plain lines, for pipes and files: aligned with blanks, nothing cut, no colour, no box."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from unicodedata import east_asian_width
+
+from holdfast.cli.blocks import Block, Checks, Commands, Facts, Gap, Heading, Lines, Span, Table, Verbatim
+
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
+    """The lines of all blocks, without line ends."""
+    for block in blocks:
+        yield from (line.rstrip() for line in _lines(block))
+
+
+def safe(content: str) -> str:
+    """The text with everything that a terminal would obey, or that turns the reading direction, made visible."""
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), content)
+
+
+def joined(spans: Sequence[Span]) -> str:
+    """Spans as one text."""
+    return safe("".join(span.text for span in spans))
+
+
+def _lines(block: Block) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield from _table(block)
+    elif isinstance(block, Facts):
+        wide = max((len(label) for label, _ in block.pairs), default=0)
+        for label, spans in block.pairs:
+            yield f"{' ' * block.indent}{label:<{wide}}  {joined(spans)}"
+    elif isinstance(block, Lines):
+        for spans in block.lines:
+            yield " " * block.indent + joined(spans)
+    elif isinstance(block, Heading):
+        yield block.text + (f"  ({block.note})" if block.note else "")
+    elif isinstance(block, Commands):
+        for command, meaning in block.choices:
+            yield f"  {safe(command)}" + (f"  # {safe(meaning)}" if meaning else "")
+    elif isinstance(block, Verbatim):
+        for line in block.lines:
+            yield " " * block.indent + safe(line)
+    elif isinstance(block, Checks):
+        yield from _checks(block)
+    else:
+        assert isinstance(block, Gap)
+        yield ""
+
+
+def _checks(block: Checks) -> Iterator[str]:
+    verdicts = max((len(check.verdict) for check in block.checks), default=0)
+    subjects = max((len(check.subject) for check in block.checks), default=0)
+    for check in block.checks:
+        advice = f" ({safe(check.advice)})" if check.advice else ""
+        yield f"{check.verdict:<{verdicts}}  {check.subject:<{subjects}}  {safe(check.text)}{advice}"
+
+
+def _table(table: Table) -> Iterator[str]:
+    rows = [[safe(cell.text) for cell in row] for row in table.rows]
+    titles = [column.title for column in table.columns]
+    if any(titles):
+        rows.insert(0, titles)
+    wide = [max([column.least, *(_cells(row[n]) for row in rows)]) for n, column in enumerate(table.columns)]
+    for row in rows:
+        cells = [
+            " " * (wide[n] - _cells(cell)) + cell if column.right else cell + " " * (wide[n] - _cells(cell))
+            for n, (cell, column) in enumerate(zip(row, table.columns, strict=True))
+            if wide[n]
+        ]
+        yield " " * table.indent + "  ".join(cells)
+
+
+def _cells(content: str) -> int:
+    """The columns that a text takes on a screen: wide characters take two."""
+    return len(content) if content.isascii() else sum(1 + (east_asian_width(c) in "WF") for c in content)

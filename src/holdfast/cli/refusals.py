@@ -1,0 +1,66 @@
+"""From whatever went wrong to what a person is told: a message, a hint, an exit code.
+
+Exit codes: 0 done, 1 refused, 2 misuse, 3 in doubt or waiting for a person. A HoldfastError never shows a
+traceback; anything else is a defect of this program, and shows one.
+"""
+
+from typing import Final, NamedTuple
+
+import click
+
+from holdfast.agents import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
+from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal
+
+__all__ = ["EXIT_DONE", "EXIT_MISUSE", "EXIT_REFUSED", "EXIT_WAITING"]
+
+EXIT_INTERRUPTED: Final = 130
+EXIT_BROKEN_PIPE: Final = 141
+
+
+class RefusedError(Exception):
+    """A command cannot do what was asked; the library has no error for it, because only people ask for this."""
+
+    def __init__(self, message: str, hint: str = "", *, code: int = EXIT_REFUSED) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+
+
+class Complaint(NamedTuple):
+    """What goes to stderr, and the exit code. Without a message, only the code counts."""
+
+    code: int
+    message: str = ""
+    hint: str = ""
+
+
+def complaint_of(error: BaseException) -> Complaint | None:
+    """What to tell about an error; None for one that is not ours to explain."""
+    if isinstance(error, RefusedError):
+        return Complaint(error.code, str(error), error.hint)
+    if isinstance(error, (HoldfastError, StopSignal)):
+        return Complaint(_code_of(error), str(error), error.hint)
+    if isinstance(error, click.ClickException):
+        return _usage(error)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return Complaint(EXIT_INTERRUPTED)
+    if isinstance(error, BrokenPipeError):
+        return Complaint(EXIT_BROKEN_PIPE)
+    return None
+
+
+def _code_of(error: HoldfastError | StopSignal) -> int:
+    if isinstance(error, Misuse):
+        return EXIT_MISUSE
+    if isinstance(error, StopSignal) and not isinstance(error, Diverged):
+        return EXIT_WAITING
+    return EXIT_REFUSED
+
+
+def _usage(error: click.ClickException) -> Complaint:
+    """click's message in our form."""
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"`{context.command_path} --help` shows how it is used" if context else ""
+    return Complaint(error.exit_code, message, hint)

@@ -1,0 +1,76 @@
+"""The only place that prints. Blocks become tables and colours on a terminal, and plain lines in a pipe.
+
+The invariant: whatever is recorded, nothing of it reaches a terminal as a control sequence; and in a pipe there is
+neither colour nor box, one thing a line, nothing cut. ``rich`` is loaded only for a terminal.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from orjson import OPT_INDENT_2, dumps
+
+from holdfast.cli.blocks import Block
+from holdfast.cli.plaintext import plain_lines
+
+
+def show(blocks: Iterable[Block]) -> None:
+    """Print blocks to stdout, as it suits where that leads."""
+    out = _stream(sys.stdout)
+    if out.isatty():
+        from holdfast.cli.screen import Screen
+
+        Screen(out).show(blocks)
+    else:
+        out.writelines(f"{line}\n" for line in plain_lines(blocks))
+
+
+def show_json(content: Any) -> None:
+    """Print one JSON document."""
+    _stream(sys.stdout).write(dumps(content, option=OPT_INDENT_2).decode() + "\n")
+
+
+def show_json_line(content: Any) -> None:
+    """Print one JSON object on a line of its own."""
+    _stream(sys.stdout).write(dumps(content).decode() + "\n")
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at stdout."""
+    return sys.stdout.isatty()
+
+
+def flush() -> None:
+    """Bring everything out now; a reader that is gone shows here. BrokenPipeError."""
+    sys.stdout.flush()
+
+
+def complain(message: str, hint: str) -> None:
+    """Tell on stderr what was refused, and the next move."""
+    if not message:
+        _give_up_stdout()
+        return
+    err = _stream(sys.stderr)
+    if err.isatty():
+        from holdfast.cli.screen import Screen
+
+        Screen(err).complain(message, hint)
+        return
+    err.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+
+
+def _stream(stream: TextIO) -> TextIO:
+    """The stream, made unable to fail over a character that its encoding does not have."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None and stream.errors == "strict":
+        reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _give_up_stdout() -> None:
+    """After a broken pipe or an interrupt: keep the interpreter from complaining about stdout at its exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,217 @@
+"""Blocks on a terminal: colours, glyphs, and columns that fit its width. The only module that knows ``rich``.
+
+A table that is too wide first leaves out what its columns allow, then cuts the column that grows; NO_COLOR and
+dumb terminals are ``rich``'s business, and it honours both.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from holdfast.cli.blocks import (
+    Block,
+    Checks,
+    Column,
+    Commands,
+    Facts,
+    Heading,
+    Lines,
+    Mood,
+    Span,
+    Table,
+    Verbatim,
+)
+from holdfast.cli.plaintext import safe
+
+_STYLES: Final[dict[Mood, str]] = {
+    "plain": "",
+    "good": "green",
+    "bad": "red",
+    "doubt": "yellow",
+    "busy": "cyan",
+    "dim": "dim",
+    "strong": "bold",
+}
+_SIGNS: Final[dict[Mood, str]] = {
+    "good": "✓",
+    "bad": "✗",
+    "doubt": "?",
+    "busy": "●",
+    "dim": "○",
+    "plain": "·",
+    "strong": "·",
+}
+_ASCII: Final = str.maketrans(
+    {"✓": "+", "✗": "x", "●": "*", "○": "o", "·": "-", "…": "~", "µ": "u", "→": ">"}
+)
+_BETWEEN: Final = 2
+_GROWING_MIN: Final = 16
+_COLUMN_MIN: Final = 8
+
+
+class Screen:
+    """One terminal."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._console = Console(file=file, highlight=False, markup=False, emoji=False)
+        self._width = self._console.width
+        self._is_unicode = (file.encoding or "").lower().replace("-", "").startswith("utf")
+
+    def show(self, blocks: Iterable[Block]) -> None:
+        """Print the blocks."""
+        for block in blocks:
+            for line in self._lines(block):
+                self._print(line)
+
+    def complain(self, message: str, hint: str) -> None:
+        """Print an error and its hint, the labels coloured."""
+        for label, mood, content in (("error", "bad", message), ("hint", "busy", hint)):
+            if content:
+                text = Text(f"{label}: ", style=f"bold {_STYLES[mood]}")  # type: ignore[index]  # both are moods
+                self._print(text.append("\n".join(map(safe, content.split("\n"))), style="not bold default"))
+
+    # -- blocks as lines ---------------------------------------------------------------------------------------
+
+    def _lines(self, block: Block) -> list[Text]:
+        if isinstance(block, Table):
+            return self._table(block)
+        if isinstance(block, Facts):
+            wide = max((cell_len(label) for label, _ in block.pairs), default=0) + _BETWEEN
+            return [
+                line
+                for label, spans in block.pairs
+                for line in self._hanging(Text(f"{label:<{wide}}", style="dim"), _text(spans), block.indent)
+            ]
+        if isinstance(block, Lines):
+            return [
+                line for spans in block.lines for line in self._hanging(Text(), _text(spans), block.indent)
+            ]
+        if isinstance(block, Heading):
+            title = Text(block.text, style="bold")
+            return [title.append(f"  {block.note}", style="not bold dim") if block.note else title]
+        if isinstance(block, Commands):
+            return self._commands(block)
+        if isinstance(block, Checks):
+            return self._checks(block)
+        if isinstance(block, Verbatim):
+            return [Text(" " * block.indent + safe(line)) for line in block.lines]
+        return [Text()]
+
+    def _hanging(self, label: Text, content: Text, indent: int) -> list[Text]:
+        """A label and its text, wrapped below where the text began."""
+        begin = indent + label.cell_len
+        wrapped = content.wrap(self._console, max(_GROWING_MIN, self._width - begin)) or [Text()]
+        lines = []
+        for number, part in enumerate(wrapped):
+            part.rstrip()
+            before = Text(" " * indent).append_text(label) if number == 0 else Text(" " * begin)
+            lines.append(before.append_text(part))
+        return lines
+
+    def _commands(self, block: Commands) -> list[Text]:
+        """Command and meaning side by side where all fit, else the meaning above its command."""
+        wide = max((cell_len(command) for command, _ in block.choices), default=0)
+        longest = max((cell_len(meaning) for _, meaning in block.choices), default=0)
+        lines = []
+        for command, meaning in block.choices:
+            typed = Text(f"  {safe(command)}", style="cyan")
+            note = Text(f"# {safe(meaning)}", style="dim") if meaning else Text()
+            if 2 + wide + _BETWEEN + 2 + longest <= self._width:
+                typed.append(" " * (wide - cell_len(command) + _BETWEEN) if meaning else "")
+                lines.append(typed.append_text(note))
+            else:
+                lines += [Text("  ").append_text(note), typed] if meaning else [typed]
+        return lines
+
+    def _checks(self, block: Checks) -> list[Text]:
+        """A glyph, the subject, and what was seen; what to do about it stands below."""
+        wide = max((cell_len(check.subject) for check in block.checks), default=0) + _BETWEEN
+        lines = []
+        for check in block.checks:
+            label = Text(f"{_SIGNS[check.mood]} ", style=_STYLES[check.mood])
+            label.append(f"{check.subject:<{wide}}", style="default")
+            style = "" if check.mood in ("bad", "doubt") else "dim"
+            lines += self._hanging(label, Text(safe(check.text), style=style), 0)
+            if check.advice:
+                lines += self._hanging(Text(" " * (wide + 2)), Text(safe(check.advice), style="cyan"), 0)
+        return lines
+
+    # -- tables ------------------------------------------------------------------------------------------------
+
+    def _table(self, table: Table) -> list[Text]:
+        room = self._width - table.indent - (2 if table.signs else 0)
+        shown, widths = fit(table.columns, [[span.text for span in row] for row in table.rows], room)
+        lines = []
+        before = " " * table.indent
+        if any(column.title for column in table.columns):
+            titles = [Span(column.title, "dim") for column in table.columns]
+            lines.append(
+                _row(Text(before + ("  " if table.signs else "")), table.columns, titles, shown, widths)
+            )
+        for number, row in enumerate(table.rows):
+            start = Text(before)
+            if table.signs:
+                mood = table.signs[number]
+                start.append(f"{_SIGNS[mood]} ", style=_STYLES[mood])
+            lines.append(_row(start, table.columns, row, shown, widths))
+        return lines
+
+    def _print(self, line: Text) -> None:
+        if not self._is_unicode:
+            line.plain = line.plain.translate(_ASCII)
+        self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> tuple[list[int], list[int]]:
+    """Which columns to show and how wide each is, so that a row takes at most ``room``."""
+    natural = [
+        max([column.least, cell_len(column.title), *(cell_len(safe(row[n])) for row in rows)])
+        for n, column in enumerate(columns)
+    ]
+    shown = [n for n, wide in enumerate(natural) if wide]
+
+    def least() -> int:
+        parts = [min(natural[n], _GROWING_MIN) if columns[n].grows else natural[n] for n in shown]
+        return sum(parts) + _BETWEEN * (len(parts) - 1)
+
+    while least() > room and any(columns[n].drops for n in shown):
+        shown.remove(max((n for n in shown if columns[n].drops), key=lambda n: columns[n].drops))
+    widths = {n: natural[n] for n in shown}
+    excess = sum(widths.values()) + _BETWEEN * (len(shown) - 1) - room
+    # The growing columns give way first; where that is not enough, the widest of all.
+    while excess > 0:
+        among = [n for n in shown if columns[n].grows and widths[n] > _GROWING_MIN] or [
+            n for n in shown if widths[n] > _COLUMN_MIN
+        ]
+        if not among:
+            break
+        widest = max(among, key=lambda n: widths[n])
+        widths[widest] -= 1
+        excess -= 1
+    return shown, [widths[n] for n in shown]
+
+
+def _row(
+    start: Text, columns: Sequence[Column], row: Sequence[Span], shown: Sequence[int], widths: Sequence[int]
+) -> Text:
+    line = start
+    for place, (n, wide) in enumerate(zip(shown, widths, strict=True)):
+        cell = Text(safe(row[n].text), style=_STYLES[row[n].mood])
+        cell.truncate(wide, overflow="ellipsis")
+        blank = " " * (wide - cell.cell_len)
+        line.append(" " * _BETWEEN if place else "")
+        if columns[n].right:
+            line.append(blank).append_text(cell)
+        else:
+            line.append_text(cell).append(blank if place < len(shown) - 1 else "")
+    return line
+
+
+def _text(spans: Sequence[Span]) -> Text:
+    text = Text()
+    for content, mood in spans:
+        text.append(safe(content), style=_STYLES[mood])
+    return text

@@ -1,0 +1,72 @@
+"""``holdfast show``: one run in full, or one point or event of it."""
+
+import os
+
+import click
+
+from holdfast.cli import render
+from holdfast.cli.options import open_existing, surface
+from holdfast.cli.refusals import RefusedError
+from holdfast.cli.showing import event_blocks, run_blocks, step_blocks
+from holdfast.model.events import Event
+from holdfast.storehandle import Store
+from holdfast.views.details import event_detail, step_detail
+from holdfast.views.plain import as_plain
+from holdfast.views.points import Place, find_event, parse_place
+from holdfast.views.summary import summarize
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--steps", type=click.IntRange(min=0), default=20, show_default=True, help="How many steps to list."
+)
+@click.option("--all", "show_all", is_flag=True, help="Every step.")
+@surface
+def command(run: str, steps: int, url: str | None, as_json: bool, show_all: bool) -> None:
+    """Show a run: its goal, attempts, plan and steps, what is in doubt, and what to do next.
+
+    RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each with its
+    whole content.
+
+    \b
+    Example:
+      holdfast show debt-cycles
+      holdfast show debt-cycles@44
+    """  # noqa: D301 - click's own mark
+    place = parse_place(run)
+    store = open_existing(url)
+    if not place.is_head:
+        _show_place(store, place, as_json=as_json)
+        return
+    info = store.get(place.run)
+    events = store.events(place.run)
+    summary = summarize(info, events, store.doubts(place.run), now=store.now(), cwd=os.getcwd())
+    if as_json:
+        render.show_json({"store": store.url, **as_plain(summary)})
+    else:
+        render.show(run_blocks(summary, steps_max=len(summary.steps) if show_all else steps))
+
+
+def _show_place(store: Store, place: Place, *, as_json: bool) -> None:
+    """One event as it is recorded, or the step or checkpoint that a point or label names."""
+    events = store.events(place.run)
+    event = find_event(events, place)
+    if event is None:
+        raise RefusedError(_absence(place, events), f"`holdfast log {place.run}` lists what is recorded")
+    step = step_detail(place.run, events, event, store.content) if place.seq is None else None
+    detail = step or event_detail(place.run, event, store.content(event))
+    if as_json:
+        render.show_json(as_plain(detail))
+    else:
+        render.show(
+            step_blocks(step) if step else event_blocks(event_detail(place.run, event, store.content(event)))
+        )
+
+
+def _absence(place: Place, events: list[Event]) -> str:
+    if place.seq is not None:
+        return f"run {place.run} has no event #{place.seq}; its last is #{events[-1].seq if events else 0}"
+    if place.point is not None:
+        return f"run {place.run} has no point {place.point}"
+    return f"run {place.run} has no checkpoint labelled {place.label!r}"

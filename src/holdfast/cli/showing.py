@@ -1,0 +1,255 @@
+"""How ``holdfast show`` arranges a run, a step and an event."""
+
+import shlex
+from typing import Any
+
+from orjson import OPT_INDENT_2, dumps
+
+from holdfast.cli.blocks import (
+    Block,
+    Column,
+    Commands,
+    Facts,
+    Gap,
+    Heading,
+    Lines,
+    Mood,
+    Span,
+    Table,
+    Verbatim,
+)
+from holdfast.cli.moods import mood_of, status_span
+from holdfast.views.details import EventDetail, StepDetail
+from holdfast.views.plans import PlanItem
+from holdfast.views.steps import StepLine
+from holdfast.views.summary import AttemptLine, DoubtLine, RunSummary
+from holdfast.views.words import ago, clock_time, count, moment, span, status_word
+
+# -- a run ------------------------------------------------------------------------------------------------------
+
+
+def run_blocks(summary: RunSummary, *, steps_max: int) -> list[Block]:
+    """A run in full: head, attempts, plan, steps, doubts, result, and what to do next."""
+    return [
+        *_head(summary),
+        *_attempts(summary.attempts),
+        *_plan(summary.plan),
+        *_steps(summary.line.run, summary.steps, steps_max),
+        *_doubts(summary.in_doubt),
+        *_result(summary),
+        *_next(summary),
+    ]
+
+
+def _head(summary: RunSummary) -> list[Block]:
+    line = summary.line
+    status = status_span(line.status)
+    pairs: list[tuple[str, list[Span]]] = [
+        ("run", [Span(line.run, "strong")]),
+        ("status", [Span(f"{status.text}", status.mood), Span(_status_note(summary), "dim")]),
+    ]
+    if line.goal:
+        pairs.append(("goal", [Span(line.goal)]))
+    if summary.inputs:
+        pairs.append(("inputs", [Span(summary.inputs)]))
+    pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
+    if line.holder:
+        pairs.append(("holder", [Span(f"{line.holder}, last sign of life {ago(line.quiet_s)}")]))
+    return [Facts(pairs)]
+
+
+def _status_note(summary: RunSummary) -> str:
+    line = summary.line
+    parts = [f"at point {line.point:,}", f"attempt {line.attempts}"]
+    if line.in_doubt and line.status != "in_doubt":
+        parts.insert(0, f"{count(line.in_doubt, 'step')} in doubt")
+    return ", " + ", ".join(parts)
+
+
+def _attempts(attempts: tuple[AttemptLine, ...]) -> list[Block]:
+    if not attempts:
+        return []
+    columns = (
+        Column(right=True),
+        Column(),
+        Column(),
+        Column(right=True),
+        Column(grows=True),
+        Column(drops=1),
+    )
+    rows = [
+        (
+            Span(str(attempt.number)),
+            status_span(attempt.how),
+            Span(clock_time(attempt.started_at), "dim"),
+            Span(span(attempt.took_s) if attempt.took_s is not None else "", "dim"),
+            Span(attempt.last),
+            Span(attempt.holder, "dim"),
+        )
+        for attempt in attempts
+    ]
+    return [Gap(), Heading("Attempts"), Table(columns, rows, [mood_of(a.how) for a in attempts])]
+
+
+def _plan(plan: tuple[PlanItem, ...]) -> list[Block]:
+    if not plan:
+        return []
+    rows = [
+        (Span(item.text), Span(_plan_note(item), "dim" if item.status == "done" else mood_of(item.status)))
+        for item in plan
+    ]
+    table = Table((Column(grows=True), Column()), rows, [mood_of(item.status) for item in plan])
+    return [Gap(), Heading("Plan"), table]
+
+
+def _plan_note(item: PlanItem) -> str:
+    words = "cannot be told" if item.status == "unknown" else status_word(item.status)
+    return f"{words}, {count(item.steps, 'step')}" if item.steps > 1 else words
+
+
+def _steps(run: str, steps: tuple[StepLine, ...], steps_max: int) -> list[Block]:
+    if not steps:
+        return []
+    shown = steps[len(steps) - steps_max :] if steps_max < len(steps) else steps
+    hidden = len(steps) - len(shown)
+    blocks: list[Block] = [
+        Gap(),
+        Heading("Steps", f"the last {len(shown):,} of {len(steps):,}" if hidden else ""),
+    ]
+    if shown:
+        columns = (
+            Column("POINT", right=True),
+            Column("STEP"),
+            Column("EFFECT", drops=1),
+            Column("OUTCOME"),
+            Column("TOOK", right=True),
+            Column("DETAIL", grows=True, drops=2),
+        )
+        blocks.append(Table(columns, [_step_row(s) for s in shown], [mood_of(s.outcome) for s in shown]))
+    if hidden:
+        blocks.append(Commands([(f"holdfast show {shlex.quote(run)} --all", "every step")]))
+    return blocks
+
+
+def _step_row(step: StepLine) -> tuple[Span, ...]:
+    name = (
+        f"{'  ' * step.depth}{step.name}"
+        if step.what == "step"
+        else f"{'  ' * step.depth}checkpoint {step.name}"
+    )
+    outcome = status_word(step.outcome)
+    if step.tries > 1:
+        outcome += f", {step.tries} tries"
+    detail = step.detail if step.detail or step.outcome == "done" else step.arguments
+    return (
+        Span(f"{step.point:,}" if step.point else "", "dim"),
+        Span(name.rstrip()),
+        Span(step.effect, "dim" if step.effect == "read" else "plain"),
+        Span(outcome, mood_of(step.outcome)),
+        Span(span(step.took_s) if step.took_s is not None else "", "dim"),
+        Span(f"{step.settled}: {detail}" if step.settled else detail, "dim"),
+    )
+
+
+def _doubts(doubts: tuple[DoubtLine, ...]) -> list[Block]:
+    if not doubts:
+        return []
+    blocks: list[Block] = [Gap(), Heading("In doubt")]
+    for doubt in doubts:
+        pairs: list[tuple[str, list[Span]]] = [
+            (
+                "step",
+                [Span(doubt.step, "doubt"), Span(f", started {moment(doubt.started_at)}, {doubt.reason}")],
+            ),
+            ("key", [Span(doubt.key)]),
+        ]
+        if doubt.arguments:
+            pairs.append(("arguments", [Span(doubt.arguments)]))
+        if doubt.idempotency_key:
+            pairs.append(("idempotency key", [Span(doubt.idempotency_key)]))
+        if doubt.pending:
+            pairs.append(("resolved", [Span(f"{doubt.pending}; taken in when the run goes on", "good")]))
+        blocks.append(Facts(pairs, indent=2))
+    return blocks
+
+
+def _result(summary: RunSummary) -> list[Block]:
+    if summary.line.status != "finished":
+        return []
+    return [Gap(), Facts([("result", [Span(summary.result or "null", "good")])])]
+
+
+def _next(summary: RunSummary) -> list[Block]:
+    why, choices = summary.next
+    if not why:
+        return []
+    blocks: list[Block] = [Gap(), Heading("Next"), Lines([[Span(why)]], indent=2)]
+    return [*blocks, Commands(choices)] if choices else blocks
+
+
+# -- a step, an event -------------------------------------------------------------------------------------------
+
+
+def step_blocks(detail: StepDetail) -> list[Block]:
+    """A step or checkpoint with its whole content."""
+    step = detail.step
+    facts: list[tuple[str, list[Span]]] = [
+        ("run", [Span(detail.run, "strong")]),
+        ("point", [Span(str(step.point))]),
+        (step.what, [Span(step.name or "(no label)", "strong")]),
+    ]
+    if step.what == "step":
+        facts += [
+            ("effect", [Span(step.effect)]),
+            ("outcome", [status_span(step.outcome), Span(f" {step.settled}".rstrip(), "dim")]),
+            ("began", [Span(f"{moment(step.started_at)}, attempt {step.attempt}")]),
+        ]
+    else:
+        facts.append(("recorded", [Span(f"{moment(step.started_at)}, attempt {step.attempt}")]))
+    if step.took_s is not None:
+        facts.append(("took", [Span(span(step.took_s))]))
+    if step.tries > 1:
+        facts.append(("tries", [Span(str(step.tries))]))
+    facts.append(("key", [Span(step.key)]))
+    if detail.idempotency_key:
+        facts.append(("idempotency key", [Span(detail.idempotency_key)]))
+    facts.append(("events", [Span(" ".join(f"#{line.seq}" for line in detail.events))]))
+    blocks: list[Block] = [Facts(facts)]
+    if detail.arguments:
+        blocks += _content("Arguments", detail.arguments)
+    if detail.error is not None:
+        return [*blocks, *_failure(detail.error)]
+    return [*blocks, *_content("State" if step.what == "checkpoint" else "Result", detail.value)]
+
+
+def event_blocks(detail: EventDetail) -> list[Block]:
+    """An event as it is recorded."""
+    facts: list[tuple[str, list[Span]]] = [
+        ("run", [Span(detail.run, "strong")]),
+        ("event", [Span(f"#{detail.seq}"), Span(f"  {detail.what}", "strong")]),
+        ("at", [Span(moment(detail.at))]),
+        ("kind", [Span(detail.kind)]),
+    ]
+    facts += [
+        (label, [Span(value)]) for label, value in (("name", detail.name), ("key", detail.key)) if value
+    ]
+    facts.append(("fence", [Span(str(detail.fence))]))
+    return [Facts(facts), *_content("Body", detail.body)]
+
+
+def _content(title: str, tree: Any) -> list[Block]:
+    lines = (
+        tree.split("\n") if isinstance(tree, str) else dumps(tree, option=OPT_INDENT_2).decode().split("\n")
+    )
+    return [Gap(), Heading(title), Verbatim(lines)]
+
+
+def _failure(error: dict[str, Any]) -> list[Block]:
+    mood: Mood = "bad"
+    blocks: list[Block] = [
+        Gap(),
+        Heading("Failure"),
+        Lines([[Span(f"{error.get('type', '')}: ", mood), Span(str(error.get("message", "")))]], indent=2),
+    ]
+    trace = str(error.get("traceback", "")).rstrip("\n")
+    return [*blocks, Verbatim(trace.split("\n"))] if trace else blocks

@@ -1,0 +1,262 @@
+"""The agents that are killed: one file, started as ``agent.py replay | restore | gather | unverified``.
+
+What they do to the outside world, they do to files in the working directory, one JSON line each, so that a test can
+tell afterwards what really happened: ``ledger`` (once effects), ``uploads`` (idempotent ones), ``executions`` (every
+function that ran) and ``acks`` (every recording call that returned). A line that was written survives SIGKILL.
+
+A file ``die`` names a place in the tools' own code at which the process kills itself, once.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import holdfast
+
+attempt = 0
+
+
+# -- the outside world ------------------------------------------------------------------------------------------
+
+
+def tell(file: str, **line: Any) -> None:
+    """Add a line to a file of the outside world."""
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(fd, json.dumps({"attempt": attempt, **line}).encode() + b"\n")
+    os.close(fd)
+
+
+def lines(file: str) -> list[dict[str, Any]]:
+    path = Path(file)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def ack(name: str, value: Any) -> Any:
+    """A recording call has returned: from here on, its record must never be lost."""
+    tell("acks", name=name, value=value)
+    return value
+
+
+def execute(name: str, *args: Any) -> None:
+    tell("executions", name=name, args=args)
+
+
+def place(name: str) -> None:
+    """A place in the tools' own code; the test may have asked to die here."""
+    order = Path("die")
+    if order.exists() and order.read_text() == name:
+        order.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# -- functions and tools ----------------------------------------------------------------------------------------
+
+
+def survey(size: int) -> list[str]:
+    execute("survey", size)
+    return ["ada", "bob", "eve"][:size]
+
+
+def look_up(person: str) -> str:
+    execute("look_up", person)
+    place(f"look_up:{person}")
+    return f"{person} is owed 5"
+
+
+def outline(person: str) -> str:
+    """A step with steps inside: a read one and an idempotent tool."""
+    execute("outline", person)
+    run = holdfast.current()
+    assert isinstance(run, holdfast.Run)
+    fact = ack("look_up", run.step("look_up", look_up, person))
+    upload(f"{fact}.")
+    return f"# {fact}"
+
+
+async def outline_async(person: str) -> str:
+    execute("outline", person)
+    run = holdfast.current()
+    assert isinstance(run, holdfast.AsyncRun)
+    fact = ack("look_up", await run.step("look_up", look_up, person))
+    await upload_async(f"{fact}.")
+    return f"# {fact}"
+
+
+def flaky() -> None:
+    execute("flaky")
+    raise ValueError("the feed is down")
+
+
+def big() -> str:
+    """More than stands in an event: it goes into a blob."""
+    execute("big")
+    return "x" * 40_000
+
+
+def keep(text: str, key: str) -> int:
+    execute("upload", text)
+    place("upload:before")
+    tell("uploads", key=key, text=text)
+    place("upload:after")
+    return len(text)
+
+
+@holdfast.tool(effect="idempotent")
+def upload(text: str, *, idempotency_key: str = holdfast.KEY) -> int:
+    return keep(text, idempotency_key)
+
+
+@holdfast.tool(effect="idempotent", name="upload")
+async def upload_async(text: str, *, idempotency_key: str = holdfast.KEY) -> int:
+    await asyncio.sleep(0)
+    return keep(text, idempotency_key)
+
+
+def pay(person: str, amount: int, key: str) -> dict[str, Any]:
+    """The effect that must not happen twice."""
+    place(f"charge:{person}:before")
+    tell("ledger", key=key, person=person, amount=amount)
+    place(f"charge:{person}:after")
+    return {"paid": person, "amount": amount}
+
+
+def find_charge(idempotency_key: str) -> holdfast.Done | holdfast.NotDone:
+    place("verify")
+    for line in lines("ledger"):
+        if line["key"] == idempotency_key:
+            return holdfast.Done({"paid": line["person"], "amount": line["amount"]})
+    return holdfast.NotDone()
+
+
+@holdfast.tool(effect="once", verify=find_charge, settle_s=0)
+def charge(person: str, amount: int, *, idempotency_key: str = holdfast.KEY) -> dict[str, Any]:
+    return pay(person, amount, idempotency_key)
+
+
+@holdfast.tool(effect="once", verify=find_charge, settle_s=0, name="charge")
+async def charge_async(person: str, amount: int, *, idempotency_key: str = holdfast.KEY) -> dict[str, Any]:
+    await asyncio.sleep(0)
+    receipt = pay(person, amount, idempotency_key)
+    await asyncio.sleep(0)
+    return receipt
+
+
+@holdfast.tool(effect="once", settle_s=0, name="charge")
+def charge_unverified(person: str, amount: int, *, idempotency_key: str = holdfast.KEY) -> dict[str, Any]:
+    return pay(person, amount, idempotency_key)
+
+
+# -- the agents -------------------------------------------------------------------------------------------------
+
+
+def enter(run: holdfast.Run | holdfast.AsyncRun) -> None:
+    global attempt  # noqa: PLW0603 - the process's own attempt, for every line it writes
+    attempt = run.attempt
+    ack("attempt", run.attempt)
+
+
+def replay() -> None:
+    """Straight code: it runs from the top each time, and recorded calls answer at once."""
+    with holdfast.run("agent", goal="pay everyone", inputs={"size": 2}) as run:
+        enter(run)
+        run.plan(["survey", "pay", "report"])
+        ack("plan", {"steps": ["survey", "pay", "report"]})
+        ack("now", run.now().isoformat())
+        ack("random", run.random())
+        people = ack("survey", run.step("survey", survey, 2))
+        receipts = []
+        for person in people:
+            note = ack("outline", run.step("outline", outline, person))
+            run.think(note)
+            ack("thought", {"text": note})
+            receipts.append(ack("charge", charge(person, 5)))
+        with run.scope("again"):
+            receipts.append(ack("charge", charge("ada", 5)))
+        size = len(run.step("big", big))
+        try:
+            run.step("flaky", flaky)
+        except ValueError as error:
+            run.decide("go without the feed", because=str(error))
+            ack("decision", {"text": "go without the feed", "because": str(error)})
+        run.checkpoint({"receipts": receipts}, label="paid")
+        ack("checkpoint", {"receipts": receipts})
+        kept = ack("keep", run.options(key="the-report", idempotent=True).step("keep", keep, "report", "report"))
+        run.finish({"receipts": receipts, "size": size, "kept": kept})
+        ack("", {"receipts": receipts, "size": size, "kept": kept})
+
+
+def restore() -> None:
+    """A loop that checkpoints its state, and goes on from the latest one."""
+    with holdfast.run("agent") as run:
+        enter(run)
+        state = run.restore({"next": 0, "receipts": []})
+        people = ["ada", "bob", "eve"]
+        while state["next"] < len(people):
+            person = people[state["next"]]
+            fact = ack("look_up", run.step("look_up", look_up, person))
+            receipt = ack("charge", charge(person, 7))
+            # The same call in every round: its number must go on from the checkpoint, not from 1.
+            total = ack("survey", run.step("survey", survey, 1))
+            state = {
+                "next": state["next"] + 1,
+                "receipts": [*state["receipts"], receipt, fact, *total],
+            }
+            run.checkpoint(state)
+            ack("checkpoint", state)
+        run.finish(state)
+        ack("", state)
+
+
+async def gather() -> None:
+    """Steps side by side: nested ones, once effects, plain functions in threads."""
+    async with holdfast.run("agent", inputs={"size": 3}) as run:
+        enter(run)
+        await run.plan(["survey", "pay"])
+        ack("plan", {"steps": ["survey", "pay"]})
+        people = ack("survey", await run.step("survey", survey, 3))
+
+        async def noted(person: str) -> str:
+            note: str = ack("outline", await run.step("outline", outline_async, person))
+            await run.think(note)
+            ack("thought", {"text": note})
+            return note
+
+        async def paid(person: str) -> dict[str, Any]:
+            receipt: dict[str, Any] = ack("charge", await charge_async(person, 5))
+            return receipt
+
+        notes = await asyncio.gather(*map(noted, people))
+        receipts = await asyncio.gather(*map(paid, people))
+        async with asyncio.TaskGroup() as group:
+            bigs = [group.create_task(run.step("big", big)), group.create_task(run.step("survey", survey, 1))]
+        await run.checkpoint({"receipts": receipts}, label="paid")
+        ack("checkpoint", {"receipts": receipts})
+        result = {"notes": notes, "receipts": receipts, "sizes": [len(task.result()) for task in bigs]}
+        await run.finish(result)
+        ack("", result)
+
+
+def unverified() -> None:
+    """Once tools that nobody can ask: cut off, they wait for a person."""
+    with holdfast.run("agent") as run:
+        enter(run)
+        receipts = [ack("charge", charge_unverified(person, 5)) for person in ("ada", "bob")]
+        fact = ack("look_up", run.step("look_up", look_up, "ada"))
+        run.finish({"receipts": receipts, "fact": fact})
+        ack("", {"receipts": receipts, "fact": fact})
+
+
+if __name__ == "__main__":
+    try:
+        match sys.argv[1]:
+            case "gather":
+                asyncio.run(gather())
+            case name:
+                {"replay": replay, "restore": restore, "unverified": unverified}[name]()
+    except holdfast.StepInDoubt as stop:
+        tell("stops", step=stop.step, key=stop.key)
+        sys.exit(3)

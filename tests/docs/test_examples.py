@@ -1,0 +1,118 @@
+"""The programs in ``examples/`` run offline as they stand, and one of them survives a real ``kill -9``."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DEADLINE_S = 60.0
+
+
+def run_example(
+    name: str, cwd: Path, *arguments: str, expect: int = 0
+) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+
+
+def test_every_example_is_tested_here() -> None:
+    """A program that is added to examples/ and not run by a test is a program that rots."""
+    here = Path(__file__).read_text()
+    untested = [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in here]
+    assert not untested
+
+
+def test_survive_goes_on_after_sigkill(tmp_path: Path) -> None:
+    """Killed after its third look, it looks at the rest and never again at what it had finished.
+
+    Planted: with Tenure.next_outcome answering None, every finished look is repeated, and this fails.
+    """
+    undisturbed = run_example("survive.py", tmp_path_of(tmp_path, "undisturbed")).stdout.splitlines()
+    looks = [line for line in undisturbed if line.startswith("looking")]
+    assert len(looks) == 6
+
+    place = tmp_path_of(tmp_path, "killed")
+    seen = kill_after_looks(place, 3)
+    assert len(seen) < len(looks), "it was killed too late to prove anything"
+    after = run_example("survive.py", place).stdout.splitlines()
+    again = [line for line in after if line.startswith("looking")]
+    assert seen[:-1] + again == looks or seen + again == looks  # the last look before the kill was cut off, or not
+    assert after[-1] == undisturbed[-1].replace("1 attempt(s)", "2 attempt(s)")
+
+
+def tmp_path_of(tmp_path: Path, name: str) -> Path:
+    made = tmp_path / name
+    made.mkdir()
+    return made
+
+
+def kill_after_looks(place: Path, count: int) -> list[str]:
+    """Start survive.py, kill it with SIGKILL in the middle of its look number ``count``; what it printed."""
+    output = place / "output"
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "survive.py")], cwd=place, stdout=file, env=environment()
+        ) as child,
+    ):
+        deadline = time.monotonic() + DEADLINE_S
+        while output.read_text().count("looking") < count:
+            assert child.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.01)
+        child.kill()
+    assert child.returncode == -9
+    return output.read_text().splitlines()
+
+
+def test_survive_answers_from_the_journal_once_it_is_finished(tmp_path: Path) -> None:
+    """Run a third time, it looks at nothing and says the same."""
+    first = run_example("survive.py", tmp_path).stdout.splitlines()
+    assert run_example("survive.py", tmp_path).stdout.splitlines() == first[-1:]
+
+
+def test_async_agent_asks_each_question_once(tmp_path: Path) -> None:
+    """Three questions side by side; the second time they are answered from the journal."""
+    first = run_example("async_agent.py", tmp_path).stdout.splitlines()
+    assert sum(line.startswith("asking:") for line in first) == 3
+    second = run_example("async_agent.py", tmp_path).stdout.splitlines()
+    assert second == [line for line in first if not line.startswith("asking:")]
+
+
+def test_tools_books_each_payment_once(tmp_path: Path) -> None:
+    """One effect in doubt is settled by verify, the other by a person; neither happens twice."""
+    said = run_example("tools.py", tmp_path).stdout
+    assert "the run is in_doubt" in said
+    assert "in doubt: pay_in_cash raised ConnectionError: the line broke" in said
+    assert "the run is finished" in said
+    assert "the bank has booked 2 payments" in said
+    assert len((tmp_path / "bank.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("inputs", ['{"ledger": "march", "pages": 3}'])
+def test_agent_entry_has_a_command_line(tmp_path: Path, inputs: str) -> None:
+    """The same id and inputs give the recorded result; other inputs are refused, bad JSON is misuse."""
+    first = run_example("agent_entry.py", tmp_path, "books", "--inputs", inputs)
+    assert first.stdout == "march: 1506\n"
+    assert run_example("agent_entry.py", tmp_path, "books", "--inputs", inputs).stdout == first.stdout
+    other = run_example("agent_entry.py", tmp_path, "books", "--inputs", '{"ledger": "april"}', expect=1)
+    assert "error:" in other.stderr
+    assert "hint:" in other.stderr
+    run_example("agent_entry.py", tmp_path, "books", "--inputs", "{", expect=2)
