@@ -216,11 +216,15 @@ def make_world(
 
 
 def work(world: World, steps: int = 80) -> None:
-    """Synced and flushed appends, beats and syncs in a random order, over several checkpoints of the WAL."""
+    """Synced, flushed and refused appends, beats and syncs in a random order, over several checkpoints of the WAL."""
     for _ in range(steps):
-        act = world.random.choice(["synced", "synced", "flushed", "flushed", "flushed", "beat", "sync"])
+        act = world.random.choice(
+            ["synced", "synced", "flushed", "flushed", "flushed", "beat", "refused", "sync"]
+        )
         if act == "beat":
             assert world.store.renew({"r": world.fence}, at=1.0) == frozenset()
+        elif act == "refused":
+            world.store.append([an_append("r", world.fence + 1, world.head, world.random.choice([1, 2]))])
         elif act == "sync":
             world.store.sync()
             world.promise()

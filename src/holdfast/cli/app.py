@@ -3,9 +3,10 @@
 A command is a module of this package with a ``command`` in it. The order here is the order in the help.
 """
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 
@@ -19,7 +20,7 @@ COMMANDS: Final = ("demo", "runs", "show", "log", "resolve", "doctor")
 class App(click.Group):
     """A group whose commands are imported when they are needed, and which always exits with a code of ours."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The commands that are there."""
         return [name for name in COMMANDS if find_spec(f"{__package__}.{name}") is not None]
 
@@ -30,14 +31,14 @@ class App(click.Group):
         command: click.Command = import_module(f"{__package__}.{cmd_name}").command
         return command
 
-    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+    def main(self, args: Any = None, *_: Any, **extra: Any) -> Any:
         """Run a command line. Every error becomes ``error:``, ``hint:`` and an exit code, and no traceback."""
-        raise SystemExit(self._code(args, extra))
+        sys.exit(self._code(args, extra))
 
     def _code(self, args: Any, extra: dict[str, Any]) -> int:
-        extra["standalone_mode"] = False
+        extra |= {"standalone_mode": False, "prog_name": "holdfast"}
         try:
-            code = super().main(args, prog_name="holdfast", **extra)
+            code = super().main(args, **extra)
             render.flush()
         except BaseException as error:
             complaint = complaint_of(error)

@@ -21,7 +21,7 @@ _EVERYTHING: Final = 1 << 40
 
 @click.command()
 @surface
-def command(url: str | None, as_json: bool) -> int:
+def command(*, url: str | None, as_json: bool) -> int:
     """Examine a store: settings, disk, every page and every event. Exit code 1 if anything failed.
 
     It measures and never mends. Events are all read, so a large store takes a while.
@@ -33,7 +33,7 @@ def command(url: str | None, as_json: bool) -> int:
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
     findings = [*store.examine(), *_leases(store)]
-    counts = Counter(finding.verdict for finding in findings)
+    counts: Counter[str] = Counter(finding.verdict for finding in findings)
     if as_json:
         render.show_json({"store": store.url, "sound": not counts["failure"], "findings": as_plain(findings)})
     else:

@@ -34,6 +34,7 @@ _NAME_MOST: Final = 28
 @click.option("--follow", is_flag=True, help="Go on with new events as they come, until the run is finished.")
 @surface
 def command(
+    *,
     run: str,
     kinds: tuple[str, ...],
     name: str,

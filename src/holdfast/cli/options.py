@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -40,7 +41,7 @@ def open_existing(url: str | None) -> Store:
 def where(url: str | None) -> str:
     """The place that was looked at, in words."""
     named = url or os.environ.get("HOLDFAST_URL")
-    return f"at {named}" if named else f"in {os.getcwd()} or above it"
+    return f"at {named}" if named else f"in {Path.cwd()} or above it"
 
 
 def whole_run(text: str, name: str) -> str:

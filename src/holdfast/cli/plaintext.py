@@ -1,8 +1,8 @@
 """Blocks as plain lines, for pipes and files: aligned with blanks, nothing cut, no colour, no box."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 from unicodedata import east_asian_width
 
 from holdfast.cli.blocks import Block, Checks, Commands, Facts, Gap, Heading, Lines, Span, Table, Verbatim
@@ -27,28 +27,36 @@ def joined(spans: Sequence[Span]) -> str:
 
 
 def _lines(block: Block) -> Iterator[str]:
-    if isinstance(block, Table):
-        yield from _table(block)
-    elif isinstance(block, Facts):
-        wide = max((len(label) for label, _ in block.pairs), default=0)
-        for label, spans in block.pairs:
-            yield f"{' ' * block.indent}{label:<{wide}}  {joined(spans)}"
-    elif isinstance(block, Lines):
-        for spans in block.lines:
-            yield " " * block.indent + joined(spans)
-    elif isinstance(block, Heading):
-        yield block.text + (f"  ({block.note})" if block.note else "")
-    elif isinstance(block, Commands):
-        for command, meaning in block.choices:
-            yield f"  {safe(command)}" + (f"  # {safe(meaning)}" if meaning else "")
-    elif isinstance(block, Verbatim):
-        for line in block.lines:
-            yield " " * block.indent + safe(line)
-    elif isinstance(block, Checks):
-        yield from _checks(block)
-    else:
-        assert isinstance(block, Gap)
-        yield ""
+    return _WRITERS[type(block)](block)
+
+
+def _facts(block: Facts) -> Iterator[str]:
+    wide = max((len(label) for label, _ in block.pairs), default=0)
+    for label, spans in block.pairs:
+        yield f"{' ' * block.indent}{label:<{wide}}  {joined(spans)}"
+
+
+def _paragraph(block: Lines) -> Iterator[str]:
+    for spans in block.lines:
+        yield " " * block.indent + joined(spans)
+
+
+def _heading(block: Heading) -> Iterator[str]:
+    yield block.text + (f"  ({block.note})" if block.note else "")
+
+
+def _commands(block: Commands) -> Iterator[str]:
+    for command, meaning in block.choices:
+        yield f"  {safe(command)}" + (f"  # {safe(meaning)}" if meaning else "")
+
+
+def _verbatim(block: Verbatim) -> Iterator[str]:
+    for line in block.lines:
+        yield " " * block.indent + safe(line)
+
+
+def _gap(_: Gap) -> Iterator[str]:
+    yield ""
 
 
 def _checks(block: Checks) -> Iterator[str]:
@@ -72,6 +80,18 @@ def _table(table: Table) -> Iterator[str]:
             if wide[n]
         ]
         yield " " * table.indent + "  ".join(cells)
+
+
+_WRITERS: Final[dict[type[Block], Callable[[Any], Iterator[str]]]] = {
+    Table: _table,
+    Facts: _facts,
+    Lines: _paragraph,
+    Heading: _heading,
+    Commands: _commands,
+    Verbatim: _verbatim,
+    Checks: _checks,
+    Gap: _gap,
+}
 
 
 def _cells(content: str) -> int:

@@ -58,7 +58,7 @@ def _code_of(error: HoldfastError | StopSignal) -> int:
 
 
 def _usage(error: click.ClickException) -> Complaint:
-    """click's message in our form."""
+    """What click says, in our form."""
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None

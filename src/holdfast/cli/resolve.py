@@ -1,9 +1,9 @@
 """``holdfast resolve``: say how a step in doubt ended, or see which are."""
 
-import os
 import sys
 from collections.abc import Sequence
 from json import JSONDecodeError, loads
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
@@ -51,6 +51,7 @@ class Decision(NamedTuple):
 @click.option("--by", metavar="NAME", help="Who says so; by default, you.")
 @surface
 def command(
+    *,
     run: str,
     step: str | None,
     done: str | None,
@@ -186,15 +187,15 @@ def _listing(store: Store, run: str, doubts: Sequence[Doubt]) -> list[Block]:
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     view = store.view(run)
     choices = (
-        resolve_choices(run, undecided, view, cwd=os.getcwd())
+        resolve_choices(run, undecided, view, cwd=str(Path.cwd()))
         if undecided
-        else resume_choices(view, cwd=os.getcwd(), meaning="the run takes it in")
+        else resume_choices(view, cwd=str(Path.cwd()), meaning="the run takes it in")
     )
     return [*blocks, Gap(), Commands(choices)]
 
 
 def _tell(store: Store, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
-    choices = resume_choices(store.view(settled.run), cwd=os.getcwd())
+    choices = resume_choices(store.view(settled.run), cwd=str(Path.cwd()))
     if as_json:
         render.show_json({**as_plain(settled), "next": as_plain(choices)})
         return

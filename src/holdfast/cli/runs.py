@@ -25,7 +25,7 @@ _NEEDS_MAX = 3
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs to list."
 )
 @surface
-def command(url: str | None, limit: int, as_json: bool, show_all: bool) -> None:
+def command(*, url: str | None, limit: int, as_json: bool, show_all: bool) -> None:
     """List the runs of a store, newest first.
 
     \b

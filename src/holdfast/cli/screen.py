@@ -4,8 +4,8 @@ A table that is too wide first leaves out what its columns allow, then cuts the 
 dumb terminals are ``rich``'s business, and it honours both.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -58,6 +58,15 @@ class Screen:
     def __init__(self, file: TextIO) -> None:
         self._console = Console(file=file, highlight=False, markup=False, emoji=False)
         self._width = self._console.width
+        self._writers: dict[type[Block], Callable[[Any], list[Text]]] = {
+            Table: self._table,
+            Facts: self._facts,
+            Lines: self._paragraph,
+            Heading: _heading,
+            Commands: self._commands,
+            Checks: self._checks,
+            Verbatim: _verbatim,
+        }
         self._is_unicode = (file.encoding or "").lower().replace("-", "").startswith("utf")
 
     def show(self, blocks: Iterable[Block]) -> None:
@@ -76,29 +85,19 @@ class Screen:
     # -- blocks as lines ---------------------------------------------------------------------------------------
 
     def _lines(self, block: Block) -> list[Text]:
-        if isinstance(block, Table):
-            return self._table(block)
-        if isinstance(block, Facts):
-            wide = max((cell_len(label) for label, _ in block.pairs), default=0) + _BETWEEN
-            return [
-                line
-                for label, spans in block.pairs
-                for line in self._hanging(Text(f"{label:<{wide}}", style="dim"), _text(spans), block.indent)
-            ]
-        if isinstance(block, Lines):
-            return [
-                line for spans in block.lines for line in self._hanging(Text(), _text(spans), block.indent)
-            ]
-        if isinstance(block, Heading):
-            title = Text(block.text, style="bold")
-            return [title.append(f"  {block.note}", style="not bold dim") if block.note else title]
-        if isinstance(block, Commands):
-            return self._commands(block)
-        if isinstance(block, Checks):
-            return self._checks(block)
-        if isinstance(block, Verbatim):
-            return [Text(" " * block.indent + safe(line)) for line in block.lines]
-        return [Text()]
+        writer = self._writers.get(type(block))
+        return writer(block) if writer is not None else [Text()]
+
+    def _facts(self, block: Facts) -> list[Text]:
+        wide = max((cell_len(label) for label, _ in block.pairs), default=0) + _BETWEEN
+        return [
+            line
+            for label, spans in block.pairs
+            for line in self._hanging(Text(f"{label:<{wide}}", style="dim"), _text(spans), block.indent)
+        ]
+
+    def _paragraph(self, block: Lines) -> list[Text]:
+        return [line for spans in block.lines for line in self._hanging(Text(), _text(spans), block.indent)]
 
     def _hanging(self, label: Text, content: Text, indent: int) -> list[Text]:
         """A label and its text, wrapped below where the text began."""
@@ -163,6 +162,15 @@ class Screen:
         if not self._is_unicode:
             line.plain = line.plain.translate(_ASCII)
         self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _heading(block: Heading) -> list[Text]:
+    title = Text(block.text, style="bold")
+    return [title.append(f"  {block.note}", style="not bold dim") if block.note else title]
+
+
+def _verbatim(block: Verbatim) -> list[Text]:
+    return [Text(" " * block.indent + safe(line)) for line in block.lines]
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> tuple[list[int], list[int]]:

@@ -1,6 +1,6 @@
 """``holdfast show``: one run in full, or one point or event of it."""
 
-import os
+from pathlib import Path
 
 import click
 
@@ -23,7 +23,7 @@ from holdfast.views.summary import summarize
 )
 @click.option("--all", "show_all", is_flag=True, help="Every step.")
 @surface
-def command(run: str, steps: int, url: str | None, as_json: bool, show_all: bool) -> None:
+def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool) -> None:
     """Show a run: its goal, attempts, plan and steps, what is in doubt, and what to do next.
 
     RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each with its
@@ -41,7 +41,7 @@ def command(run: str, steps: int, url: str | None, as_json: bool, show_all: bool
         return
     info = store.get(place.run)
     events = store.events(place.run)
-    summary = summarize(info, events, store.doubts(place.run), now=store.now(), cwd=os.getcwd())
+    summary = summarize(info, events, store.doubts(place.run), now=store.now(), cwd=str(Path.cwd()))
     if as_json:
         render.show_json({"store": store.url, **as_plain(summary)})
     else:

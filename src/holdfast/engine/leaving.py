@@ -26,7 +26,7 @@ from holdfast.errors import (
     StopSignal,
 )
 from holdfast.model.events import Kind
-from holdfast.model.rows import Status
+from holdfast.model.rows import Lease, Status
 
 _POLL_S = 0.01
 _INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit", "Terminated", "CancelledError", "GeneratorExit"})
@@ -144,6 +144,8 @@ def _let_go(tenure: Tenure) -> None:
     assert journal is not None
     tenure.workshop.tender.remove(journal)
     if journal.lost is None:
+        # A call that still runs in some thread may not write behind the end of the attempt.
+        journal.lost = Lease(fence=journal.fence)
         try:
             tenure.store.release(tenure.run, fence=journal.fence)
         except HoldfastError as error:

@@ -14,7 +14,6 @@ from holdfast.model.events import Event, Kind
 from holdfast.model.rows import owner_name
 from holdfast.views.words import failure_line, one_line, status_word, value_line
 
-
 Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim"]
 """For a surface to colour things by."""
 
