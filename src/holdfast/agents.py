@@ -45,8 +45,14 @@ class Agent(Generic[P, R]):
         return self.fn(*args, **kwargs)
 
     def run(
-        self, id: str, /, *args: Any, store: Place = None, if_finished: IfFinished = "replay", **kwargs: Any
-    ) -> R:  # noqa: A002 - what people call it
+        self,
+        id: str,  # noqa: A002 - what people call it
+        /,
+        *args: Any,
+        store: Place = None,
+        if_finished: IfFinished = "replay",
+        **kwargs: Any,
+    ) -> R:
         """Start or resume the run of this id and give its result; a finished one's without entering the body.
 
         For an ``async def`` agent the answer is to be awaited.
@@ -99,7 +105,7 @@ class Agent(Generic[P, R]):
     def _parse(self, argv: list[str] | None) -> "Namespace":
         from argparse import ArgumentParser
 
-        parser = ArgumentParser(prog=f"{os.path.basename(sys.argv[0])}", description=self.fn.__doc__)
+        parser = ArgumentParser(description=self.fn.__doc__)
         parser.add_argument("id", help="the run's id: a new one starts, a known one resumes")
         parser.add_argument("--inputs", default="{}", metavar="JSON", help="the agent's arguments, by name")
         parser.add_argument("--store", default=None, metavar="URL", help="where the run is kept")

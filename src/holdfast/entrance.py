@@ -44,7 +44,7 @@ def run(
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
     choose("stops", stops, ("raise", "suppress"))
     choose("on_drift", on_drift, ("stop", "warn"))
-    place = os.path.abspath(workspace) if workspace is not None else None
+    place = os.path.abspath(workspace) if workspace is not None else None  # noqa: PTH100 - links are kept
     return Opening(Entry(id, goal, inputs, place, mode, if_finished, stops, on_drift, drain_s), store)
 
 

@@ -12,9 +12,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE_S = 60.0
 
 
-def run_example(
-    name: str, cwd: Path, *arguments: str, expect: int = 0
-) -> "subprocess.CompletedProcess[str]":
+def run_example(name: str, cwd: Path, *arguments: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=cwd,
@@ -53,7 +51,9 @@ def test_survive_goes_on_after_sigkill(tmp_path: Path) -> None:
     assert len(seen) < len(looks), "it was killed too late to prove anything"
     after = run_example("survive.py", place).stdout.splitlines()
     again = [line for line in after if line.startswith("looking")]
-    assert seen[:-1] + again == looks or seen + again == looks  # the last look before the kill was cut off, or not
+    assert (
+        seen[:-1] + again == looks or seen + again == looks
+    )  # the last look before the kill was cut off, or not
     assert after[-1] == undisturbed[-1].replace("1 attempt(s)", "2 attempt(s)")
 
 

@@ -128,9 +128,11 @@ def test_finished_run_refuses_new_work(url: str) -> None:
     """A call that a finished run does not hold is refused, with the way to go on."""
     with holdfast.run("a", store=url):
         pass
-    with pytest.raises(holdfast.RunFinished, match="step 'new' is not in its journal") as refused:
-        with holdfast.run("a", store=url) as run:
-            run.step("new", lambda: 1)
+    with (
+        pytest.raises(holdfast.RunFinished, match="step 'new' is not in its journal") as refused,
+        holdfast.run("a", store=url) as run,
+    ):
+        run.step("new", lambda: 1)
     assert "reopen" in refused.value.hint
 
 

@@ -5,9 +5,9 @@ import socket
 from dataclasses import dataclass
 
 import pytest
+from tests.rules.conftest import Counter
 
 import holdfast
-from tests.rules.conftest import Counter
 
 
 class Crash(Exception):
@@ -17,6 +17,11 @@ class Crash(Exception):
 calls: list[object] = []
 """What ran; global, so that no function captures it: a captured list that grows would be another argument each time."""
 numbers = iter(range(1000))
+
+
+def record(value: object) -> object:
+    calls.append(value)
+    return value
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +136,7 @@ def test_captured_values_count(url: str) -> None:
     """A closure's captured values are arguments: another value is another call."""
 
     def ask(run: holdfast.Run, country: str) -> str:
-        return run.step("compare", lambda: calls.append(country) or country)
+        return str(run.step("compare", lambda: record(country)))
 
     for _ in range(2):
         assert crash(url, lambda run: [ask(run, c) for c in ("DE", "FR")]) == ["DE", "FR"]
@@ -141,11 +146,11 @@ def test_captured_values_count(url: str) -> None:
 def test_captured_functions_count_by_name_and_by_what_they_capture(url: str) -> None:
     """A captured helper function is fine; what it captures counts in turn."""
 
-    def make(n: int):  # noqa: ANN202
+    def make(n: int) -> Callable[[], object]:
         def helper() -> int:
             return n
 
-        return lambda: calls.append(1) or helper()
+        return lambda: record(helper())
 
     for _ in range(2):
         assert crash(url, lambda run: [run.step("s", make(n)) for n in (1, 2)]) == [1, 2]
@@ -171,7 +176,7 @@ def test_a_tool_made_inside_a_function_can_leave_its_client_out(url: str) -> Non
             return client.fileno()
 
         for _ in range(2):
-            crash(url, lambda run: get("x"))  # noqa: ARG005
+            crash(url, lambda run: get("x"))
     assert calls == ["x"]
 
 

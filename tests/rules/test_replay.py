@@ -305,10 +305,10 @@ def test_restore_on_a_fresh_run_gives_the_default(url: str) -> None:
 
 def test_checkpoints_are_consumed_on_replay(url: str) -> None:
     """The same checkpoint again has the same number and is not written again."""
-    body: Callable[[holdfast.Run], Any] = lambda run: [
-        run.step("s", note, 1),
-        run.checkpoint({"a": 1}, label="x"),
-    ]  # noqa: E731
+
+    def body(run: holdfast.Run) -> list[object]:
+        return [run.step("s", note, 1), run.checkpoint({"a": 1}, label="x")]
+
     assert attempt(url, body) == attempt(url, body) == [1, 2]
     assert sum(event.kind == Kind.CHECKPOINT for event in holdfast.store(url).events("a")) == 1
 

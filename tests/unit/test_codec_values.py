@@ -395,7 +395,7 @@ def test_zone_of_a_file_is_refused() -> None:
 
 
 def test_cycles_are_refused_where_they_close() -> None:
-    """The path ends where the value comes round to itself; planted: without the depth check this never returned."""
+    """The path ends where the value comes round to itself; planted: without the depth check it was a RecursionError."""
     loop: dict[str, Any] = {"name": "x"}
     loop["children"] = [{"parent": loop}]
     error = refused({"top": loop})

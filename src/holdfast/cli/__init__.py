@@ -4,10 +4,8 @@
 store handle, arranges ``views`` into ``blocks``, and hands those to ``render``.
 """
 
-from typing import NoReturn
 
-
-def main(argv: list[str] | None = None) -> NoReturn:
+def main(argv: list[str] | None = None) -> None:
     """Run a command line, of this process by default, and exit with its code."""
     from holdfast.cli.app import app
 

@@ -21,7 +21,7 @@ class _Shape(NamedTuple):
     varargs: str | None
     varkeywords: str | None
     named: tuple[str, ...]
-    count: int
+    whole: int
     """How many arguments make a whole call by position alone; -1 where they cannot."""
 
     def accepts(self, name: str) -> bool:
@@ -41,7 +41,7 @@ def bind(
     if type(fn) is FunctionType:
         shape = _shapes.get(fn.__code__)
         # Most calls are of a plain function with all its arguments by position: no more to know about those.
-        if shape and len(args) == shape.count and not kwargs and fn.__closure__ is None and not fn.__dict__:
+        if shape and len(args) == shape.whole and not kwargs and fn.__closure__ is None and not fn.__dict__:
             bound = dict(zip(shape.positional, args, strict=True))
         else:
             bound = _bind_function(fn, args, kwargs)
@@ -150,9 +150,9 @@ def _shape_of(code: CodeType) -> _Shape:
         positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
         varargs = names[end] if code.co_flags & _VARARGS else None
         rest = end + (1 if varargs else 0)
-        count = positional if end == positional else -1
+        whole = positional if end == positional else -1
         varkeywords = names[rest] if code.co_flags & _VARKEYWORDS else None
-        shape = _shapes[code] = _Shape(names[:positional], varargs, varkeywords, names[:end], count)
+        shape = _shapes[code] = _Shape(names[:positional], varargs, varkeywords, names[:end], whole)
     return shape
 
 

@@ -122,7 +122,7 @@ class View:
         self.status = Status.FINISHED
         self.result = event.body
 
-    def _run_reopened(self, event: Event) -> None:
+    def _run_reopened(self, _: Event) -> None:
         self.result = None
 
     def _attempt_started(self, event: Event) -> None:
@@ -185,6 +185,7 @@ def _forget(call: Call, seq: int) -> None:
     call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq]
 
 
+# ruff: noqa: SLF001 - the table is part of the class; a class body cannot name its own methods in one
 _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RUN_STARTED: View._run_started,
     Kind.RUN_FINISHED: View._run_finished,

@@ -23,7 +23,7 @@ class Arrival(NamedTuple):
 
 
 async def judge(tenure: Tenure, hands: Hands, asked: Asked, *, stops: bool) -> None:
-    """A call that is not in the journal is about to run: does it stand in the place of another?
+    """Find out whether a call that is not in the journal stands in the place of another.
 
     Once effects and model calls stop with ``Diverged``; others run, and the drift is recorded.
     """

@@ -15,7 +15,7 @@ from holdfast.engine.hands import Hands
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, checksum, is_intact
-from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, owner_name
+from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, owner_name
 from holdfast.stores.port import StorePort
 
 _TRIES = 5

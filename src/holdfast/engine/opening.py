@@ -211,7 +211,7 @@ def _attempt(store: StorePort, number: int, lease: Lease) -> Draft:
         "owner": store.owner,
         "fence": lease.fence,
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
-        "cwd": os.getcwd(),
+        "cwd": os.getcwd(),  # noqa: PTH109 - pathlib is not loaded for this
         "python": sys.executable,
         "holdfast": __version__,
     }

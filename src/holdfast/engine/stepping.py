@@ -215,13 +215,11 @@ class Work:
             return StepTimeout(run=self.tenure.run, step=self.asked.name, timeout_s=self.treatment.timeout_s)
         return error
 
-    async def append(self, event: Draft, *, synced: bool = True, consumed: tuple[str, ...] = ()) -> int:
+    def append(self, event: Draft, *, synced: bool = True) -> Awaitable[int]:
         """Append one event of this call to the journal."""
         journal = self.tenure.journal
         assert journal is not None
-        return await journal.append(
-            self.hands, [event], self.tenure.clock.wall(), synced=synced, consumed=consumed
-        )
+        return journal.append(self.hands, (event,), self.tenure.clock.wall(), synced=synced)
 
     async def conclude(self, event: Draft) -> int:
         """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""
@@ -241,7 +239,7 @@ class Work:
         return seq
 
 
-class Again(Exception):  # noqa: N818 - not an error: the call may be tried again
+class Again(Exception):
     """The call failed and has tries left."""
 
     def __init__(self, error: BaseException) -> None:

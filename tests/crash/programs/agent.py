@@ -42,6 +42,7 @@ def ack(name: str, value: Any) -> Any:
 
 
 def execute(name: str, *args: Any) -> None:
+    """A function has begun to run."""
     tell("executions", name=name, args=args)
 
 
@@ -105,6 +106,12 @@ def keep(text: str, key: str) -> int:
     return len(text)
 
 
+def report(text: str, *, idempotency_key: str = holdfast.KEY) -> int:
+    execute("report", text)
+    tell("uploads", key=idempotency_key, text=text)
+    return len(text)
+
+
 @holdfast.tool(effect="idempotent")
 def upload(text: str, *, idempotency_key: str = holdfast.KEY) -> int:
     return keep(text, idempotency_key)
@@ -118,6 +125,7 @@ async def upload_async(text: str, *, idempotency_key: str = holdfast.KEY) -> int
 
 def pay(person: str, amount: int, key: str) -> dict[str, Any]:
     """The effect that must not happen twice."""
+    execute("charge", person)
     place(f"charge:{person}:before")
     tell("ledger", key=key, person=person, amount=amount)
     place(f"charge:{person}:after")
@@ -176,15 +184,16 @@ def replay() -> None:
             receipts.append(ack("charge", charge(person, 5)))
         with run.scope("again"):
             receipts.append(ack("charge", charge("ada", 5)))
-        size = len(run.step("big", big))
+        size = ack("big", len(run.step("big", big)))
         try:
             run.step("flaky", flaky)
         except ValueError as error:
+            ack("flaky", str(error))
             run.decide("go without the feed", because=str(error))
             ack("decision", {"text": "go without the feed", "because": str(error)})
         run.checkpoint({"receipts": receipts}, label="paid")
         ack("checkpoint", {"receipts": receipts})
-        kept = ack("keep", run.options(key="the-report", idempotent=True).step("keep", keep, "report", "report"))
+        kept = ack("report", run.options(key="the-report", idempotent=True).step("report", report, "done"))
         run.finish({"receipts": receipts, "size": size, "kept": kept})
         ack("", {"receipts": receipts, "size": size, "kept": kept})
 

@@ -20,7 +20,7 @@ _START_IT = (
 _ERROR_CHARS_MAX = 300
 
 
-class Unanswered(Exception):  # noqa: N818 - it tells what came back, not what was done wrong
+class Unanswered(Exception):
     """The endpoint gave no answer that can be used."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -30,9 +30,10 @@ class Unanswered(Exception):  # noqa: N818 - it tells what came back, not what w
 
 def base_url(address: str) -> str:
     """The endpoint's base from whatever people paste: a host, a base with or without /v1, a whole URL."""
-    text = address.strip().rstrip("/").removesuffix("/chat/completions")
+    text = address.strip()
     if "://" not in text:
         text = f"http://{text}"
+    text = text.rstrip("/").removesuffix("/chat/completions")
     try:
         parts = urlsplit(text)
         known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

@@ -31,7 +31,7 @@ _SHOWN_LINES_MAX = 6
 Tell = Callable[[float, str], None]
 
 
-class DemoFailed(Exception):  # noqa: N818 - what the demonstration did
+class DemoFailed(Exception):
     """The agent ended in a way that the demonstration cannot explain away."""
 
     def __init__(self, problem: str, hint: str = "") -> None:

@@ -7,6 +7,7 @@ nobody waits for a long check. It measures; it never mends.
 import os
 import shutil
 import statistics
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,7 +160,7 @@ def _events(connection: apsw.Connection) -> Iterator[Finding]:
 def _is_sound(run: str, event: Event) -> bool:
     try:
         return is_intact(run, event)
-    except TypeError:  # damage may change what type a value is
+    except (TypeError, ValueError, struct.error):  # damage may change what type a value is
         return False
 
 

@@ -1,0 +1,316 @@
+"""``holdfast demo`` kills a real process, tells what happened as the journal has it, and fails when it must."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.cli.demonstration.agent import PROGRAM
+from holdfast.cli.demonstration.client import Unanswered, base_url
+from holdfast.cli.demonstration.moments import choose_moment
+from holdfast.cli.demonstration.provider import Provider, scripted_provider
+from holdfast.model.events import Kind
+
+DEMO = [sys.executable, "-c", "from holdfast.cli import main; main()", "demo"]
+DEMO_S_MAX = 20.0
+DEADLINE_S = 120.0
+
+
+def demo(
+    *arguments: str, cwd: Path | None = None, environment: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return subprocess.run(
+        [*DEMO, *arguments],
+        cwd=cwd,
+        env=kept | {"COLUMNS": "80"} | (environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def reported(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
+
+
+def check_against_evidence(report: dict[str, Any], kills: int) -> None:
+    """Hold what the report says against the kept journal and ledger, read here by other means."""
+    assert report["holds"]
+    assert all(claim["holds"] for claim in report["proof"])
+    assert [one["ended"] for one in report["processes"]] == ["killed"] * kills + ["finished"]
+    entries = [json.loads(line) for line in Path(report["ledger"]).read_text().splitlines()]
+    assert sorted(entry["topic"] for entry in entries) == ["fronds", "holdfasts", "urchins"]
+    assert len({entry["key"] for entry in entries}) == 3
+    store = holdfast.store(report["store"])
+    try:
+        assert store.get(report["run"]).status == "finished"
+        events = store.events(report["run"])
+    finally:
+        store.close()
+    outcomes = outcomes_by_step(events)
+    for row in report["steps"]:
+        assert len(outcomes[row["step"]]) == 1, f"{row['step']} was recorded {outcomes[row['step']]}"
+        check_row(row, outcomes[row["step"]][0], report["processes"])
+
+
+def check_row(row: dict[str, Any], recorded_seq: int, processes: list[dict[str, Any]]) -> None:
+    for process, cell in zip(processes, row["processes"], strict=True):
+        first, last = process["events"]
+        if cell["outcome"] in {"recorded", "ran again", "found done"}:
+            assert first <= recorded_seq <= last, row
+        elif cell["outcome"] == "replayed":
+            assert recorded_seq < first, row
+        elif cell["outcome"] in {"cut off", "cut off again"}:
+            assert recorded_seq > last, row
+        else:
+            assert cell["outcome"] == "not reached", row
+        assert bool(cell["why"]) == (cell["outcome"] in {"ran again", "found done", "cut off again"})
+    assert row["processes"][-1]["outcome"] != "not reached"
+
+
+def outcomes_by_step(events: list[Any]) -> dict[str, list[int]]:
+    names: dict[str, str] = {}
+    found: dict[str, list[int]] = {}
+    for event in events:
+        body = json.loads(event.body)
+        if event.kind == Kind.STEP_STARTED:
+            names[event.key] = f"{event.name} {body['args'].get('topic', '')}".strip()
+        elif event.kind == Kind.MARK:
+            found.setdefault(event.name, []).append(event.seq)
+        elif event.kind == Kind.STEP_FINISHED or (event.kind == Kind.STEP_SETTLED and body["how"] == "done"):
+            found.setdefault(names[event.key], []).append(event.seq)
+    return found
+
+
+# -- it holds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [3, 14, 15])
+def test_one_kill(tmp_path: Path, seed: int) -> None:
+    """Killed in a ledger entry, in a question, in the summary: exit 0, and the journal bears the report out."""
+    began = time.monotonic()
+    report = reported(demo("--seed", str(seed), "--keep", str(tmp_path / "kept"), "--json"))
+    assert time.monotonic() - began < DEMO_S_MAX
+    assert report["seed"] == seed
+    check_against_evidence(report, kills=1)
+    first = [row["processes"][0]["outcome"] for row in report["steps"]]
+    assert first[0] == "recorded"  # the kill comes after the first record ...
+    assert first[-1] in {"not reached", "cut off"}  # ... and before the last
+
+
+def test_three_kills_in_one_run(tmp_path: Path) -> None:
+    """``--kills 3``: four processes, one run, every step recorded exactly once."""
+    began = time.monotonic()
+    report = reported(demo("--kills", "3", "--seed", "1", "--keep", str(tmp_path / "kept"), "--json"))
+    assert time.monotonic() - began < DEMO_S_MAX
+    check_against_evidence(report, kills=3)
+
+
+def test_plain_text_in_a_pipe(tmp_path: Path) -> None:
+    """Readable at 80 columns, without escape codes; it leaves the user's store and directory alone."""
+    mine = tmp_path / "mine.db"
+    done = demo(
+        "--seed", "4", cwd=tmp_path, environment={"HOLDFAST_URL": str(mine), "HOLDFAST_RUN": "somebody-elses"}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+    for words in ("seed 4", "before the kill", "after the restart", "killed with SIGKILL", "replayed"):
+        assert words in done.stdout
+    assert re.findall(r"^ok +(\w+)", done.stdout, re.MULTILINE) == ["run", "ledger", "model"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_directory_is_not_mixed_with_another_demo(tmp_path: Path) -> None:
+    """A second demo in the same directory is refused before anything is started."""
+    (tmp_path / "ledger.jsonl").touch()
+    done = demo("--keep", str(tmp_path))
+    assert done.returncode == 1
+    assert "holds a store already" in done.stderr
+    assert "hint: give --keep a new directory" in done.stderr
+
+
+def test_a_kill_comes_in_the_middle_and_the_same_for_the_same_seed() -> None:
+    """For every seed and every number of kills: after a first record, before the last step is over."""
+    for seed in range(200):
+        for kills in (1, 3, 20):
+            rng, again = Random(seed), Random(seed)
+            steps_left = len(PROGRAM)
+            for done in range(kills):
+                left = {"steps_left": steps_left, "kills_left": kills - done}
+                moment = choose_moment(rng, **left, is_first=done == 0)
+                assert moment == choose_moment(again, **left, is_first=done == 0)
+                assert (1 if done == 0 else 0) <= moment.records < max(steps_left, 1)
+                assert 0 <= moment.part < 1
+                steps_left -= moment.records
+
+
+def test_every_step_is_hit_by_some_seed() -> None:
+    """The moment is random over the whole program, not only over its beginning."""
+    hits = Counter(
+        choose_moment(Random(seed), steps_left=len(PROGRAM), kills_left=1, is_first=True).records
+        for seed in range(1000)
+    )
+    assert set(hits) == set(range(1, len(PROGRAM)))
+    assert min(hits.values()) > 1000 / len(PROGRAM) / 2
+
+
+# -- it fails when it must --------------------------------------------------------------------------------------
+
+
+def planted(tmp_path: Path, bug: str) -> dict[str, str]:
+    """An environment in which every process starts with a bug in the engine."""
+    (tmp_path / "sitecustomize.py").write_text(bug)
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+def test_a_journal_that_is_not_read_fails_the_proof(tmp_path: Path) -> None:
+    """Planted: recorded outcomes are never given back, so all is done again. Exit 1, and it says where."""
+    bug = "from holdfast.engine.tenure import Tenure\nTenure.next_outcome = lambda self, call: None\n"
+    done = demo("--seed", "15", environment=planted(tmp_path, bug))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(
+        r"^FAILED +ledger .*twice or more: fronds, holdfasts, urchins", done.stdout, re.MULTILINE
+    )
+    assert re.search(r"^FAILED +model .*asked again: ask fronds", done.stdout, re.MULTILINE)
+    assert "must not happen" in done.stdout
+
+
+def test_a_verify_that_is_not_believed_fails_the_proof(tmp_path: Path) -> None:
+    """Planted: whatever verify says counts as NotDone. A kill just after the entry was written gives a second one."""
+    bug = """
+from holdfast.engine import doubt
+from holdfast.model.verdicts import NotDone
+async def lie(work): return NotDone()
+doubt._verdict = lie
+"""
+    seed = next(seed for seed in range(10_000) if hits_a_written_entry(seed))
+    for _ in range(
+        3
+    ):  # on a machine under load the entry may come later than the kill: then nothing is wrong
+        done = demo("--seed", str(seed), environment=planted(tmp_path, bug))
+        if done.returncode:
+            break
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"^FAILED +ledger 4 lines, 3 findings: twice or more", done.stdout, re.MULTILINE)
+
+
+def hits_a_written_entry(seed: int) -> bool:
+    moment = choose_moment(Random(seed), steps_left=len(PROGRAM), kills_left=1, is_first=True)
+    return PROGRAM[moment.records].startswith("file ") and 0.8 < moment.part < 0.85
+
+
+def test_an_agent_that_fails_by_itself_is_shown(tmp_path: Path) -> None:
+    """Planted: the agent's process raises. Exit 1 with its last words, no table, no proof."""
+    bug = """
+import holdfast.handles
+def boom(*_): raise RuntimeError("planted failure")
+holdfast.handles.Run.plan = boom
+"""
+    done = demo(environment=planted(tmp_path, bug))
+    assert done.returncode == 1
+    assert "RuntimeError: planted failure" in done.stderr
+    assert "ended with exit status 1" in done.stderr
+    assert "ok" not in done.stdout.split()
+
+
+def test_ctrl_c_ends_the_agent_too() -> None:
+    """SIGINT to the demo alone: exit 130, and the process it had started is gone."""
+    with subprocess.Popen([*DEMO, "--seed", "15"], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        for line in parent.stdout:
+            started = re.search(r"process (\d+) started", line)
+            if started:
+                break
+        else:
+            pytest.fail("it started nothing")
+        parent.send_signal(signal.SIGINT)
+        parent.stdout.read()
+        assert parent.wait(DEADLINE_S) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started[1]), 0)
+
+
+# -- a real endpoint ----------------------------------------------------------------------------------------------
+
+
+def test_a_real_endpoint_is_asked_through_the_same_client(tmp_path: Path) -> None:
+    """``--llm``: the questions arrive there, over HTTP, as often as the demo counted; its first model is taken."""
+    with scripted_provider() as endpoint:
+        report = reported(
+            demo("--llm", endpoint.endpoint, "--seed", "3", "--keep", str(tmp_path / "kept"), "--json")
+        )
+        asked = [one.question for one in endpoint.asked if "kelp" in one.question or "Sum" in one.question]
+    assert report["model"] == "scripted"
+    assert len(asked) == report["requests"]
+    check_against_evidence(report, kills=1)
+
+
+def test_an_endpoint_that_is_not_there() -> None:
+    """A dead port: exit 1, the address, and what to type; nothing is started."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = demo("--llm", f"http://127.0.0.1:{port}", "--model", "tiny")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert f"error: cannot reach http://127.0.0.1:{port}/v1" in done.stderr
+    assert "hint: start the server first" in done.stderr
+
+
+def test_a_model_that_is_not_there() -> None:
+    """An endpoint that refuses the model: exit 1, its own words, and the models it has."""
+
+    def refuse(payload: dict[str, Any]) -> dict[str, Any]:
+        raise Unanswered(f"model {payload['model']} not found")
+
+    with Provider(refuse, model="the-one-it-has", expected_s=0.1) as endpoint:
+        done = demo("--llm", endpoint.endpoint, "--model", "tiny")
+    assert done.returncode == 1
+    assert "error: model 'tiny': " in done.stderr
+    assert "model tiny not found" in done.stderr
+    assert "hint: the server has: the-one-it-has" in done.stderr
+
+
+def test_a_model_without_an_endpoint_is_misuse() -> None:
+    """``--model`` alone means nothing: exit 2."""
+    assert demo("--model", "tiny").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("localhost:11434", "http://localhost:11434/v1"),
+        ("http://localhost:8000/", "http://localhost:8000/v1"),
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("http://localhost:8000/v1/chat/completions", "http://localhost:8000/v1"),
+        ("https://host/openai/v1/", "https://host/openai/v1"),
+    ],
+)
+def test_an_address_as_people_paste_it(typed: str, meant: str) -> None:
+    """A host, a base with or without /v1, a whole URL: all lead to the same place."""
+    assert base_url(typed) == meant
+
+
+@pytest.mark.parametrize("typed", ["", "ftp://host", "http://", "http://[bad", "http://host:99999"])
+def test_an_address_that_is_none(typed: str) -> None:
+    """What is no address of an HTTP server is refused, with a hint."""
+    with pytest.raises(Unanswered) as refused:
+        base_url(typed)
+    assert refused.value.hint
