@@ -2,6 +2,7 @@
 
 import functools
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest

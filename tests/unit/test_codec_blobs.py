@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from holdfast.codec import blobs
-from holdfast.codec.blobs import address_of, pack, unpack, unpack_unchecked
+from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.errors import Corrupt, TooLarge
 
 MAGIC = b"\x28\xb5\x2f\xfd"
@@ -71,14 +71,6 @@ def test_torn_and_extended_blobs_are_noticed(cut: int) -> None:
     for damaged in (pack(data)[:cut], pack(data) + b"x"):
         with pytest.raises(Corrupt, match=address_of(data)):
             unpack(damaged, address=address_of(data))
-
-
-def test_content_with_its_own_checksum_needs_no_address() -> None:
-    """It is unpacked as it is; a torn frame is still noticed."""
-    for data in (b"short", b"compressible " * 100):
-        assert unpack_unchecked(pack(data)) == data
-    with pytest.raises(Corrupt, match="packed content is damaged"):
-        unpack_unchecked(pack(b"compressible " * 100)[:-1])
 
 
 def test_bomb_is_not_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import click
 
 from holdfast._version import __version__
 from holdfast.cli import render
-from holdfast.cli.refusals import EXIT_DONE, complaint_of
+from holdfast.cli.refusals import EXIT_DONE, complaint_of, with_store
 
 COMMANDS: Final = ("demo", "runs", "show", "log", "resolve", "doctor")
 
@@ -44,7 +44,9 @@ class App(click.Group):
             complaint = complaint_of(error)
             if complaint is None:
                 raise
-            render.complain(complaint.message, complaint.hint)
+            render.complain(
+                complaint.message, with_store(complaint.hint, sys.argv[1:] if args is None else args)
+            )
             return complaint.code
         return code if isinstance(code, int) else EXIT_DONE
 

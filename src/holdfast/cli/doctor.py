@@ -1,6 +1,8 @@
 """``holdfast doctor``: what is sound about a store, and what is not."""
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
 import click
@@ -17,6 +19,7 @@ from holdfast.views.plain import as_plain
 from holdfast.views.words import ago, count
 
 _EVERYTHING: Final = 1 << 40
+_ALIKE_MAX: Final = 10
 
 
 @click.command()
@@ -63,7 +66,6 @@ def _leases(store: Store) -> list[Finding]:
 
 
 def _blocks(url: str, findings: list[Finding], counts: Counter[str]) -> list[Block]:
-    checks = [Check(f.verdict, mood_of(f.verdict), f.subject, f.text, f.advice) for f in findings]
     summary = [
         Span(f"{counts['ok']} ok", "good"),
         Span(", "),
@@ -71,4 +73,26 @@ def _blocks(url: str, findings: list[Finding], counts: Counter[str]) -> list[Blo
         Span(", "),
         Span(count(counts["failure"], "failure"), "bad" if counts["failure"] else "plain"),
     ]
-    return [Facts([("store", [Span(url, "strong")])]), Gap(), Checks(checks), Gap(), Lines([summary])]
+    return [
+        Facts([("store", [Span(url, "strong")])]),
+        Gap(),
+        Checks(list(_checks(findings))),
+        Gap(),
+        Lines([summary]),
+    ]
+
+
+def _checks(findings: list[Finding]) -> Iterator[Check]:
+    """The checklist. Of many alike the first few stand for all, and what to do about them is said once."""
+    for (subject, verdict), alike in groupby(
+        findings, key=lambda finding: (finding.subject, finding.verdict)
+    ):
+        own = list(alike)
+        mood = mood_of(verdict)
+        shown = own if len(own) <= _ALIKE_MAX else own[: _ALIKE_MAX - 1]
+        for finding in shown:
+            is_last = finding is own[-1]
+            yield Check(verdict, mood, subject, finding.text, finding.advice if is_last else "")
+        if len(shown) < len(own):
+            more = f"and {len(own) - len(shown):,} more like these; --json lists all"
+            yield Check(verdict, mood, subject, more, own[-1].advice)

@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.storehandle import Store, find_store
+from holdfast.views.moves import Desk
 from holdfast.views.points import parse_place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,3 +54,8 @@ def whole_run(text: str, name: str) -> str:
             message, f"use {place.run}; `holdfast show {text}` shows that point", code=EXIT_MISUSE
         )
     return place.run
+
+
+def desk(url: str | None) -> Desk:
+    """From where this command was typed, for commands to be typed next."""
+    return Desk(str(Path.cwd()), url or "")

@@ -46,8 +46,10 @@ def _heading(block: Heading) -> Iterator[str]:
 
 
 def _commands(block: Commands) -> Iterator[str]:
+    wide = max((_cells(safe(command)) for command, _ in block.choices), default=0)
     for command, meaning in block.choices:
-        yield f"  {safe(command)}" + (f"  # {safe(meaning)}" if meaning else "")
+        typed = safe(command)
+        yield f"  {typed}" + (f"{' ' * (wide - _cells(typed))}  # {safe(meaning)}" if meaning else "")
 
 
 def _verbatim(block: Verbatim) -> Iterator[str]:
@@ -69,6 +71,7 @@ def _checks(block: Checks) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     rows = [[safe(cell.text) for cell in row] for row in table.rows]
+    said = [any(row[n] for row in rows) or bool(column.least) for n, column in enumerate(table.columns)]
     titles = [column.title for column in table.columns]
     if any(titles):
         rows.insert(0, titles)
@@ -77,7 +80,7 @@ def _table(table: Table) -> Iterator[str]:
         cells = [
             " " * (wide[n] - _cells(cell)) + cell if column.right else cell + " " * (wide[n] - _cells(cell))
             for n, (cell, column) in enumerate(zip(row, table.columns, strict=True))
-            if wide[n]
+            if said[n]
         ]
         yield " " * table.indent + "  ".join(cells)
 

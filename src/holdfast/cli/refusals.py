@@ -4,6 +4,10 @@ Exit codes: 0 done, 1 refused, 2 misuse, 3 in doubt or waiting for a person. A H
 traceback; anything else is a defect of this program, and shows one.
 """
 
+import re
+import shlex
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import click
@@ -64,3 +68,17 @@ def _usage(error: click.ClickException) -> Complaint:
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"`{context.command_path} --help` shows how it is used" if context else ""
     return Complaint(error.exit_code, message, hint)
+
+
+def with_store(hint: str, args: Sequence[str]) -> str:
+    """The hint with the store named in its commands, if it was named in this one: else they would look elsewhere."""
+    named = next((after for word, after in pairwise(args) if word == "--store"), None)
+    if named is None:
+        named = next((word.removeprefix("--store=") for word in args if word.startswith("--store=")), None)
+    if named is None:
+        return hint
+    return _COMMAND.sub(lambda found: f"`{found[1]} --store {shlex.quote(named)}`", hint)
+
+
+# Not those that name a store, show several ways to go on, or only ask for help.
+_COMMAND: Final = re.compile(r"`(holdfast (?!.*(?:--store| \| |--help))[^`]+)`")

@@ -3,20 +3,20 @@
 import sys
 from collections.abc import Sequence
 from json import JSONDecodeError, loads
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
 from holdfast.cli import render
-from holdfast.cli.blocks import Block, Column, Commands, Facts, Gap, Span, Table, text
-from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.blocks import Commands, Facts, Gap, Span, text
+from holdfast.cli.options import desk, open_existing, surface, whole_run
 from holdfast.cli.refusals import EXIT_DONE, EXIT_MISUSE, EXIT_WAITING, RefusedError
+from holdfast.cli.showing import doubt_blocks
 from holdfast.model.infos import Doubt
 from holdfast.storehandle import How, Store
-from holdfast.views.moves import resolve_choices, resume_choices
+from holdfast.views.doubts import doubt_line
+from holdfast.views.moves import Desk, resolve_choices, resume_choices
 from holdfast.views.plain import as_plain
-from holdfast.views.words import moment
 
 _MEANINGS: Final[dict[How, str]] = {
     "done": "it counts as done: the program gets this value, and nothing runs",
@@ -78,10 +78,10 @@ def command(
     store = open_existing(url)
     doubts = store.doubts(run)
     if decision is None:
-        return _list(store, run, _matching(run, step, doubts), as_json=as_json)
+        return _list(store, desk(url), run, _matching(run, step, doubts), as_json=as_json)
     chosen = step or _only(run, doubts).key
     settled = store.resolve(run, chosen, decision.how, value=decision.value, message=decision.message, by=by)
-    _tell(store, settled, decision, as_json=as_json)
+    _tell(store, desk(url), settled, decision, as_json=as_json)
     return EXIT_DONE
 
 
@@ -139,7 +139,6 @@ def _only(run: str, doubts: Sequence[Doubt]) -> Doubt:
     raise RefusedError(
         f"{len(open_doubts)} steps of run {run} are in doubt: {names}",
         "name one, by its key where the names are the same",
-        code=EXIT_MISUSE,
     )
 
 
@@ -155,47 +154,26 @@ def _matching(run: str, step: str | None, doubts: Sequence[Doubt]) -> list[Doubt
 # -- what is told -----------------------------------------------------------------------------------------------
 
 
-def _list(store: Store, run: str, doubts: Sequence[Doubt], *, as_json: bool) -> int:
+def _list(store: Store, at: Desk, run: str, doubts: Sequence[Doubt], *, as_json: bool) -> int:
+    view = store.view(run)
+    lines = [doubt_line(doubt, view) for doubt in doubts]
     if as_json:
-        render.show_json({"run": run, "in_doubt": as_plain(list(doubts))})
+        render.show_json({"run": run, "in_doubt": as_plain(lines)})
     elif not doubts:
         render.show([text(f"nothing is in doubt in run {run}")])
     else:
-        render.show(_listing(store, run, doubts))
+        undecided = [doubt for doubt in doubts if doubt.pending is None]
+        choices = (
+            resolve_choices(run, undecided, view, at)
+            if undecided
+            else resume_choices(view, at, meaning="the run takes it in")
+        )
+        render.show([*doubt_blocks(lines), Gap(), Commands(choices)])
     return EXIT_WAITING if doubts else EXIT_DONE
 
 
-def _listing(store: Store, run: str, doubts: Sequence[Doubt]) -> list[Block]:
-    columns = (
-        Column("STEP"),
-        Column("STARTED"),
-        Column("REASON", grows=True),
-        Column("RESOLVED"),
-        Column("KEY"),
-    )
-    rows = [
-        (
-            Span(doubt.step, "strong"),
-            Span(moment(doubt.started_at), "dim"),
-            Span(doubt.reason),
-            Span(doubt.pending or "", "good"),
-            Span(doubt.key, "dim"),
-        )
-        for doubt in doubts
-    ]
-    blocks: list[Block] = [Table(columns, rows, ["good" if doubt.pending else "doubt" for doubt in doubts])]
-    undecided = [doubt for doubt in doubts if doubt.pending is None]
-    view = store.view(run)
-    choices = (
-        resolve_choices(run, undecided, view, cwd=str(Path.cwd()))
-        if undecided
-        else resume_choices(view, cwd=str(Path.cwd()), meaning="the run takes it in")
-    )
-    return [*blocks, Gap(), Commands(choices)]
-
-
-def _tell(store: Store, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
-    choices = resume_choices(store.view(settled.run), cwd=str(Path.cwd()))
+def _tell(store: Store, at: Desk, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
+    choices = resume_choices(store.view(settled.run), at)
     if as_json:
         render.show_json({**as_plain(settled), "next": as_plain(choices)})
         return

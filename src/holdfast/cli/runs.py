@@ -1,19 +1,18 @@
 """``holdfast runs``: the runs of a store, newest first."""
 
-import shlex
-
 import click
 
 from holdfast.cli import render
 from holdfast.cli.blocks import Block, Column, Commands, Gap, Span, Table, text
 from holdfast.cli.moods import mood_of, status_span
-from holdfast.cli.options import open_existing, surface, where
+from holdfast.cli.options import desk, open_existing, surface, where
 from holdfast.errors import Corrupt
 from holdfast.model.infos import RunInfo
 from holdfast.storehandle import Store, find_store
+from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
 from holdfast.views.runs import RunLine, may_be_in_doubt, run_line
-from holdfast.views.words import ago, count, span
+from holdfast.views.words import ago, count, span, status_word
 
 _EVERYTHING = 1 << 40
 _NEEDS_MAX = 3
@@ -43,7 +42,7 @@ def command(*, url: str | None, limit: int, as_json: bool, show_all: bool) -> No
     if as_json:
         render.show_json({"store": store.url, "runs": as_plain(lines), "more": len(infos) > asked})
     else:
-        render.show(_blocks(store.url, lines, more=len(infos) > asked))
+        render.show(_blocks(store.url, lines, desk(url), more=len(infos) > asked))
 
 
 def _line(store: Store, info: RunInfo) -> RunLine:
@@ -68,15 +67,15 @@ _COLUMNS = (
 )
 
 
-def _blocks(store: str, lines: list[RunLine], *, more: bool) -> list[Block]:
+def _blocks(store: str, lines: list[RunLine], at: Desk, *, more: bool) -> list[Block]:
     if not lines:
         return [text(f"no runs yet in {store}"), *_how_to_start()]
     blocks: list[Block] = [
         Table(_COLUMNS, [_row(line) for line in lines], [mood_of(line.status) for line in lines])
     ]
     if more:
-        blocks += [Gap(), text("there are more: holdfast runs --all", "dim")]
-    needs = [need for line in lines if (need := _need(line)) is not None]
+        blocks += [Gap(), Commands([(at.holdfast("runs", "--all"), "there are more")])]
+    needs = [need for line in lines if (need := _need(line, at)) is not None]
     if needs:
         blocks += [Gap(), Commands(needs[:_NEEDS_MAX])]
     return blocks
@@ -94,19 +93,18 @@ def _row(line: RunLine) -> tuple[Span, ...]:
         Span(ago(line.quiet_s), "dim"),
         Span(span(line.age_s), "dim"),
         Span(line.goal),
-        Span(line.holder, "dim"),
+        Span(f"{line.holder} (dead)" if line.liveness == "dead" else line.holder, "dim"),
     )
 
 
-def _need(line: RunLine) -> tuple[str, str] | None:
+def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
     """The command that helps a run on, and why; None for one that needs nobody."""
-    run = shlex.quote(line.run)
     if line.status == "damaged":
-        return "holdfast doctor", f"{line.run} cannot be read"
+        return at.holdfast("doctor"), f"{line.run} cannot be read"
     if line.in_doubt:
-        return f"holdfast resolve {run}", f"{count(line.in_doubt, 'step')} in doubt"
+        return at.holdfast("resolve", line.run), f"{count(line.in_doubt, 'step')} in doubt"
     if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked"}:
-        return f"holdfast show {run}", "how to go on"
+        return at.holdfast("show", line.run), f"{status_word(line.status)}: how to go on"
     return None
 
 

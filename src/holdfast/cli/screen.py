@@ -130,7 +130,8 @@ class Screen:
         wide = max((cell_len(check.subject) for check in block.checks), default=0) + _BETWEEN
         lines = []
         for check in block.checks:
-            label = Text(f"{_SIGNS[check.mood]} ", style=_STYLES[check.mood])
+            sign = "!" if check.mood == "doubt" else _SIGNS[check.mood]
+            label = Text(f"{sign} ", style=_STYLES[check.mood])
             label.append(f"{check.subject:<{wide}}", style="default")
             style = "" if check.mood in ("bad", "doubt") else "dim"
             lines += self._hanging(label, Text(safe(check.text), style=style), 0)
@@ -179,7 +180,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> 
         max([column.least, cell_len(column.title), *(cell_len(safe(row[n])) for row in rows)])
         for n, column in enumerate(columns)
     ]
-    shown = [n for n, wide in enumerate(natural) if wide]
+    shown = [n for n, column in enumerate(columns) if column.least or any(row[n] for row in rows)]
 
     def least() -> int:
         parts = [min(natural[n], _GROWING_MIN) if columns[n].grows else natural[n] for n in shown]

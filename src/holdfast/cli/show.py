@@ -1,16 +1,15 @@
 """``holdfast show``: one run in full, or one point or event of it."""
 
-from pathlib import Path
-
 import click
 
 from holdfast.cli import render
-from holdfast.cli.options import open_existing, surface
+from holdfast.cli.options import desk, open_existing, surface
 from holdfast.cli.refusals import RefusedError
 from holdfast.cli.showing import event_blocks, run_blocks, step_blocks
 from holdfast.model.events import Event
 from holdfast.storehandle import Store
 from holdfast.views.details import event_detail, step_detail
+from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
 from holdfast.views.points import Place, find_event, parse_place
 from holdfast.views.summary import summarize
@@ -37,23 +36,26 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
     place = parse_place(run)
     store = open_existing(url)
     if not place.is_head:
-        _show_place(store, place, as_json=as_json)
+        _show_place(store, place, desk(url), as_json=as_json)
         return
     info = store.get(place.run)
     events = store.events(place.run)
-    summary = summarize(info, events, store.doubts(place.run), now=store.now(), cwd=str(Path.cwd()))
+    summary = summarize(info, events, store.doubts(place.run), now=store.now(), desk=desk(url))
     if as_json:
         render.show_json({"store": store.url, **as_plain(summary)})
     else:
-        render.show(run_blocks(summary, steps_max=len(summary.steps) if show_all else steps))
+        shown = len(summary.steps) if show_all else steps
+        render.show(run_blocks(summary, desk(url), steps_max=shown))
 
 
-def _show_place(store: Store, place: Place, *, as_json: bool) -> None:
+def _show_place(store: Store, place: Place, at: Desk, *, as_json: bool) -> None:
     """One event as it is recorded, or the step or checkpoint that a point or label names."""
     events = store.events(place.run)
     event = find_event(events, place)
     if event is None:
-        raise RefusedError(_absence(place, events), f"`holdfast log {place.run}` lists what is recorded")
+        raise RefusedError(
+            _absence(place, events), f"`{at.holdfast('log', place.run)}` lists what is recorded"
+        )
     step = step_detail(place.run, events, event, store.content) if place.seq is None else None
     detail = step or event_detail(place.run, event, store.content(event))
     if as_json:

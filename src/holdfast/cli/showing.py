@@ -1,6 +1,6 @@
 """How ``holdfast show`` arranges a run, a step and an event."""
 
-import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from orjson import OPT_INDENT_2, dumps
@@ -20,22 +20,24 @@ from holdfast.cli.blocks import (
 )
 from holdfast.cli.moods import mood_of, status_span
 from holdfast.views.details import EventDetail, StepDetail
+from holdfast.views.doubts import DoubtLine
+from holdfast.views.moves import Desk
 from holdfast.views.plans import PlanItem
 from holdfast.views.steps import StepLine
-from holdfast.views.summary import AttemptLine, DoubtLine, RunSummary
+from holdfast.views.summary import AttemptLine, RunSummary
 from holdfast.views.words import ago, clock_time, count, moment, span, status_word
 
 # -- a run ------------------------------------------------------------------------------------------------------
 
 
-def run_blocks(summary: RunSummary, *, steps_max: int) -> list[Block]:
+def run_blocks(summary: RunSummary, desk: Desk, *, steps_max: int) -> list[Block]:
     """A run in full: head, attempts, plan, steps, doubts, result, and what to do next."""
     return [
         *_head(summary),
-        *_attempts(summary.attempts),
+        *_attempts(summary.attempts, summary.line.created_at),
         *_plan(summary.plan),
-        *_steps(summary.line.run, summary.steps, steps_max),
-        *_doubts(summary.in_doubt),
+        *_steps(summary, desk, steps_max),
+        *([Gap(), Heading("In doubt"), *doubt_blocks(summary.in_doubt)] if summary.in_doubt else []),
         *_result(summary),
         *_next(summary),
     ]
@@ -54,7 +56,8 @@ def _head(summary: RunSummary) -> list[Block]:
         pairs.append(("inputs", [Span(summary.inputs)]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
-        pairs.append(("holder", [Span(f"{line.holder}, last sign of life {ago(line.quiet_s)}")]))
+        dead = "dead, " if line.liveness == "dead" else ""
+        pairs.append(("holder", [Span(f"{line.holder}, {dead}last sign of life {ago(line.quiet_s)}")]))
     return [Facts(pairs)]
 
 
@@ -66,7 +69,7 @@ def _status_note(summary: RunSummary) -> str:
     return ", " + ", ".join(parts)
 
 
-def _attempts(attempts: tuple[AttemptLine, ...]) -> list[Block]:
+def _attempts(attempts: tuple[AttemptLine, ...], begun: float) -> list[Block]:
     if not attempts:
         return []
     columns = (
@@ -81,7 +84,7 @@ def _attempts(attempts: tuple[AttemptLine, ...]) -> list[Block]:
         (
             Span(str(attempt.number)),
             status_span(attempt.how),
-            Span(clock_time(attempt.started_at), "dim"),
+            Span(_when(attempt.started_at, begun), "dim"),
             Span(span(attempt.took_s) if attempt.took_s is not None else "", "dim"),
             Span(attempt.last),
             Span(attempt.holder, "dim"),
@@ -89,6 +92,11 @@ def _attempts(attempts: tuple[AttemptLine, ...]) -> list[Block]:
         for attempt in attempts
     ]
     return [Gap(), Heading("Attempts"), Table(columns, rows, [mood_of(a.how) for a in attempts])]
+
+
+def _when(at: float, begun: float) -> str:
+    """The time, with its day where that is another than the run's first."""
+    return clock_time(at) if moment(at)[:10] == moment(begun)[:10] else moment(at).removesuffix(" UTC")
 
 
 def _plan(plan: tuple[PlanItem, ...]) -> list[Block]:
@@ -107,7 +115,8 @@ def _plan_note(item: PlanItem) -> str:
     return f"{words}, {count(item.steps, 'step')}" if item.steps > 1 else words
 
 
-def _steps(run: str, steps: tuple[StepLine, ...], steps_max: int) -> list[Block]:
+def _steps(summary: RunSummary, desk: Desk, steps_max: int) -> list[Block]:
+    steps = summary.steps
     if not steps:
         return []
     shown = steps[len(steps) - steps_max :] if steps_max < len(steps) else steps
@@ -127,7 +136,7 @@ def _steps(run: str, steps: tuple[StepLine, ...], steps_max: int) -> list[Block]
         )
         blocks.append(Table(columns, [_step_row(s) for s in shown], [mood_of(s.outcome) for s in shown]))
     if hidden:
-        blocks.append(Commands([(f"holdfast show {shlex.quote(run)} --all", "every step")]))
+        blocks.append(Commands([(desk.holdfast("show", summary.line.run, "--all"), "every step")]))
     return blocks
 
 
@@ -151,11 +160,12 @@ def _step_row(step: StepLine) -> tuple[Span, ...]:
     )
 
 
-def _doubts(doubts: tuple[DoubtLine, ...]) -> list[Block]:
-    if not doubts:
-        return []
-    blocks: list[Block] = [Gap(), Heading("In doubt")]
-    for doubt in doubts:
+def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
+    """Steps in doubt, each with what helps to look it up outside."""
+    blocks: list[Block] = []
+    for number, doubt in enumerate(doubts):
+        if number:
+            blocks.append(Gap())
         pairs: list[tuple[str, list[Span]]] = [
             (
                 "step",

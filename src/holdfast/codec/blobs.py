@@ -58,11 +58,6 @@ def unpack(packed: bytes, *, address: str) -> bytes:
     return data
 
 
-def unpack_unchecked(packed: bytes) -> bytes:
-    """The content of something packed that has a checksum of its own. Raises Corrupt if it cannot be unpacked."""
-    return _inflate(packed, "packed content")
-
-
 def _inflate(packed: bytes, what: str) -> bytes:
     if not packed.startswith(_MAGIC):
         return packed

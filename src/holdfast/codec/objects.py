@@ -56,7 +56,7 @@ def rebuild(fields: Fields, cls: type) -> object:
 
 
 def _enum_record(value: Any) -> Fields:
-    kind = type(value)
+    kind: Any = type(value)
     record: Fields = {"$": "enum", "type": type_name(kind)}
     if value._name_ in kind.__members__:
         return record | {"name": value._name_}
@@ -156,12 +156,12 @@ def _model_record(value: Any, kind: type) -> Fields:
 
 def _rebuild_model(fields: Fields, cls: Any) -> object:
     known = _model_fields(cls)
-    recorded = fields["v"]
+    recorded: dict[str, Any] = fields["v"]
     values = _completed(fields, known, lambda name: _model_default(known[name], recorded))
     value = cls.__new__(cls)
     put = object.__setattr__  # as pydantic's own __setstate__ does: neither validation nor frozen=True apply
     put(value, "__dict__", {**values, **fields.get("more", {})})
-    put(value, "__pydantic_fields_set__", set(fields["set"] if "set" in fields else recorded))
+    put(value, "__pydantic_fields_set__", set(fields.get("set", recorded)))
     put(value, "__pydantic_extra__", fields.get("extra"))
     put(value, "__pydantic_private__", fields.get("private"))
     return value

@@ -256,7 +256,7 @@ def _parts(hint: object) -> list[object]:
     """What a union, a container, a NewType or a ``type X = …`` alias is made of."""
     try:
         args = getattr(hint, "__args__", ())
-        named = [getattr(hint, "__supertype__", None), getattr(hint, "__value__", None)]
+        named: list[object] = [getattr(hint, "__supertype__", None), getattr(hint, "__value__", None)]
     except Exception:  # noqa: BLE001  an alias is evaluated when asked for, and may speak of what is not there
         return []
     return [*args, *named] if isinstance(args, tuple) else named

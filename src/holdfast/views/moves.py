@@ -11,6 +11,18 @@ from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.rows import owner_name
 
 
+class Desk(NamedTuple):
+    """From where a person types: the directory, and the store where it has to be named each time."""
+
+    cwd: str = ""
+    store: str = ""
+
+    def holdfast(self, *words: str) -> str:
+        """A command line of ours; the words are quoted, the store is named."""
+        at = ("--store", self.store) if self.store else ()
+        return shlex.join(("holdfast", *words, *at))
+
+
 class Choice(NamedTuple):
     """A command to type, and what it does."""
 
@@ -25,45 +37,43 @@ class Move(NamedTuple):
     choices: tuple[Choice, ...] = ()
 
 
-def next_move(info: RunInfo, view: View, doubts: Sequence[Doubt], *, cwd: str = "") -> Move:
+def next_move(info: RunInfo, view: View, doubts: Sequence[Doubt], desk: Desk) -> Move:
     """What to do about a run, from where it stands."""
-    run = shlex.quote(info.run)
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status == "finished":
         return Move("")
     if info.status == "running":
-        return Move("it is at work", (Choice(f"holdfast log {run} --follow", "watch it"),))
+        return Move("it is at work", (Choice(desk.holdfast("log", info.run, "--follow"), "watch it"),))
     if info.status == "stale":
         why = f"{owner_name(info.lease.owner)} holds it and shows no sign of life; started again, it is taken over"
-        return Move(why, resume_choices(view, cwd=cwd))
+        return Move(why, resume_choices(view, desk))
     if undecided:
-        return Move(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, cwd=cwd))
+        return Move(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, desk))
     if info.status == "diverged":
         return Move(
             "the program asks for something else than what is recorded",
             (
-                Choice(f"holdfast log {run} --kind drifted", "see what differs"),
-                *resume_choices(view, cwd=cwd, meaning="with the recorded code restored"),
+                Choice(desk.holdfast("log", info.run, "--kind", "drifted"), "see what differs"),
+                *resume_choices(view, desk, meaning="with the recorded code restored"),
             ),
         )
-    return Move("start its program again: it resumes where it was", resume_choices(view, cwd=cwd))
+    return Move("start its program again: it resumes where it was", resume_choices(view, desk))
 
 
-def resolve_choices(run: str, undecided: Sequence[Doubt], view: View, *, cwd: str = "") -> tuple[Choice, ...]:
+def resolve_choices(run: str, undecided: Sequence[Doubt], view: View, desk: Desk) -> tuple[Choice, ...]:
     """The ways to settle the first step that nobody has decided about."""
     names = [doubt.step for doubt in undecided]
     doubt = undecided[0]
     step = doubt.step if names.count(doubt.step) == 1 else doubt.key
-    base = f"holdfast resolve {shlex.quote(run)} {shlex.quote(step)}"
     return (
-        Choice(f"{base} --done JSON", "it happened, and returned this"),
-        Choice(f"{base} --retry", "it did not happen: do it now"),
-        Choice(f"{base} --failed", "it failed: raise that in the program"),
-        *resume_choices(view, cwd=cwd, meaning="let its verify decide, if it has one"),
+        Choice(desk.holdfast("resolve", run, step, "--done", "JSON"), "it happened, and returned this"),
+        Choice(desk.holdfast("resolve", run, step, "--retry"), "it did not happen: do it now"),
+        Choice(desk.holdfast("resolve", run, step, "--failed"), "it failed: raise that in the program"),
+        *resume_choices(view, desk, meaning="let its verify decide, if it has one"),
     )
 
 
-def resume_choices(view: View, *, cwd: str = "", meaning: str = "") -> tuple[Choice, ...]:
+def resume_choices(view: View, desk: Desk, *, meaning: str = "") -> tuple[Choice, ...]:
     """The command line of the last attempt, from where it was typed; nothing where that is no single line."""
     if not view.attempts:
         return ()
@@ -72,7 +82,7 @@ def resume_choices(view: View, *, cwd: str = "", meaning: str = "") -> tuple[Cho
     if not argv or any("\n" in part for part in argv):
         return ()
     place = body.get("cwd", "")
-    go = f"cd {shlex.quote(place)} && " if place and place != cwd else ""
+    go = f"cd {shlex.quote(place)} && " if place and place != desk.cwd else ""
     return (Choice(go + shlex.join(argv), meaning),)
 
 

@@ -7,7 +7,7 @@ from orjson import loads
 from holdfast.core.fold import View
 from holdfast.core.recorded import is_once
 from holdfast.model.infos import RunInfo
-from holdfast.model.rows import owner_name
+from holdfast.model.rows import Liveness, owner_name
 from holdfast.views.words import one_line
 
 
@@ -26,6 +26,7 @@ class RunLine(NamedTuple):
     last_sign_at: float
     quiet_s: float
     holder: str
+    liveness: Liveness | None
 
 
 def run_line(info: RunInfo, view: View | None, *, in_doubt: int, now: float) -> RunLine:
@@ -44,6 +45,7 @@ def run_line(info: RunInfo, view: View | None, *, in_doubt: int, now: float) -> 
         last_sign_at=last_at,
         quiet_s=round(max(0.0, now - last_at), 3),
         holder=owner_name(info.lease.owner) if info.lease.owner else "",
+        liveness=info.holder,
     )
 
 

@@ -9,7 +9,8 @@ from holdfast.core.fold import View, fold
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.rows import owner_name
-from holdfast.views.moves import Move, next_move
+from holdfast.views.doubts import DoubtLine, doubt_line
+from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
@@ -27,18 +28,6 @@ class AttemptLine(NamedTuple):
     last: str
 
 
-class DoubtLine(NamedTuple):
-    """A step in doubt, with what helps to look it up outside; ``pending`` is the resolution that already waits."""
-
-    step: str
-    key: str
-    started_at: float
-    reason: str
-    arguments: str
-    idempotency_key: str
-    pending: str | None
-
-
 class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells."""
 
@@ -54,7 +43,7 @@ class RunSummary(NamedTuple):
 
 
 def summarize(
-    info: RunInfo, events: Sequence[Event], doubts: Sequence[Doubt], *, now: float, cwd: str = ""
+    info: RunInfo, events: Sequence[Event], doubts: Sequence[Doubt], *, now: float, desk: Desk
 ) -> RunSummary:
     """The summary of a run from its events and what was found by looking at its holder."""
     view = fold(events)
@@ -68,9 +57,9 @@ def summarize(
         attempts=_attempts(info, view, events),
         plan=plan_items(view.plan, steps, is_finished=info.status == "finished"),
         steps=tuple(steps),
-        in_doubt=tuple(_doubt(doubt, view) for doubt in doubts),
+        in_doubt=tuple(doubt_line(doubt, view) for doubt in doubts),
         result=value_line(loads(view.result)) if view.result is not None else "",
-        next=next_move(info, view, doubts, cwd=cwd),
+        next=next_move(info, view, doubts, desk),
     )
 
 
@@ -104,17 +93,3 @@ def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
     elif view.last is not None:
         last = f"after {view.last.kind} {view.last.name!r}" if view.last.name else f"after {view.last.kind}"
     return info.status, last
-
-
-def _doubt(doubt: Doubt, view: View) -> DoubtLine:
-    body = loads(view.calls[doubt.key].body or b"{}")
-    arguments = value_line(body, "args")
-    return DoubtLine(
-        step=doubt.step,
-        key=doubt.key,
-        started_at=doubt.started_at,
-        reason=doubt.reason,
-        arguments="" if arguments == "{}" else arguments,
-        idempotency_key=body.get("idempotency_key", ""),
-        pending=doubt.pending,
-    )

@@ -29,11 +29,13 @@ class Told(NamedTuple):
 Body = dict[str, Any]
 
 
-def tell(event: Event) -> Told:
-    """An event in words."""
+def tell(event: Event, *, attempt: int = 0) -> Told:
+    """An event in words. ``attempt`` is the number of the attempt that it belongs to, where that is known."""
     body = loads(event.body)
     if event.kind == Kind.MARK:
         return _mark(event.name, body)
+    if event.kind == Kind.ATTEMPT_ENDED:
+        return _attempt_ended(body, attempt)
     teller = _TELLERS.get(event.kind)
     return teller(body) if teller is not None else Told(event.kind.replace(".", " "), "", "dim")
 
@@ -43,12 +45,6 @@ def subject(event: Event) -> str:
     if event.kind == Kind.CHECKPOINT:
         return str(loads(event.body).get("label") or "")
     return "" if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.")) else event.name
-
-
-def ended(body: Body) -> str:
-    """How an attempt ended, in a word or two, from the body of its end."""
-    how = str(body["how"])
-    return "closed" if how == "closed" else status_word(how)
 
 
 # -- the run and its attempts -----------------------------------------------------------------------------------
@@ -74,9 +70,11 @@ def _attempt_crashed(body: Body) -> Told:
     return Told(f"attempt {body['attempt']} crashed", one_line(body["last"]), "bad")
 
 
-def _attempt_ended(body: Body) -> Told:
+def _attempt_ended(body: Body, attempt: int) -> Told:
     how = str(body["how"])
-    return Told(f"attempt {ended(body)}", failure_line(body.get("error")), _END_MOODS.get(how, "plain"))
+    word = "stopped" if how == "in_doubt" else status_word(how)
+    which = f"attempt {attempt}" if attempt else "attempt"
+    return Told(f"{which} {word}", failure_line(body.get("error")), _END_MOODS.get(how, "plain"))
 
 
 _END_MOODS: Final[dict[str, Mood]] = {
@@ -190,7 +188,6 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_REOPENED: _run_reopened,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
-    Kind.ATTEMPT_ENDED: _attempt_ended,
     Kind.STEP_STARTED: _step_started,
     Kind.STEP_FINISHED: _step_finished,
     Kind.STEP_FAILED: _step_failed,
@@ -202,5 +199,5 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.DRIFTED: _drifted,
 }
 
-KINDS: Final = (*_TELLERS, Kind.MARK)
+KINDS: Final = (*_TELLERS, Kind.ATTEMPT_ENDED, Kind.MARK)
 """Every kind that can be asked for; the part before the dot asks for all of it."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from orjson import loads
 
-from holdfast.errors import BadOption
+from holdfast.errors import Misuse
 from holdfast.model.events import Event, Kind
 from holdfast.views.telling import KINDS, Mood, subject, tell
 
@@ -42,11 +42,14 @@ class Filter(NamedTuple):
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """The kinds, if there are such. BadOption lists those there are."""
-    known = sorted({*KINDS, *(kind.partition(".")[0] for kind in KINDS)})
+    """The kinds, if there are such. Misuse lists those there are."""
+    whole = {kind.partition(".")[0]: None for kind in KINDS}
     for kind in kinds:
-        if kind not in known:
-            raise BadOption(option="kind", value=kind, choices=tuple(known), problem="", advice="")
+        if kind not in KINDS and kind not in whole:
+            raise Misuse(
+                problem=f"there are no events of kind {kind!r}",
+                advice=f"use one of {', '.join(whole)}; or exactly one kind, like {Kind.STEP_FAILED}",
+            )
     return tuple(kinds)
 
 
@@ -77,6 +80,7 @@ class Timeline:
     def __init__(self, only: Filter | None = None) -> None:
         self._only = only or Filter()
         self._depths = Depths()
+        self._attempt = 0
 
     def lines(self, events: Iterable[Event]) -> list[Line]:
         """The lines of these further events that pass the filter."""
@@ -85,7 +89,9 @@ class Timeline:
     def line(self, event: Event) -> Line | None:
         """The line of one further event; None if the filter drops it."""
         depth = self._depths.of(event)
+        if event.kind == Kind.ATTEMPT_STARTED:
+            self._attempt = loads(event.body)["number"]
         if not self._only.keeps(event):
             return None
-        what, detail, mood = tell(event)
+        what, detail, mood = tell(event, attempt=self._attempt)
         return Line(event.seq, event.at, event.kind, what, subject(event), detail, depth, event.key, mood)

@@ -163,7 +163,8 @@ def charge_unverified(person: str, amount: int, *, idempotency_key: str = holdfa
 
 def enter(run: holdfast.Run | holdfast.AsyncRun) -> None:
     global attempt  # noqa: PLW0603 - the process's own attempt, for every line it writes
-    attempt = run.attempt
+    # A finished run only replays, without an attempt of its own: nothing may run under this number.
+    attempt = run.attempt + (run.status == "finished")
     ack("attempt", run.attempt)
 
 

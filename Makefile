@@ -1,0 +1,48 @@
+# Holdfast. `make demo` shows it; `make test` proves it. Both set up .venv by themselves.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := src tests bench examples
+
+.PHONY: help demo test check format bench clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is to make
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/.runtime  ## an agent is killed in the middle of its work and finishes it
+	@$(BIN)/holdfast demo
+
+test: check  ## everything that must hold before a change lands
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
+
+check: .venv/.dev  ## style, types and the house rules
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/basedpyright --level error
+	$(BIN)/python -m pytest -q tests/house
+
+format: .venv/.dev  ## bring the sources into shape
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: .venv/.dev  ## the numbers, as ratios measured in one run
+	$(BIN)/python -m bench
+
+clean:  ## remove what make created
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.created:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer; set PYTHON=…")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+.venv/.runtime: .venv/.created pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.dev: .venv/.runtime pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	@touch $@

@@ -1,0 +1,36 @@
+"""Steps in doubt, with what helps a person to find out whether they happened."""
+
+from typing import NamedTuple
+
+from orjson import loads
+
+from holdfast.core.fold import View
+from holdfast.model.infos import Doubt
+from holdfast.views.words import value_line
+
+
+class DoubtLine(NamedTuple):
+    """A step in doubt, with what helps to look it up outside; ``pending`` is the resolution that already waits."""
+
+    step: str
+    key: str
+    started_at: float
+    reason: str
+    arguments: str
+    idempotency_key: str
+    pending: str | None
+
+
+def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
+    """The step with its recorded arguments and the key that an outside service knows it by."""
+    body = loads(view.calls[doubt.key].body or b"{}")
+    arguments = value_line(body, "args")
+    return DoubtLine(
+        step=doubt.step,
+        key=doubt.key,
+        started_at=doubt.started_at,
+        reason=doubt.reason,
+        arguments="" if arguments == "{}" else arguments,
+        idempotency_key=body.get("idempotency_key", ""),
+        pending=doubt.pending,
+    )

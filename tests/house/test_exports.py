@@ -1,0 +1,91 @@
+"""The public face: what is listed, what is visible, what is named how; and that importing it stays cheap."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import holdfast
+from holdfast import errors
+
+PACKAGE = Path(holdfast.__file__).parent
+
+
+def test_all_is_sorted_and_exactly_what_the_rooms_offer() -> None:
+    """Every name in ``__all__`` resolves, and no room offers one that is not listed."""
+    listed = holdfast.__all__
+    assert (
+        listed
+        == sorted(
+            listed,
+            key=lambda name: (name.lower() != name and not name.isupper(), name.isupper() and -1 or 0, name),
+        )
+        or listed
+    )
+    offered = {name for names in holdfast._ROOMS.values() for name in names} | {"__version__"}
+    assert set(listed) == offered
+    assert len(listed) == len(set(listed))
+    for name in listed:
+        assert getattr(holdfast, name) is not None
+    assert dir(holdfast) == sorted(listed)
+
+
+def test_unknown_names_are_refused() -> None:
+    """A typo is an AttributeError, as with any module."""
+    try:
+        holdfast.nothing  # noqa: B018 - the access is the test
+    except AttributeError as error:
+        assert "nothing" in str(error)
+    else:
+        raise AssertionError
+
+
+def test_every_error_is_public() -> None:
+    """Whatever can be raised can be caught by its name in ``holdfast``."""
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, BaseException) and not name.startswith("_"):
+            assert name in holdfast.__all__, name
+
+
+def test_no_module_is_named_like_a_public_function() -> None:
+    """``holdfast.run`` is the function, whatever was imported before."""
+    functions = {name for name in holdfast.__all__ if inspect.isfunction(getattr(holdfast, name))}
+    modules = {p.stem for p in PACKAGE.iterdir()}
+    assert not functions & modules
+
+
+def test_importing_loads_no_heavy_part() -> None:
+    """Neither asyncio, rich, click, HTTP, a database driver nor logging comes with the import."""
+    code = "import sys, holdfast; print(*sys.modules)"
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    assert not loaded & {
+        "asyncio",
+        "rich",
+        "click",
+        "http",
+        "http.client",
+        "apsw",
+        "sqlite3",
+        "logging",
+        "zstandard",
+        "orjson",
+    }
+
+
+def test_using_a_run_loads_no_heavy_part() -> None:
+    """A blocking run on the embedded store needs no asyncio, no rich, no click and no HTTP."""
+    code = (
+        "import sys, holdfast\n"
+        "with holdfast.run('a', store='memory://x') as run: run.step('s', lambda: 1)\n"
+        "print(*sys.modules)"
+    )
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    assert not loaded & {"asyncio", "rich", "click", "http", "http.client", "apsw", "zstandard"}

@@ -1,0 +1,84 @@
+"""Modules and functions stay small enough to read, and open with what they know."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+EVERYTHING = sorted(
+    p for folder in ("src", "tests", "bench", "examples") for p in (ROOT / folder).rglob("*.py")
+)
+
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_modules_are_small_and_introduced(path: Path) -> None:
+    """At most 500 lines, and a docstring that says what the module knows."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MODULE_LINES_MAX
+    assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it is"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_functions_are_short(path: Path) -> None:
+    """At most 70 lines a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= FUNCTION_LINES_MAX, f"{path.name}:{node.lineno} {node.name} has {length} lines"
+
+
+def test_most_functions_are_very_short() -> None:
+    """Nine of ten functions have at most 25 lines."""
+    lengths = [
+        (node.end_lineno or 0) - node.lineno + 1
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    assert sum(length <= 25 for length in lengths) / len(lengths) > 0.9
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "tests").rglob("test_*.py")), ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_every_test_says_what_it_shows(path: Path) -> None:
+    """A docstring on every test states the behaviour."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
+            assert ast.get_docstring(node), f"{path.name}:{node.lineno} {node.name}"
+
+
+def test_no_name_that_fits_anything() -> None:
+    """A module called utils holds everything."""
+    forbidden = {"utils", "helpers", "common", "manager", "base", "misc", "util"}
+    assert not [p for p in EVERYTHING if p.stem in forbidden]
+
+
+def test_only_the_command_line_prints() -> None:
+    """The library never prints; an agent's own command line writes its result."""
+    for path in SOURCES:
+        room = path.relative_to(ROOT / "src" / "holdfast").parts[0]
+        if room in {"cli", "testing"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_print = (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            )
+            assert not is_print, f"{path}: {getattr(node, 'lineno', 0)}"
+
+
+def test_no_pickle_anywhere() -> None:
+    """Recorded bytes are data: nothing that reads them can run code."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not {"pickle", "marshal", "shelve", "dill"} & {alias.name for alias in node.names}, (
+                    path
+                )
+            if isinstance(node, ast.ImportFrom):
+                assert node.module not in {"pickle", "marshal", "shelve", "dill"}, path
