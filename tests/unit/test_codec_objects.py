@@ -323,7 +323,7 @@ class Bits(enum.IntFlag):
         Bits(3),
         Bits(16),
     ],
-    ids=repr,
+    ids=str,
 )
 def test_enums_come_back(value: object) -> None:
     """The very member, even if its value cannot be stored. Planted: left to orjson an IntEnum came back an int."""
