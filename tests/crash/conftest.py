@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from signal import SIGKILL
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import apsw
 import pytest
@@ -139,7 +139,7 @@ def _effects(directory: Path) -> list[tuple[str, int]]:
     return sorted((line["person"], line["amount"]) for line in read_lines(directory, "ledger"))
 
 
-def check_attempts(rows: list[Row], *, proven: bool) -> None:
+def check_attempts(rows: list[Row]) -> None:
     """Every attempt's end is recorded: by itself, or by the next one as a crash, with proof of its owner's death."""
     for number in range(1, 1 + max(row.attempt for row in rows)):
         own = [row for row in rows if row.attempt == number]
@@ -147,24 +147,46 @@ def check_attempts(rows: list[Row], *, proven: bool) -> None:
         ends = [row for row in own if row.kind in {"attempt.ended", "attempt.crashed", "run.finished"}]
         assert ends, f"nobody recorded the end of attempt {number}"
         for end in ends:
-            if end.kind == "attempt.crashed" and proven:
+            if end.kind == "attempt.crashed":
                 assert (end.body["attempt"], end.body["proof"]) == (number, "dead")
                 assert end.body["owner"] == own[0].body["owner"]
 
 
+def check_interrupted(directory: Path, rows: list[Row]) -> None:
+    """An attempt that was told to stop inside its block has said so itself."""
+    entered = {line["attempt"] for line in read_lines(directory, "acks")}
+    finished = {row.attempt for row in rows if row.kind == "run.finished"}
+    for number in entered - finished & {row.attempt for row in rows}:
+        ended = [row for row in rows if row.attempt == number and row.kind == "attempt.ended"]
+        assert [row.body["how"] for row in ended] == ["interrupted"], f"attempt {number}: {ended}"
+
+
+class Checker(Protocol):
+    def __call__(self, case: Case, calm: Path | None = None) -> None: ...
+
+
 @pytest.fixture
-def check_case() -> Callable[[Case], None]:
+def check_case() -> Checker:
     """Judge a recovered case by what the world saw and what stands in the tables."""
 
-    def check(case: Case) -> None:
-        journal = read_journal(case.directory)
+    def check(case: Case, calm: Path | None = None) -> None:
+        journal, calm = read_journal(case.directory), calm or case.calm
         assert (journal.status, journal.letters) == ("finished", [])
         check_acknowledged(case.directory, journal.rows)
         check_intents(case.directory, journal.rows)
-        check_effects(case.directory, case.calm)
-        check_attempts(journal.rows, proven=all(kill.signum == SIGKILL for kill in case.kills))
+        check_effects(case.directory, calm)
+        assert _result(journal) == _result(read_journal(calm))
+        if all(kill.signum == SIGKILL for kill in case.kills):
+            check_attempts(journal.rows)
+        else:
+            check_interrupted(case.directory, journal.rows)
 
     return check
+
+
+def _result(journal: Journal) -> Any:
+    (finished,) = [row for row in journal.rows if row.kind == "run.finished"]
+    return finished.body
 
 
 @pytest.fixture

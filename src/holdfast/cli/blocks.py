@@ -22,6 +22,7 @@ class Column(NamedTuple):
 
     ``grows``: takes the room that is left, and is cut first. ``drops``: left out on a narrow screen, the highest
     first; 0 never. ``least``: its width where the content is narrower, so that tables of one kind line up.
+    ``wraps``: for the last one, which then is wrapped instead of cut.
     """
 
     title: str = ""
@@ -29,6 +30,7 @@ class Column(NamedTuple):
     grows: bool = False
     drops: int = 0
     least: int = 0
+    wraps: bool = False
 
 
 class Table(NamedTuple):

@@ -32,7 +32,7 @@ def command(*, url: str | None, as_json: bool) -> int:
     \b
     Example:
       holdfast doctor
-      holdfast doctor --store sqlite:///var/lib/agents.db --json
+      holdfast doctor --store sqlite:////var/lib/agents.db --json
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
     findings = [*store.examine(), *_leases(store)]

@@ -46,10 +46,8 @@ def _heading(block: Heading) -> Iterator[str]:
 
 
 def _commands(block: Commands) -> Iterator[str]:
-    wide = max((_cells(safe(command)) for command, _ in block.choices), default=0)
     for command, meaning in block.choices:
-        typed = safe(command)
-        yield f"  {typed}" + (f"{' ' * (wide - _cells(typed))}  # {safe(meaning)}" if meaning else "")
+        yield f"  {safe(command)}" + (f"  # {safe(meaning)}" if meaning else "")
 
 
 def _verbatim(block: Verbatim) -> Iterator[str]:

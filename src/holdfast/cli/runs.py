@@ -21,7 +21,7 @@ _NEEDS_MAX = 3
 @click.command()
 @click.option("--all", "show_all", is_flag=True, help="Every run, not only the newest.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs to list."
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many runs to list."
 )
 @surface
 def command(*, url: str | None, limit: int, as_json: bool, show_all: bool) -> None:
@@ -59,11 +59,11 @@ _COLUMNS = (
     Column("RUN"),
     Column("STATUS"),
     Column("POINT", right=True),
-    Column("ATTEMPTS", right=True, drops=2),
-    Column("LAST SIGN"),
-    Column("AGE", drops=3),
-    Column("GOAL", grows=True),
-    Column("HOLDER", drops=4),
+    Column("ATTEMPTS", right=True, drops=3),
+    Column("LAST SIGN", drops=2),
+    Column("AGE", drops=4),
+    Column("GOAL", grows=True, drops=1),
+    Column("HOLDER", drops=5),
 )
 
 

@@ -1,11 +1,12 @@
 """Blocks on a terminal: colours, glyphs, and columns that fit its width. The only module that knows ``rich``.
 
-A table that is too wide first leaves out what its columns allow, then cuts the column that grows; NO_COLOR and
-dumb terminals are ``rich``'s business, and it honours both.
+A table that is too wide first leaves out what its columns allow, then cuts the column that grows. Under NO_COLOR
+and on dumb terminals nothing but text is written.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -49,14 +50,18 @@ _ASCII: Final = str.maketrans(
 )
 _BETWEEN: Final = 2
 _GROWING_MIN: Final = 16
+_WRAPPING_MIN: Final = 40
 _COLUMN_MIN: Final = 8
+_WIDTH_MAX: Final = 10_000
 
 
 class Screen:
     """One terminal."""
 
     def __init__(self, file: TextIO) -> None:
-        self._console = Console(file=file, highlight=False, markup=False, emoji=False)
+        # Without colours nothing of rich's is left in: NO_COLOR is also set by those who read the bytes.
+        system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+        self._console = Console(file=file, color_system=system, highlight=False, markup=False, emoji=False)
         self._width = self._console.width
         self._writers: dict[type[Block], Callable[[Any], list[Text]]] = {
             Table: self._table,
@@ -116,7 +121,7 @@ class Screen:
         longest = max((cell_len(meaning) for _, meaning in block.choices), default=0)
         lines = []
         for command, meaning in block.choices:
-            typed = Text(f"  {safe(command)}", style="cyan")
+            typed = Text("  ").append(safe(command), style="cyan")
             note = Text(f"# {safe(meaning)}", style="dim") if meaning else Text()
             if 2 + wide + _BETWEEN + 2 + longest <= self._width:
                 typed.append(" " * (wide - cell_len(command) + _BETWEEN) if meaning else "")
@@ -156,8 +161,25 @@ class Screen:
             if table.signs:
                 mood = table.signs[number]
                 start.append(f"{_SIGNS[mood]} ", style=_STYLES[mood])
-            lines.append(_row(start, table.columns, row, shown, widths))
+            lines += self._row(start, table.columns, row, shown, widths)
         return lines
+
+    def _row(
+        self,
+        start: Text,
+        columns: Sequence[Column],
+        row: Sequence[Span],
+        shown: Sequence[int],
+        widths: Sequence[int],
+    ) -> list[Text]:
+        """A row; where its last column wraps, what does not fit goes on below."""
+        last = shown[-1]
+        if not columns[last].wraps:
+            return [_row(start, columns, row, shown, widths)]
+        room = start.cell_len + sum(widths[:-1]) + _BETWEEN * (len(shown) - 1)
+        label = _row(start, columns, row, shown[:-1], widths[:-1])
+        label.pad_right(room - label.cell_len)
+        return self._hanging(label, _text([row[last]]), 0)
 
     def _print(self, line: Text) -> None:
         if not self._is_unicode:
@@ -183,7 +205,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> 
     shown = [n for n, column in enumerate(columns) if column.least or any(row[n] for row in rows)]
 
     def least() -> int:
-        parts = [min(natural[n], _GROWING_MIN) if columns[n].grows else natural[n] for n in shown]
+        parts = [min(natural[n], _least(columns[n])) for n in shown]
         return sum(parts) + _BETWEEN * (len(parts) - 1)
 
     while least() > room and any(columns[n].drops for n in shown):
@@ -201,6 +223,11 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> 
         widths[widest] -= 1
         excess -= 1
     return shown, [widths[n] for n in shown]
+
+
+def _least(column: Column) -> int:
+    """How narrow a column may get before others are left out for it."""
+    return _WRAPPING_MIN if column.wraps else _GROWING_MIN if column.grows else _WIDTH_MAX
 
 
 def _row(

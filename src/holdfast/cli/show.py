@@ -15,10 +15,10 @@ from holdfast.views.points import Place, find_event, parse_place
 from holdfast.views.summary import summarize
 
 
-@click.command()
+@click.command(short_help="Show a run in full, or one point or event of it.")
 @click.argument("run")
 @click.option(
-    "--steps", type=click.IntRange(min=0), default=20, show_default=True, help="How many steps to list."
+    "--steps", type=click.IntRange(min=0), default=20, show_default=True, metavar="N", help="How many steps to list."
 )
 @click.option("--all", "show_all", is_flag=True, help="Every step.")
 @surface
@@ -40,9 +40,11 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         return
     info = store.get(place.run)
     events = store.events(place.run)
-    summary = summarize(info, events, store.doubts(place.run), now=store.now(), desk=desk(url))
+    doubts = store.doubts(place.run)
+    summary = summarize(info, events, doubts, now=store.now(), desk=desk(url), read=store.content)
     if as_json:
-        render.show_json({"store": store.url, **as_plain(summary)})
+        plain = as_plain(summary)
+        render.show_json({"store": store.url, **plain.pop("line"), **plain})
     else:
         shown = len(summary.steps) if show_all else steps
         render.show(run_blocks(summary, desk(url), steps_max=shown))

@@ -25,7 +25,7 @@ from holdfast.views.moves import Desk
 from holdfast.views.plans import PlanItem
 from holdfast.views.steps import StepLine
 from holdfast.views.summary import AttemptLine, RunSummary
-from holdfast.views.words import ago, clock_time, count, moment, span, status_word
+from holdfast.views.words import ago, clock_time, count, moment, readable, span, status_word
 
 # -- a run ------------------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ def run_blocks(summary: RunSummary, desk: Desk, *, steps_max: int) -> list[Block
         *_attempts(summary.attempts, summary.line.created_at),
         *_plan(summary.plan),
         *_steps(summary, desk, steps_max),
-        *([Gap(), Heading("In doubt"), *doubt_blocks(summary.in_doubt)] if summary.in_doubt else []),
+        *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
         *_result(summary),
         *_next(summary),
     ]
@@ -52,8 +52,8 @@ def _head(summary: RunSummary) -> list[Block]:
     ]
     if line.goal:
         pairs.append(("goal", [Span(line.goal)]))
-    if summary.inputs:
-        pairs.append(("inputs", [Span(summary.inputs)]))
+    if summary.inputs is not None:
+        pairs.append(("inputs", [Span(readable(summary.inputs))]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
         dead = "dead, " if line.liveness == "dead" else ""
@@ -77,8 +77,8 @@ def _attempts(attempts: tuple[AttemptLine, ...], begun: float) -> list[Block]:
         Column(),
         Column(),
         Column(right=True),
-        Column(grows=True),
         Column(drops=1),
+        Column(grows=True, wraps=True),
     )
     rows = [
         (
@@ -86,8 +86,8 @@ def _attempts(attempts: tuple[AttemptLine, ...], begun: float) -> list[Block]:
             status_span(attempt.how),
             Span(_when(attempt.started_at, begun), "dim"),
             Span(span(attempt.took_s) if attempt.took_s is not None else "", "dim"),
-            Span(attempt.last),
             Span(attempt.holder, "dim"),
+            Span(attempt.last),
         )
         for attempt in attempts
     ]
@@ -186,7 +186,7 @@ def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
 def _result(summary: RunSummary) -> list[Block]:
     if summary.line.status != "finished":
         return []
-    return [Gap(), Facts([("result", [Span(summary.result or "null", "good")])])]
+    return [Gap(), Facts([("result", [Span(readable(summary.result), "good")])])]
 
 
 def _next(summary: RunSummary) -> list[Block]:
@@ -229,6 +229,8 @@ def step_blocks(detail: StepDetail) -> list[Block]:
         blocks += _content("Arguments", detail.arguments)
     if detail.error is not None:
         return [*blocks, *_failure(detail.error)]
+    if detail.lost:
+        return [*blocks, Gap(), Heading("Result"), Verbatim([detail.lost])]
     return [*blocks, *_content("State" if step.what == "checkpoint" else "Result", detail.value)]
 
 

@@ -46,7 +46,7 @@ async def settle_live(work: "Work", error: Exception) -> Any:
     tenure = work.tenure
     decision = await _settle(work, since=tenure.clock.wall(), owner_dead=True)
     if decision.act == "done":
-        await work.conclude(_settled(work, "done", via="verify", value=decision.value))
+        await work.conclude(_settled(work, "done", via="verify", value=decision.value), good=True)
         return decision.value
     if decision.act in {"not_done", "retry"}:
         if work.may_retry(error):
@@ -54,7 +54,7 @@ async def settle_live(work: "Work", error: Exception) -> Any:
         failed = _settled(
             work, "failed", via="verify" if decision.act == "not_done" else "policy", error=error
         )
-        remember_failure(error, work.asked.key, await work.conclude(failed))
+        remember_failure(error, work.asked.key, await work.conclude(failed, good=False))
         raise error
     if decision.act == "tell":
         raise await _tell(work, tenure.clock.wall()) from error
@@ -69,7 +69,7 @@ async def finish_late(work: "Work", result: Callable[[], Any]) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever it was, the effect is in doubt
         await record(work, f"raised {describe_failure(encode_failure(error))}")
     else:
-        await work.conclude(_settled(work, "done", via="late", value=value))
+        await work.conclude(_settled(work, "done", via="late", value=value), good=True)
     finally:
         work.tenure.leave_call(work.asked.key)
 
@@ -163,7 +163,7 @@ def _settled(
 
 
 async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outcome:
-    seq = await work.conclude(event)
+    seq = await work.conclude(event, good=good)
     outcome = Outcome(seq, good, work.tenure.points, event.body)
     call.outcomes.append(outcome)
     call.taken = len(call.outcomes)
@@ -173,7 +173,7 @@ async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outco
 
 async def _tell(work: "Work", started_at: float) -> EffectUnknown:
     told = EffectUnknown(step=work.asked.name, started_at=moment(started_at))
-    seq = await work.conclude(_settled(work, "failed", via="policy", error=told))
+    seq = await work.conclude(_settled(work, "failed", via="policy", error=told), good=False)
     remember_failure(told, work.asked.key, seq)
     return told
 
@@ -190,21 +190,15 @@ def _and(decision: Settlement) -> str:
     return f" ({decision.reason})" if decision.reason else ""
 
 
-def post_late_outcome(work: "Work", event: Draft) -> None:
+def post_late_outcome(work: "Work", event: Draft, *, good: bool) -> None:
     """The lease is gone but the call came to an end: leave that for whoever holds the run now."""
-    good = event.kind == Kind.STEP_FINISHED or (
-        event.kind == Kind.STEP_SETTLED and unpack_body(event.body)["how"] == "done"
-    )
+    key = work.asked.key
+    content = {
+        "kind": "outcome",
+        "key": key,
+        "how": "done" if good else "failed",
+        "body": unpack_body(event.body),
+    }
     letters.post(
-        work.tenure.store,
-        work.tenure.run,
-        f"late-{work.asked.key}",
-        {
-            "kind": "outcome",
-            "key": work.asked.key,
-            "how": "done" if good else "failed",
-            "body": unpack_body(event.body),
-        },
-        event.blobs,
-        at=work.tenure.clock.wall(),
+        work.tenure.store, work.tenure.run, f"late-{key}", content, event.blobs, at=work.tenure.clock.wall()
     )

@@ -24,6 +24,7 @@ from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Outcome, Treatment
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
+from holdfast.model.rows import Appended
 
 
 async def step(
@@ -67,7 +68,18 @@ async def step(
 class Work:
     """One live call: what is known of it from the intent to the outcome."""
 
-    __slots__ = ("_delegated", "args", "asked", "fn", "hands", "idem", "kwargs", "tenure", "treatment")
+    __slots__ = (
+        "_delegated",
+        "_succeeded",
+        "args",
+        "asked",
+        "fn",
+        "hands",
+        "idem",
+        "kwargs",
+        "tenure",
+        "treatment",
+    )
 
     def __init__(
         self,
@@ -87,6 +99,7 @@ class Work:
         self.args, self.kwargs = unwrap(args, kwargs)
         self.idem = ""
         self._delegated = False
+        self._succeeded = False
         wants_key = has_parameter(fn, "idempotency_key")
         if wants_key or treatment.effect != "read":
             self.idem = idempotency_key(tenure.birth, asked.key)
@@ -96,22 +109,18 @@ class Work:
     async def perform(self) -> Any:
         """Run the call to a recorded outcome, again as often as it may be."""
         asked, tenure = self.asked, self.tenure
-        good = False
         try:
             await self.append(self._intent(), synced=self.treatment.effect != "read")
             failures = 0
             while True:
                 try:
-                    value = await self._try()
+                    return await self._try()
                 except Again as again:
                     failures += 1
                     await self._wait_and_retry(failures, again.error)
-                else:
-                    good = True
-                    return value
         finally:
             asked.here.trail.last = asked.key
-            if not good:
+            if not self._succeeded:
                 tenure.unclaim(asked.site, asked.n)
             if not self._delegated:
                 tenure.leave_call(asked.key)
@@ -155,7 +164,7 @@ class Work:
             HERE.reset(token)
         fields: dict[str, Any] = {"ms": round((tenure.clock.monotonic() - began) * 1000, 3)}
         data, refused = self.encode(value, fields)
-        await self.conclude(draft(Kind.STEP_FINISHED, asked.name, asked.key, fields, data))
+        await self.conclude(draft(Kind.STEP_FINISHED, asked.name, asked.key, fields, data), good=True)
         if refused is not None:
             raise refused
         return value
@@ -186,7 +195,8 @@ class Work:
         fields: dict[str, Any] = {"error": encode_failure(error)}
         if began is not None:
             fields["ms"] = round((self.tenure.clock.monotonic() - began) * 1000, 3)
-        seq = await self.conclude(draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields))
+        failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields)
+        seq = await self.conclude(failed, good=False)
         remember_failure(error, self.asked.key, seq)
 
     async def _wait_and_retry(self, failures: int, error: BaseException) -> None:
@@ -221,22 +231,30 @@ class Work:
         assert journal is not None
         return journal.append(self.hands, (event,), self.tenure.clock.wall(), synced=synced)
 
-    async def conclude(self, event: Draft) -> int:
+    async def conclude(self, event: Draft, *, good: bool) -> int:
         """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""
         try:
             seq = await self.append(event)
         except LeaseLost:
             if self.treatment.effect != "read":
-                doubt.post_late_outcome(self, event)
+                doubt.post_late_outcome(self, event, good=good)
             raise
+        except BaseException as cut:
+            # Cancelled while it was being written: it is in the journal all the same.
+            written = getattr(cut, "holdfast_outcome", None)
+            if isinstance(written, Appended):
+                self._concluded(event, written.head, good=good)
+            raise
+        self._concluded(event, seq, good=good)
+        return seq
+
+    def _concluded(self, event: Draft, seq: int, *, good: bool) -> None:
         tenure, asked = self.tenure, self.asked
+        self._succeeded = good
         tenure.doubts.pop(asked.key, None)
         point = tenure.add_point()
         if not asked.site:  # an explicit key can be asked for again in this very tenure
-            tenure.remember(
-                asked.key, asked.name, Outcome(seq, event.kind == Kind.STEP_FINISHED, point, event.body)
-            )
-        return seq
+            tenure.remember(asked.key, asked.name, Outcome(seq, good, point, event.body))
 
 
 class Again(Exception):

@@ -10,6 +10,7 @@ from holdfast.model.events import Event
 from holdfast.views.steps import StepLine, list_steps
 from holdfast.views.telling import tell
 from holdfast.views.timeline import Line, Timeline
+from holdfast.views.words import value_line
 
 Body = dict[str, Any]
 
@@ -29,13 +30,18 @@ class EventDetail(NamedTuple):
 
 
 class StepDetail(NamedTuple):
-    """A step or checkpoint from its intent to its outcome. ``value`` is what came back, or the checkpoint's state."""
+    """A step or checkpoint from its intent to its outcome.
+
+    ``value`` is what came back, or the checkpoint's state; ``lost`` says why there is none, where it could not be
+    written down.
+    """
 
     run: str
     step: StepLine
     idempotency_key: str
     arguments: Any
     value: Any
+    lost: str
     error: Body | None
     events: tuple[Line, ...]
 
@@ -63,6 +69,7 @@ def step_detail(
         idempotency_key=intent.get("idempotency_key", ""),
         arguments=intent.get("args"),
         value=end.get("value"),
+        lost=value_line(end) if "lost" in end else "",
         error=end.get("error"),
         events=tuple(own),
     )

@@ -1,7 +1,7 @@
 """The JSON shape of a read model: NamedTuples become objects, times become ISO 8601 in UTC.
 
 The invariant: field names are the fields of the NamedTuples. A float whose field is ``at`` or ends in ``_at`` is a
-moment; everything else is written as it is.
+moment; ``mood`` is for the eye and left out; everything else is written as it is.
 """
 
 from datetime import UTC, datetime
@@ -11,7 +11,8 @@ from typing import Any
 def as_plain(value: Any) -> Any:
     """The value as dicts, lists, texts and numbers, ready for any JSON writer."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: _field(name, part) for name, part in zip(value._fields, value, strict=True)}
+        fields = zip(value._fields, value, strict=True)
+        return {name: _field(name, part) for name, part in fields if name != "mood"}
     if isinstance(value, (list, tuple)):
         return [as_plain(part) for part in value]
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """A run in full, for ``show``: what it is for, where it stands, how it came there, and what to do next."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orjson import loads
@@ -14,7 +14,7 @@ from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
-from holdfast.views.words import failure_line, one_line, value_line
+from holdfast.views.words import failure_line, one_line
 
 
 class AttemptLine(NamedTuple):
@@ -33,32 +33,38 @@ class RunSummary(NamedTuple):
 
     line: RunLine
     agent: str
-    inputs: str
+    inputs: Any
     attempts: tuple[AttemptLine, ...]
     plan: tuple[PlanItem, ...]
     steps: tuple[StepLine, ...]
-    in_doubt: tuple[DoubtLine, ...]
-    result: str
+    doubts: tuple[DoubtLine, ...]
+    result: Any
     next: Move
 
 
 def summarize(
-    info: RunInfo, events: Sequence[Event], doubts: Sequence[Doubt], *, now: float, desk: Desk
+    info: RunInfo,
+    events: Sequence[Event],
+    doubts: Sequence[Doubt],
+    *,
+    now: float,
+    desk: Desk,
+    read: Callable[[Event], dict[str, Any]],
 ) -> RunSummary:
-    """The summary of a run from its events and what was found by looking at its holder."""
+    """The summary of a run from its events and what was found by looking at its holder; ``read`` gives a whole body."""
     view = fold(events)
-    started = loads(view.started.body) if view.started else {}
+    started = read(view.started) if view.started else {}
+    finished = next((event for event in reversed(events) if event.kind == Kind.RUN_FINISHED), None)
     steps = list_steps(events, in_doubt={doubt.key for doubt in doubts}, is_held=info.holder == "alive")
-    inputs = value_line(started, "inputs")
     return RunSummary(
         line=run_line(info, view, in_doubt=len(doubts), now=now),
         agent=started.get("agent") or "",
-        inputs="" if inputs == "null" else inputs,
+        inputs=started.get("inputs"),
         attempts=_attempts(info, view, events),
         plan=plan_items(view.plan, steps, is_finished=info.status == "finished"),
         steps=tuple(steps),
-        in_doubt=tuple(doubt_line(doubt, view) for doubt in doubts),
-        result=value_line(loads(view.result)) if view.result is not None else "",
+        doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
+        result=read(finished).get("value") if finished and view.result is not None else None,
         next=next_move(info, view, doubts, desk),
     )
 

@@ -5,7 +5,7 @@ A ``Timeline`` remembers which step stands inside which, so that lines can be ma
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orjson import loads
 
@@ -15,7 +15,7 @@ from holdfast.views.telling import KINDS, Mood, subject, tell
 
 
 class Line(NamedTuple):
-    """One event, as a line. ``depth`` counts the steps it stands in."""
+    """One event, as a line. ``depth`` counts the steps it stands in; ``body`` is what is recorded."""
 
     seq: int
     at: float
@@ -25,6 +25,8 @@ class Line(NamedTuple):
     detail: str
     depth: int
     key: str
+    fence: int
+    body: dict[str, Any]
     mood: Mood
 
 
@@ -94,4 +96,17 @@ class Timeline:
         if not self._only.keeps(event):
             return None
         what, detail, mood = tell(event, attempt=self._attempt)
-        return Line(event.seq, event.at, event.kind, what, subject(event), detail, depth, event.key, mood)
+        body = loads(event.body)
+        return Line(
+            event.seq,
+            event.at,
+            event.kind,
+            what,
+            subject(event),
+            detail,
+            depth,
+            event.key,
+            event.fence,
+            body,
+            mood,
+        )

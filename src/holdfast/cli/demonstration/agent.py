@@ -58,7 +58,7 @@ def file_finding(ledger: str, topic: str, finding: str, *, idempotency_key: str 
 def research(run: holdfast.Run, endpoint: str, model: str, ledger: str) -> str:
     """The whole agent."""
     here = holdfast.ephemeral(endpoint)  # another port is not another question
-    run.plan([*TOPICS, "summary"])
+    run.plan(["ask", "file", "summarise"])
     _passed("plan")
     findings = []
     for topic in TOPICS:

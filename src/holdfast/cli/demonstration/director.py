@@ -26,6 +26,7 @@ ROUNDS_MAX = 5
 """How often it begins again because the agent was quicker than the kill."""
 _LOOK_S = 0.005
 _STARTUP_S = 0.3
+_LAST_PART = 0.6
 _SHOWN_LINES_MAX = 6
 
 Tell = Callable[[float, str], None]
@@ -132,9 +133,9 @@ class Round:
         number = len(self._processes) + 1
         after_seq = len(self._stage.events())
         began_s = self._now()
-        output = self._stage.directory / f"{self._stage.run}.process-{number}"
+        output = self._stage.directory / f"{self._stage.run}.process-{number}.out"
         with (
-            output.with_suffix(".out").open("wb") as out,
+            output.open("wb") as out,
             output.with_suffix(".err").open("wb") as err,
             subprocess.Popen(self._command(), stdout=out, stderr=err, env=_environment()) as child,  # noqa: S603 - our own module
         ):
@@ -153,7 +154,7 @@ class Round:
         killed = child.returncode == -signal.SIGKILL
         if not killed and child.returncode != 0:
             raise DemoFailed(*_last_words(child, output.with_suffix(".err")))
-        passed = frozenset(output.with_suffix(".out").read_text().splitlines())
+        passed = frozenset(output.read_text().splitlines())
         process = Process(
             number,
             child.pid,
@@ -169,18 +170,22 @@ class Round:
         return process
 
     def _wait_for(self, moment: Moment, child: "subprocess.Popen[bytes]", after_seq: int) -> None:
+        """Come back at the moment, or when the child has ended."""
         began = time.monotonic()
-        known = recorded_count(self._stage.events())
-        seen = known
-        while child.poll() is None and seen < known + moment.records:
+        wanted = recorded_count(self._stage.events()) + moment.records
+        recorded = wanted - moment.records
+        has_begun = False
+        while child.poll() is None and recorded < wanted:
             if time.monotonic() - began > self._stage.provider.patience_s:
                 raise subprocess.TimeoutExpired(child.args, time.monotonic() - began)
             time.sleep(_LOOK_S)
             events = self._stage.events()
-            if len(events) > after_seq == 0 and not seen:
-                self._startup_s = time.monotonic() - began
-            seen = recorded_count(events)
-        wait_s = _expected_s(seen, self._stage.provider) + (self._startup_s if moment.records == 0 else 0.0)
+            if len(events) > after_seq and not has_begun:
+                has_begun, self._startup_s = True, time.monotonic() - began
+            recorded = recorded_count(events)
+        wait_s = _expected_s(recorded, self._stage.provider)
+        if moment.records == 0:
+            wait_s += self._startup_s
         try:
             child.wait(wait_s * moment.part)
         except subprocess.TimeoutExpired:
@@ -215,9 +220,10 @@ class Round:
 
 
 def _expected_s(recorded: int, provider: Provider) -> float:
-    """How long the step after so many recorded ones is likely to take."""
-    step = PROGRAM[min(recorded, len(PROGRAM) - 1)]
-    return 2 * FILING_S if step.startswith("file ") else provider.expected_s
+    """How long the step after so many recorded ones is likely to take; the last one, at least."""
+    if recorded >= len(PROGRAM) - 1:
+        return provider.expected_s * _LAST_PART  # a kill that is late here comes after the end
+    return 2 * FILING_S if PROGRAM[recorded].startswith("file ") else provider.expected_s
 
 
 def _environment() -> dict[str, str]:

@@ -78,7 +78,7 @@ class Printer:
         )
         self._print(
             Text(
-                f"An agent asks a model ({model}, over HTTP) about kelp forests and files each finding "
+                f"An agent asks a model ({model.rpartition('/')[2]}, over HTTP) about kelp forests and files each finding "
                 f"in a ledger, where nothing may stand twice. We kill -9 it {times}."
             )
         )
@@ -220,7 +220,7 @@ def _reasons(rows: Sequence[Row]) -> list[Text]:
         Text.assemble(
             (f"process {number}: ", "dim"),
             (f"{step} {words.get(cell.outcome, cell.outcome)}", _STYLES[cell.outcome]),
-            f" ({cell.why})",
+            f": {cell.why}",
         )
         for number, step, cell in sorted(found, key=lambda one: one[0])
     ]

@@ -81,21 +81,29 @@ def _free_space(path: Path) -> Finding:
 
 
 def _sync_time(path: Path) -> Finding:
-    samples: list[float] = []
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".holdfast-sync-") as file:
-        for _ in range(_SYNC_SAMPLES):
-            file.write(bytes(4096))
-            file.flush()
-            before = SystemClock.monotonic()
-            os.fsync(file.fileno())
-            samples.append(SystemClock.monotonic() - before)
-    median_s = statistics.median(samples)
+    try:
+        median_s = statistics.median(_sync_samples(path.parent))
+    except OSError as error:  # a full disk, most likely: that is a finding and not the end of the examination
+        return Finding(
+            "sync", "failure", f"a file beside the store cannot be written: {error}", "mend that first"
+        )
     text = f"{median_s * 1e3:.3f} ms for an fsync (median of {_SYNC_SAMPLES})"
     if median_s < _SYNC_SUSPICIOUS_S:
         return Finding(
             "sync", "warning", text, "no disk is that fast: something below acknowledges without writing"
         )
     return Finding("sync", "ok", text)
+
+
+def _sync_samples(directory: Path) -> list[float]:
+    samples: list[float] = []
+    with tempfile.TemporaryFile(dir=directory, prefix=".holdfast-sync-", buffering=0) as file:
+        for _ in range(_SYNC_SAMPLES):
+            file.write(bytes(4096))
+            before = SystemClock.monotonic()
+            os.fsync(file.fileno())
+            samples.append(SystemClock.monotonic() - before)
+    return samples
 
 
 def _wal_size(path: Path) -> Finding:

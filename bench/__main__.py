@@ -1,0 +1,45 @@
+"""``make bench``: measure everything and print the table. Exits 1 if a bar is missed."""
+
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import concurrency, importing, recording, replaying
+from bench.measuring import Figure
+
+SUBJECTS = {
+    "recording": recording,
+    "replaying": replaying,
+    "importing": importing,
+    "concurrency": concurrency,
+}
+
+
+def main(names: list[str]) -> int:
+    logging.getLogger("holdfast").setLevel(logging.ERROR)
+    figures: list[Figure] = []
+    for name in names or SUBJECTS:
+        with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=Path.cwd()) as place:
+            print(f"measuring {name} …", file=sys.stderr, flush=True)
+            figures += SUBJECTS[name].figures(Path(place))
+    table = Table("what", "measured", "bar", "", "facts")
+    for figure in figures:
+        sign = "≥" if figure.at_least else "≤"
+        verdict = "[green]pass[/]" if figure.passes else "[red]miss[/]"
+        table.add_row(
+            figure.subject,
+            f"{figure.value:.2f} {figure.unit}",
+            f"{sign} {figure.bar:g}",
+            verdict,
+            figure.facts,
+        )
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
+    return 0 if all(figure.passes for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""A shop of runs in every state, and ways to call ``holdfast`` on it: in this process, in another, on a terminal.
+
+Time stands still in all of them, so that output can be compared letter by letter; what cannot be known beforehand
+(processes, paths, random keys) is given a name by ``normal``.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import runpy
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+import holdfast
+from holdfast.cli.app import app
+from holdfast.engine.workshop import workshop_of
+from holdfast.stores.url import open_store
+
+PROGRAMS = Path(__file__).parent / "programs"
+AGENT = PROGRAMS / "agent.py"
+BEGUN = 1772373731.0  # 2026-03-01 14:02:11 UTC
+NOW = BEGUN + 300
+
+
+class Answer(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Shop:
+    """A store with runs in it, looked at from this process and from others."""
+
+    def __init__(self, path: Path, now: float = NOW) -> None:
+        self.path = path
+        self.clock: Any = runpy.run_path(str(AGENT), run_name="agent")["StillClock"](now)
+        workshop_of(open_store(path), clock=self.clock)
+        self.store = holdfast.store(path)
+
+    def work(self, run: str, scenario: str, at: float = BEGUN) -> int:
+        """Let the agent work in a process of its own; its exit code."""
+        command = [sys.executable, str(AGENT), str(self.path), run, str(at), scenario]
+        done = subprocess.run(command, cwd=self.path.parent, capture_output=True, timeout=60, check=False)
+        return done.returncode
+
+    def __call__(self, *args: str, stdin: str | None = None) -> Answer:
+        """A command line on this store, in this process."""
+        found = CliRunner().invoke(app, [*args, "--store", str(self.path)], input=stdin, env={"COLUMNS": "80"})
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return Answer(found.exit_code, self.normal(found.stdout), self.normal(found.stderr))
+
+    def command(self, *args: str) -> list[str]:
+        """The same command line for a process of its own."""
+        at_time = [sys.executable, str(PROGRAMS / "at_time.py"), str(AGENT), str(self.path), str(self.clock.at)]
+        return [*at_time, *args, "--store", str(self.path)]
+
+    def on_terminal(self, *args: str, columns: int = 80, **environ: str) -> str:
+        """What a person sees who types it in a terminal of that width, colours included."""
+        shown = typed(self.command(*args), columns, self.path.parent, environ)
+        return self.normal(shown)
+
+    def normal(self, text: str) -> str:
+        """The text with a name for everything that differs from one test run to the next."""
+        for known, name in (
+            (f"cd {self.path.parent} && ", ""),
+            (sys.executable, "python"),
+            (str(AGENT), "agent.py"),
+            (f"sqlite:///{self.path}", "URL"),
+            (str(self.path), "STORE"),
+            (str(self.path.parent), "HERE"),
+        ):
+            text = text.replace(known, name)
+        text = re.sub(r"process \d+ on [\w.-]+", "process 4242 on host", text)
+        return re.sub(r"\b[0-9a-f]{32}\b", "IDEMPOTENCY-KEY", text)
+
+
+def typed(command: list[str], columns: int, cwd: Path, environ: dict[str, str]) -> str:
+    """Run a command with a terminal for its stdout and stderr; everything that was written to it."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    hidden = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
+    env = {name: value for name, value in os.environ.items() if name not in hidden}
+    env |= {"TERM": "xterm-256color", **environ}
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env)
+    os.close(slave)
+    pieces = []
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:  # the last writer has closed its end
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(master)
+    process.wait(timeout=60)
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """Runs in many states, to look at and not to change."""
+    made = Shop(tmp_path_factory.mktemp("shop") / "shop.db")
+    made.work("daily.2", "finish", BEGUN - 86_400)
+    made.work("ledger", "fail", BEGUN - 600)
+    made.work("nightly", "crash", BEGUN - 60)
+    made.work("debt-cycles", "crash", BEGUN)
+    made.work("debt-cycles", "finish", BEGUN + 60)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def own_shop(tmp_path: Path) -> Iterator[Shop]:
+    """An empty shop of one's own, to change."""
+    made = Shop(tmp_path / "own.db")
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def holdfast_in() -> Callable[..., Answer]:
+    """``holdfast`` in this process, in a directory of choice and without ``--store``."""
+
+    def call(directory: Path, *args: str, **environ: str | None) -> Answer:
+        before = Path.cwd()
+        os.chdir(directory)
+        try:
+            found = CliRunner().invoke(app, list(args), env={"HOLDFAST_URL": None, **environ})
+        finally:
+            os.chdir(before)
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return Answer(found.exit_code, found.stdout, found.stderr)
+
+    return call
