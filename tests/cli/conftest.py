@@ -56,14 +56,22 @@ class Shop:
 
     def __call__(self, *args: str, stdin: str | None = None) -> Answer:
         """A command line on this store, in this process."""
-        found = CliRunner().invoke(app, [*args, "--store", str(self.path)], input=stdin, env={"COLUMNS": "80"})
+        found = CliRunner().invoke(
+            app, [*args, "--store", str(self.path)], input=stdin, env={"COLUMNS": "80"}
+        )
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception
         return Answer(found.exit_code, self.normal(found.stdout), self.normal(found.stderr))
 
     def command(self, *args: str) -> list[str]:
         """The same command line for a process of its own."""
-        at_time = [sys.executable, str(PROGRAMS / "at_time.py"), str(AGENT), str(self.path), str(self.clock.at)]
+        at_time = [
+            sys.executable,
+            str(PROGRAMS / "at_time.py"),
+            str(AGENT),
+            str(self.path),
+            str(self.clock.at),
+        ]
         return [*at_time, *args, "--store", str(self.path)]
 
     def on_terminal(self, *args: str, columns: int = 80, **environ: str) -> str:

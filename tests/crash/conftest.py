@@ -94,16 +94,15 @@ def read_lines(directory: Path, file: str) -> list[dict[str, Any]]:
 
 def check_acknowledged(directory: Path, rows: list[Row]) -> None:
     """Acknowledged ⊆ durable: what a recording call returned for stands in the journal, from that attempt or before."""
-    for attempt in {line["attempt"] for line in read_lines(directory, "acks")}:
+    acks = read_lines(directory, "acks")
+    for pid, attempt in {(line["pid"], line["attempt"]) for line in acks}:
         durable = Counter(
             (row.name, json.dumps(row.told(), sort_keys=True))
             for row in rows
             if row.attempt <= attempt and row.kind in _ENDS
         )
         acked = Counter(
-            (line["name"], json.dumps(line["value"], sort_keys=True))
-            for line in read_lines(directory, "acks")
-            if line["attempt"] == attempt
+            (line["name"], json.dumps(line["value"], sort_keys=True)) for line in acks if line["pid"] == pid
         )
         assert acked <= durable, f"acknowledged in attempt {attempt} and lost: {acked - durable}"
 

@@ -4,6 +4,7 @@ A command is a module of this package with a ``command`` in it. The order here i
 """
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -31,22 +32,24 @@ class App(click.Group):
         command: click.Command = import_module(f"{__package__}.{cmd_name}").command
         return command
 
-    def main(self, args: Any = None, *_: Any, **extra: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
         """Run a command line. Every error becomes ``error:``, ``hint:`` and an exit code, and no traceback."""
-        sys.exit(self._code(args, extra))
+        sys.exit(self._code(list(sys.argv[1:] if args is None else args), extra))
 
-    def _code(self, args: Any, extra: dict[str, Any]) -> int:
-        extra |= {"standalone_mode": False, "prog_name": "holdfast"}
+    def _code(self, args: list[str], extra: dict[str, Any]) -> int:
+        # Not through click's own main: that has words of its own for an interrupt and a broken pipe.
+        extra.pop("prog_name", None)
         try:
-            code = super().main(args, **extra)
+            with self.make_context("holdfast", list(args), **extra) as context:
+                code = self.invoke(context)
             render.flush()
+        except click.exceptions.Exit as done:
+            return done.exit_code
         except BaseException as error:
             complaint = complaint_of(error)
             if complaint is None:
                 raise
-            render.complain(
-                complaint.message, with_store(complaint.hint, sys.argv[1:] if args is None else args)
-            )
+            render.complain(complaint.message, with_store(complaint.hint, args))
             return complaint.code
         return code if isinstance(code, int) else EXIT_DONE
 

@@ -48,10 +48,11 @@ def flush() -> None:
 
 def complain(message: str, hint: str) -> None:
     """Tell on stderr what was refused, and the next move."""
+    err = _stream(sys.stderr)
     if not message:
         _give_up_stdout()
+        err.write("\n" if err.isatty() else "")  # after the ^C that the terminal has shown
         return
-    err = _stream(sys.stderr)
     if err.isatty():
         from holdfast.cli.screen import Screen
 

@@ -21,7 +21,12 @@ _NEEDS_MAX = 3
 @click.command()
 @click.option("--all", "show_all", is_flag=True, help="Every run, not only the newest.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many runs to list."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many runs to list.",
 )
 @surface
 def command(*, url: str | None, limit: int, as_json: bool, show_all: bool) -> None:

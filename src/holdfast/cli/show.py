@@ -18,7 +18,12 @@ from holdfast.views.summary import summarize
 @click.command(short_help="Show a run in full, or one point or event of it.")
 @click.argument("run")
 @click.option(
-    "--steps", type=click.IntRange(min=0), default=20, show_default=True, metavar="N", help="How many steps to list."
+    "--steps",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many steps to list.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Every step.")
 @surface

@@ -26,7 +26,7 @@ attempt = 0
 def tell(file: str, **line: Any) -> None:
     """Add a line to a file of the outside world."""
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(fd, json.dumps({"attempt": attempt, **line}).encode() + b"\n")
+    os.write(fd, json.dumps({"attempt": attempt, "pid": os.getpid(), **line}).encode() + b"\n")
     os.close(fd)
 
 

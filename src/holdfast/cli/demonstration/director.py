@@ -134,15 +134,33 @@ class Round:
         after_seq = len(self._stage.events())
         began_s = self._now()
         output = self._stage.directory / f"{self._stage.run}.process-{number}.out"
+        child = self._live(moment, output, after_seq)
+        process = Process(
+            number,
+            child.pid,
+            began_s,
+            self._now(),
+            child.returncode == -signal.SIGKILL,
+            after_seq,
+            len(self._stage.events()),
+            frozenset(output.read_text().splitlines()),
+        )
+        if not process.killed and child.returncode != 0:
+            raise DemoFailed(*_last_words(child, output.with_suffix(".err")))
+        self._processes.append(process)
+        self._tell(process.ended_s, f"process {child.pid} {self._ending(process)}")
+        return process
+
+    def _live(self, moment: Moment | None, output: Path, after_seq: int) -> "subprocess.Popen[bytes]":
+        """A process of the agent from its start to its end, which it does not outlive whatever happens here."""
         with (
             output.open("wb") as out,
             output.with_suffix(".err").open("wb") as err,
             subprocess.Popen(self._command(), stdout=out, stderr=err, env=_environment()) as child,  # noqa: S603 - our own module
         ):
-            self._tell(
-                began_s, f"process {child.pid} started" + (", by the same command" if number > 1 else "")
-            )
             try:
+                how = ", by the same command" if self._processes else ""
+                self._tell(self._now(), f"process {child.pid} started{how}")
                 if moment is not None:
                     self._wait_for(moment, child, after_seq)
                     child.kill()
@@ -151,23 +169,8 @@ class Round:
                 raise DemoFailed(f"process {child.pid} did not end within {late.timeout:.0f} s") from None
             finally:
                 child.kill()  # on Ctrl-C and after a failure; without effect on one that has ended
-        killed = child.returncode == -signal.SIGKILL
-        if not killed and child.returncode != 0:
-            raise DemoFailed(*_last_words(child, output.with_suffix(".err")))
-        passed = frozenset(output.read_text().splitlines())
-        process = Process(
-            number,
-            child.pid,
-            began_s,
-            self._now(),
-            killed,
-            after_seq,
-            len(self._stage.events()),
-            passed,
-        )
-        self._processes.append(process)
-        self._tell(process.ended_s, f"process {child.pid} {self._ending(process)}")
-        return process
+                child.wait()
+        return child
 
     def _wait_for(self, moment: Moment, child: "subprocess.Popen[bytes]", after_seq: int) -> None:
         """Come back at the moment, or when the child has ended."""

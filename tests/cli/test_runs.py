@@ -1,0 +1,147 @@
+"""``holdfast runs``: every run at a glance, and never a store made by looking."""
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+import holdfast
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Answer, Shop
+
+
+def test_runs_are_listed_newest_first(shop: "Shop") -> None:
+    """A line a run with its status, how far it came and its last sign of life; below, what needs a person."""
+    assert shop("runs").out == dedent("""\
+        RUN          STATUS               POINT  ATTEMPTS  LAST SIGN        AGE         GOAL                           HOLDER
+        debt-cycles  in doubt                 6         2  4 min 0 s ago    5 min 0 s   Explain sovereign debt cycles
+        nightly      crashed, 1 in doubt      6         1  5 min 57 s ago   6 min 0 s   Explain sovereign debt cycles  process 4242 on host (dead)
+        ledger       failed                   1         1  14 min 59 s ago  15 min 0 s  Explain sovereign debt cycles
+        daily.2      finished                 7         1  1 d 0 h ago      1 d 0 h     Explain sovereign debt cycles
+
+          holdfast resolve debt-cycles --store STORE  # 1 step in doubt
+          holdfast resolve nightly --store STORE  # 1 step in doubt
+          holdfast show ledger --store STORE  # failed: how to go on
+        """)
+
+
+def test_a_limit_says_that_there_are_more(shop: "Shop") -> None:
+    """What is left out is mentioned, with the command that shows it."""
+    out = shop("runs", "--limit", "1").out
+    assert "debt-cycles" in out
+    assert "nightly" not in out
+    assert "holdfast runs --all --store STORE  # there are more" in out
+    assert "there are more" not in shop("runs", "--limit", "1", "--all").out
+    assert "there are more" not in shop("runs", "--limit", "4").out
+
+
+def test_a_held_run_is_running_with_its_holder(own_shop: "Shop") -> None:
+    """While a live process holds it, a run is running; without a beat for longer than the lease, it is stale."""
+    run = holdfast.run("crawler", store=own_shop.store).open()
+    try:
+        assert "crawler  running" in own_shop("runs").out
+        assert "process 4242 on host" in own_shop("runs").out
+        own_shop.clock.sleep(1000)
+        assert "crawler  stale" in own_shop("runs").out
+    finally:
+        run.close()
+    assert "crawler  interrupted" in own_shop("runs").out
+
+
+def test_a_run_that_was_never_begun_is_queued(own_shop: "Shop") -> None:
+    """A row without events, as a crash between the two leaves it, is listed like any other."""
+    from holdfast.model.rows import RunRow, Status
+    from holdfast.stores.url import open_store
+
+    open_store(own_shop.path).create_run(RunRow("early", "b1", own_shop.clock.at, Status.QUEUED, b"{}"))
+    assert "early  queued" in own_shop("runs").out
+    assert "queued, at point 0" in own_shop("show", "early").out
+    assert own_shop("log", "early").out == ""
+
+
+def test_a_damaged_run_does_not_hide_the_others(own_shop: "Shop") -> None:
+    """A journal that fails its checksum is a line that says so; the command still succeeds."""
+    for name in ("good", "bad"):
+        with holdfast.run(name, goal="be seen", store=own_shop.store) as run:
+            run.step("a", lambda: 1)
+    damage(own_shop.path, "bad", 3)
+    answer = own_shop("runs")
+    assert answer.code == 0
+    assert "bad   damaged" in answer.out
+    assert "good  finished" in answer.out
+    assert "holdfast doctor --store STORE  # bad cannot be read" in answer.out
+
+
+def damage(path: Path, run: str, seq: int) -> None:
+    """Flip a bit of an event, behind everybody's back."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(10_000)
+    connection.execute(
+        "UPDATE events SET body = CAST(replace(CAST(body AS TEXT), 'read', 'reed') AS BLOB) "
+        "WHERE seq = ? AND run = (SELECT id FROM runs WHERE run = ?)",
+        (seq, run),
+    )
+    assert connection.changes() == 1
+    connection.close()
+
+
+def test_an_empty_store_tells_how_to_start(own_shop: "Shop") -> None:
+    """Nothing there yet is no error: it says so, and shows the lines that begin a run."""
+    answer = own_shop("runs")
+    assert answer.code == 0
+    assert answer.out == dedent("""\
+        no runs yet in URL
+
+        A run makes one. In Python:
+
+            with holdfast.run("my-run", goal="…") as run:
+                run.step("first", do_something)
+
+        To see one die and come back:
+
+          holdfast demo
+        """)
+
+
+def test_no_store_is_said_and_none_is_made(tmp_path: Path, holdfast_in: "Callable[..., Answer]") -> None:
+    """Where there is no store, looking says so and leaves the directory as it was."""
+    answer = holdfast_in(tmp_path, "runs")
+    assert answer.code == 0
+    assert answer.out.startswith(f"no store in {tmp_path} or above it\n")
+    assert (
+        holdfast_in(tmp_path, "runs", "--json").out
+        == '{\n  "store": null,\n  "runs": [],\n  "more": false\n}\n'
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_nearest_store_upwards_is_looked_at(tmp_path: Path, holdfast_in: "Callable[..., Answer]") -> None:
+    """Like git: from a directory below, the store above is found; ``HOLDFAST_URL`` wins over it."""
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    near, other = tmp_path / ".holdfast" / "holdfast.db", tmp_path / "other.db"
+    for path, name in ((near, "near"), (other, "other")):
+        with holdfast.run(name, store=path):
+            pass
+    assert "near" in holdfast_in(deep, "runs").out
+    assert "other" in holdfast_in(deep, "runs", HOLDFAST_URL=str(other)).out
+    for path in (near, other):
+        holdfast.store(path).close()
+
+
+@pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "a\rb", "\u202egnp.exe", "line\nline"])
+def test_recorded_text_cannot_drive_the_terminal(own_shop: "Shop", text: str) -> None:
+    """Control characters and direction marks in a goal are shown, not obeyed."""
+    with holdfast.run("sly", goal=text, store=own_shop.store):
+        pass
+    for out in (
+        own_shop("runs").out,
+        own_shop("show", "sly").out,
+        own_shop.on_terminal("runs", NO_COLOR="1"),
+    ):
+        assert not {"\x1b", "\r", "\u202e"} & set(out)
+        assert "sly" in out

@@ -1,0 +1,206 @@
+"""``holdfast show``: one run in full, or one point or event of it with its whole content."""
+
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+import holdfast
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shop
+
+
+def test_a_run_in_doubt_is_shown_with_the_way_on(shop: "Shop") -> None:
+    """Goal, attempts with the last thing known, plan, steps, what is in doubt, and what to type."""
+    assert shop("show", "debt-cycles").out == dedent("""\
+        run     debt-cycles
+        status  in doubt, at point 6, attempt 2
+        goal    Explain sovereign debt cycles
+        inputs  {"top": 2}
+        begun   2026-03-01 14:02:11 UTC, 5 min 0 s ago
+
+        Attempts
+        1  crashed   14:02:11        process 4242 on host  in the middle of 'create_contact' since 14:02:13
+        2  in doubt  14:03:11  0 µs  process 4242 on host  StepInDoubt: step 'create_contact' of run debt-cycles was started at 2026-03-01 14:02:13 UTC and never reported back
+
+        Plan
+        survey   done
+        compare  under way, 2 steps
+        draft    not begun
+
+        Steps
+        POINT  STEP                EFFECT  OUTCOME     TOOK  DETAIL
+            1  survey              read    done       1.2 s  ["GR", "AR"]
+            3  compare             read    done      750 ms  {"country": "GR", "page": "page of GR"}
+            2    fetch_page        read    done      500 ms  "page of GR"
+            5  compare             read    done      750 ms  {"country": "AR", "page": "page of AR"}
+            4    fetch_page        read    done      500 ms  "page of AR"
+            6  checkpoint draft-1          done              {"draft": "Debt cycles …", "facts": 2}
+               create_contact      once    in doubt          {"name": "Ada"}
+
+        In doubt
+          step             create_contact, started 2026-03-01 14:02:13 UTC, never reported back
+          key              ff5218d10e8d99ee03e0.1
+          arguments        {"name": "Ada"}
+          idempotency key  IDEMPOTENCY-KEY
+
+        Next
+          find out whether 'create_contact' happened, then say so
+          holdfast resolve debt-cycles create_contact --done JSON --store STORE  # it happened, and returned this
+          holdfast resolve debt-cycles create_contact --retry --store STORE  # it did not happen: do it now
+          holdfast resolve debt-cycles create_contact --failed --store STORE  # it failed: raise that in the program
+          python agent.py STORE debt-cycles 1772373791.0 finish  # let its verify decide, if it has one
+        """)
+
+
+def test_a_finished_run_shows_its_result(shop: "Shop") -> None:
+    """A finished run needs nothing more; a plan item that no step is named after cannot be told."""
+    out = shop("show", "daily.2").out
+    assert "status  finished, at point 7, attempt 1" in out
+    assert "compare  done, 2 steps\ndraft    cannot be told\n" in out
+    assert out.endswith('\nresult  {"report": "report.md", "words": 812}\n')
+
+
+def test_a_crashed_run_shows_where_its_process_was(shop: "Shop") -> None:
+    """Before anybody resumes it, the crash is seen from the holder's death, with what it was in the middle of."""
+    out = shop("show", "nightly").out
+    assert "status  crashed, 1 step in doubt, at point 6, attempt 1" in out
+    assert "holder  process 4242 on host, dead, last sign of life 5 min 57 s ago" in out
+    assert "1  crashed  14:01:11  process 4242 on host  in the middle of 'create_contact'" in out
+
+
+def test_a_failed_run_shows_how_to_resume(shop: "Shop") -> None:
+    """Retries count as tries, and the next move is the command line of the last attempt."""
+    out = shop("show", "ledger").out
+    assert "1  load  read    failed, 2 tries  100 ms  ConnectionError: the ledger is locked" in out
+    assert out.endswith(
+        "Next\n  start its program again: it resumes where it was\n  python agent.py STORE ledger 1772373131.0 fail\n"
+    )
+
+
+def test_only_the_last_steps_are_listed(own_shop: "Shop") -> None:
+    """A long run does not fill the screen; what is left out is counted, and ``--all`` brings it."""
+    with holdfast.run("long", store=own_shop.store) as run:
+        for number in range(25):
+            run.step("count", abs, number)
+    few = own_shop("show", "long", "--steps", "2").out
+    assert "Steps  (the last 2 of 25)" in few
+    assert few.count("count") == 2
+    assert "holdfast show long --all --store STORE  # every step" in few
+    assert own_shop("show", "long", "--all").out.count("count") == 25
+    assert own_shop("show", "long").out.count("count") == 20
+
+
+def test_a_held_run_shows_what_it_does_now(own_shop: "Shop") -> None:
+    """While it works, an open step is running and not in doubt."""
+    with holdfast.run("crawler", store=own_shop.store) as run:
+        out = run.options(key="k").once("look", lambda: own_shop("show", "crawler").out)
+    assert "look  once    running" in out
+    assert "in the middle of 'look'" in out
+    assert "it is at work\n  holdfast log crawler --follow --store STORE  # watch it\n" in out
+
+
+def test_a_cut_off_read_step_is_not_in_doubt(own_shop: "Shop") -> None:
+    """A step that is safe to repeat and has no outcome simply runs again: it is shown as cut off."""
+    run = holdfast.run("cut", store=own_shop.store).open()
+    with pytest.raises(SystemExit):
+        run.step("look", lambda: (_ for _ in ()).throw(SystemExit))
+    run.close()
+    assert "look  read    cut off" in own_shop("show", "cut").out
+
+
+def test_a_point_shows_its_step_whole(shop: "Shop") -> None:
+    """``RUN@1``: the step that ended at that point, with its arguments and its result."""
+    assert shop("show", "debt-cycles@1").out == dedent("""\
+        run      debt-cycles
+        point    1
+        step     survey
+        effect   read
+        outcome  done
+        began    2026-03-01 14:02:11 UTC, attempt 1
+        took     1.2 s
+        key      04f56d263d0d9729b59c.1
+        events   #4 #5
+
+        Arguments
+          {
+            "topic": "sovereign debt"
+          }
+
+        Result
+          [
+            "GR",
+            "AR"
+          ]
+        """)
+
+
+def test_a_label_shows_its_checkpoint(shop: "Shop") -> None:
+    """``RUN@draft-1``: the state as it was handed over."""
+    assert shop("show", "debt-cycles@draft-1").out == dedent("""\
+        run         debt-cycles
+        point       6
+        checkpoint  draft-1
+        recorded    2026-03-01 14:02:13 UTC, attempt 1
+        key         c0425e7547e6331cefad.1
+        events      #17
+
+        State
+          {
+            "draft": "Debt cycles …",
+            "facts": 2
+          }
+        """)
+
+
+def test_an_event_is_shown_as_recorded(shop: "Shop") -> None:
+    """``RUN@#6``: every field of the event, and its body."""
+    assert shop("show", "debt-cycles@#6").out == dedent("""\
+        run    debt-cycles
+        event  #6  step started
+        at     2026-03-01 14:02:12 UTC
+        kind   step.started
+        name   compare
+        key    e200fcf865771268815f.1
+        fence  1
+
+        Body
+          {
+            "effect": "read",
+            "in": "",
+            "after": "04f56d263d0d9729b59c.1",
+            "args": {
+              "country": "GR"
+            }
+          }
+        """)
+
+
+def test_a_failure_is_shown_with_its_traceback(shop: "Shop") -> None:
+    """A failed step shows the exception and where it was raised."""
+    out = shop("show", "ledger@1").out
+    assert "outcome  failed\n" in out
+    assert "tries    2\n" in out
+    assert "builtins:ConnectionError: the ledger is locked\n" in out
+    assert 'raise ConnectionError("the ledger is locked")' in out
+
+
+def test_a_value_in_a_blob_is_shown_whole(own_shop: "Shop") -> None:
+    """A result too large for its event is summed up in the list and whole in the step."""
+    with holdfast.run("big", inputs={"text": "i" * 20_000}, store=own_shop.store) as run:
+        run.step("fetch", lambda: "page\n" + "x" * 20_000)
+        run.finish(["r" * 20_000])
+    assert "(20 kB)" in own_shop("show", "big").out
+    assert f"Result\n  page\n  {'x' * 20_000}\n" in own_shop("show", "big@1").out
+    assert '"value": "page' in own_shop("show", "big@#4").out
+    assert 'result  ["rrr' in own_shop("show", "big").out
+
+
+def test_a_result_that_could_not_be_stored_is_named(own_shop: "Shop") -> None:
+    """Done, but not storable: the list and the step say what was in the way."""
+    with pytest.raises(holdfast.NotStorable), holdfast.run("lost", store=own_shop.store) as run:
+        run.step("connect", lambda: {"conn": object()})
+    told = "(not storable: an object (builtins.object) at $.conn)"
+    assert "connect  read    done" in own_shop("show", "lost").out
+    assert own_shop("show", "lost@1").out.endswith(f"Result\n  {told}\n")
