@@ -90,19 +90,21 @@ async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
         await mark(parent.tenure, hands, "child", {"run": run})
         return run
     wanted = os.environ.get("HOLDFAST_RUN")
-    if wanted and run in await hands.store(_lineage, workshop.store, wanted):
-        return wanted
+    if wanted:
+        lineage = await hands.store(_lineage, workshop.store, wanted)
+        if run in lineage:
+            return wanted
+        if not lineage:  # a program may use a second store; but say so, in case it is a typing error
+            log().warning("HOLDFAST_RUN=%s names no run in %s; opening %s", wanted, workshop.store.url, run)
     if entry.if_finished == "new":
         run = await hands.store(_next_in_series, workshop.store, run)
     return run
 
 
 def _lineage(store: StorePort, run: str) -> list[str]:
-    """The run and those it was forked from."""
+    """The run and those it was forked from; empty where there is no such run."""
     chain: list[str] = []
     row = store.find_run(run)
-    if row is None:
-        raise UnknownRun(run=run, store=store.url)
     while row is not None and row.run not in chain:
         chain.append(row.run)
         row = store.find_run(row.origin) if row.origin else None
