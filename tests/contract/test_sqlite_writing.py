@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -12,6 +12,7 @@ from holdfast.errors import StoreBusy, StoreError
 from holdfast.model.rows import Append, Appended, AppendOutcome, Refusal
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.errors import MAPPED, translated
+from holdfast.stores.sqlite.sharing import _Slot
 from holdfast.testing.rules.making import AT, an_append, an_event, append, held, in_threads
 
 _DEADLINE_S = 30.0
@@ -142,7 +143,7 @@ class Queued:
         with self._store._database.writing:
             for thread in threads:
                 thread.start()
-            wait_until(lambda: len(self._store._appender._queue) == len(self._items), "a queue")
+            wait_until(lambda: len(self._store._appender._shared._queue) == len(self._items), "a queue")
         for thread in threads:
             thread.join()
 
@@ -177,7 +178,7 @@ def test_a_poisoned_item_fails_its_own_thread_only(store: SqliteStore) -> None:
     queued.run()
     assert isinstance(queued.outcomes.pop(1), UnicodeEncodeError)
     assert queued.outcomes == {0: Appended(1), 2: Appended(1), 3: Appended(1)}
-    assert store._appender._queue == type(store._appender._queue)()
+    assert not store._appender._shared.is_awaited
 
 
 def test_an_interrupt_of_the_writer_is_an_unknown_outcome_for_the_others(
@@ -185,13 +186,13 @@ def test_an_interrupt_of_the_writer_is_an_unknown_outcome_for_the_others(
 ) -> None:
     """Their items may be in the journal: appending them again would be refused, and a refusal says they are not."""
     fences = [held(store, f"r{number}") for number in range(3)]
-    commit = store._appender._commit
+    commit = store._appender._shared._commit
 
-    def interrupted(items: list[Append]) -> list[AppendOutcome]:
+    def interrupted(items: Sequence[Append]) -> list[AppendOutcome]:
         commit(items)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store._appender, "_commit", interrupted)
+    monkeypatch.setattr(store._appender._shared, "_commit", interrupted)
     queued = Queued(store, [an_append(f"r{number}", fence, 0) for number, fence in enumerate(fences)])
     queued.run()
     assert sorted(type(error).__name__ for error in queued.outcomes.values()) == [
@@ -199,6 +200,20 @@ def test_an_interrupt_of_the_writer_is_an_unknown_outcome_for_the_others(
         "StoreUnavailable",
         "StoreUnavailable",
     ]
+
+
+def test_nobody_is_stranded_behind_one_who_left_the_queue(store: SqliteStore) -> None:
+    """The first waits for the lock, the others for the first; if that one is interrupted they look for themselves."""
+    fence = held(store)
+    queue = store._appender._shared._queue
+    outcomes: list[AppendOutcome] = []
+    queue.append(_Slot(()))
+    thread = threading.Thread(target=lambda: outcomes.extend(store.append([an_append("r", fence, 0)])))
+    thread.start()
+    wait_until(lambda: len(queue) == 2, "a queue")
+    queue.popleft()
+    thread.join(_DEADLINE_S)
+    assert outcomes == [Appended(1)]
 
 
 def test_a_store_error_reaches_every_thread_that_shared_the_commit(store: SqliteStore) -> None:

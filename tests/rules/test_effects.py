@@ -469,6 +469,21 @@ def test_swallowed_doubt_cannot_finish_the_run(url: str) -> None:
         asyncio.run(main())
 
 
+def test_a_swallowed_stop_does_not_let_the_effect_run_again(url: str) -> None:
+    """A framework that catches even BaseException and calls the tool again gets the same stop, not a second effect."""
+
+    @holdfast.tool
+    def pay() -> None:
+        world.append("paid")
+        raise TimeoutError
+
+    with pytest.raises(holdfast.StepInDoubt), holdfast.run("a", store=url):
+        for _ in range(3):
+            with pytest.raises(holdfast.StepInDoubt):
+                pay()
+    assert world == ["paid"]
+
+
 def test_a_timeout_of_a_once_step_is_in_doubt_and_its_late_end_is_recorded(url: str) -> None:
     """Past its timeout a thread still runs: the caller is stopped, the effect is followed to its end."""
     from threading import Event

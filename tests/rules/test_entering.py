@@ -129,7 +129,7 @@ def test_finished_run_refuses_new_work(url: str) -> None:
     with holdfast.run("a", store=url):
         pass
     with (
-        pytest.raises(holdfast.RunFinished, match="step 'new' is not in its journal") as refused,
+        pytest.raises(holdfast.RunFinished, match="'new' is not in its journal") as refused,
         holdfast.run("a", store=url) as run,
     ):
         run.step("new", lambda: 1)

@@ -81,4 +81,4 @@ def with_store(hint: str, args: Sequence[str]) -> str:
 
 
 # Not those that name a store, show several ways to go on, or only ask for help.
-_COMMAND: Final = re.compile(r"`(holdfast (?!.*(?:--store| \| |--help))[^`]+)`")
+_COMMAND: Final = re.compile(r"`(holdfast (?![^`]*(?:--store| \| |--help))[^`]+)`")

@@ -11,7 +11,7 @@ from holdfast.storehandle import Store
 from holdfast.views.details import event_detail, step_detail
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
-from holdfast.views.points import Place, find_event, parse_place
+from holdfast.views.points import Place, find_event, last_point, parse_place
 from holdfast.views.summary import summarize
 
 
@@ -77,5 +77,5 @@ def _absence(place: Place, events: list[Event]) -> str:
     if place.seq is not None:
         return f"run {place.run} has no event #{place.seq}; its last is #{events[-1].seq if events else 0}"
     if place.point is not None:
-        return f"run {place.run} has no point {place.point}"
+        return f"run {place.run} has no point {place.point}; its last is {last_point(events)}"
     return f"run {place.run} has no checkpoint labelled {place.label!r}"

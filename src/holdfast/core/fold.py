@@ -75,9 +75,7 @@ class View:
         self.trailing_failures.append((self._conclude(event, good=False), event.seq))
 
     def _step_doubted(self, event: Event) -> None:
-        body = loads(event.body)
-        # While it still ran, nobody saw it end: whether its process is gone must be asked again.
-        self.calls[event.key].doubt = None if body["running"] else body["reason"]
+        self.calls[event.key].doubt = loads(event.body)["reason"]
 
     def _step_settled(self, event: Event) -> None:
         how = loads(event.body)["how"]

@@ -30,11 +30,20 @@ if TYPE_CHECKING:
 # -- in this process --------------------------------------------------------------------------------------------
 
 
-async def record(work: "Work", reason: str, *, is_running: bool = False) -> None:
-    """Write down that the outcome is unknown, and why."""
-    fields = {"reason": reason, "running": is_running}
-    work.tenure.doubts[work.asked.key] = (work.asked.name, work.tenure.clock.wall())
-    await work.append(draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, fields))
+async def record(work: "Work", reason: str) -> None:
+    """Write down that the call ended and its outcome is unknown, and why."""
+    keep_open(work, reason)
+    await work.append(draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, {"reason": reason}))
+
+
+def keep_open(work: "Work", reason: str | None) -> None:
+    """Let the view know the call as open, so that a program that swallows the stop cannot make it run again."""
+    tenure, key = work.tenure, work.asked.key
+    assert tenure.journal is not None
+    call = tenure.view.calls.setdefault(key, Call(key, work.asked.name))
+    call.is_open, call.doubt = True, reason
+    call.body, call.seq = work.intent, work.intent_seq
+    call.started_at, call.fence = tenure.clock.wall(), tenure.journal.fence
 
 
 async def settle_live(work: "Work", error: Exception) -> Any:
@@ -92,9 +101,7 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
         call.is_open = False
         return None
     if decision.act == "tell":
-        told = await _tell(work, call.started_at)
-        call.is_open = False
-        raise told
+        raise await _tell(work, call.started_at)
     raise in_doubt(work, (call.doubt or "never reported back") + _and(decision), call)
 
 
@@ -163,12 +170,8 @@ def _settled(
 
 
 async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outcome:
-    seq = await work.conclude(event, good=good)
-    outcome = Outcome(seq, good, work.tenure.points, event.body)
-    call.outcomes.append(outcome)
-    call.taken = len(call.outcomes)
-    call.is_open = False
-    return outcome
+    await work.conclude(event, good=good)
+    return call.outcomes[-1]
 
 
 async def _tell(work: "Work", started_at: float) -> EffectUnknown:

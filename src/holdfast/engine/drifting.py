@@ -69,7 +69,7 @@ def _is_joined(tenure: Tenure, standing: Standing, arrival: Arrival, asked: Aske
 async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, stops: bool) -> None:
     diff = arguments_diff(_recorded_arguments(tenure, call), loads(asked.arguments))
     fields = {"recorded": call.key, "recorded_seq": call.seq, "diff": diff}
-    journal = tenure.require_journal(f"step {asked.name!r}")
+    journal = tenure.require_journal(asked.name)
     await journal.append(
         hands, [draft(Kind.DRIFTED, asked.name, asked.key, fields)], tenure.clock.wall(), synced=False
     )

@@ -154,7 +154,7 @@ def _let_go(tenure: Tenure) -> None:
 
 def _unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
     """The effects in doubt that nobody has asked for again: key to name and time."""
-    found = dict(tenure.doubts)
+    found: dict[str, tuple[str, float]] = {}
     for call in tenure.view.open_calls():
         if (
             is_once(call)

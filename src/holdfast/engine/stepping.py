@@ -44,16 +44,15 @@ async def step(
         outcome = tenure.next_outcome(call)
         if outcome is not None:
             return answer(tenure, asked, call, outcome, fn)
+    settled: Outcome | None = None
     try:
-        journal = tenure.require_journal(f"step {name!r}")
+        tenure.require_journal(name)
         work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
         if call is None:
             await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
         elif call.is_open and (treatment.effect == "once" or is_once(call)):
             settled = await doubt.settle_recorded(work, call)
-            if settled is not None:
-                return answer(tenure, asked, call, settled, fn)
-        if not tenure.enter_call(asked.key, name):
+        if settled is None and not tenure.enter_call(asked.key, name):
             raise Misuse(
                 problem=f"step {name!r} with this key is running already",
                 advice="a key is one call: wait for it",
@@ -61,7 +60,8 @@ async def step(
     except BaseException:
         tenure.unclaim(asked.site, asked.n)
         raise
-    assert journal is tenure.journal
+    if call is not None and settled is not None:
+        return answer(tenure, asked, call, settled, fn)
     return await work.perform()
 
 
@@ -76,6 +76,8 @@ class Work:
         "fn",
         "hands",
         "idem",
+        "intent",
+        "intent_seq",
         "kwargs",
         "tenure",
         "treatment",
@@ -98,6 +100,8 @@ class Work:
         self.fn = fn
         self.args, self.kwargs = unwrap(args, kwargs)
         self.idem = ""
+        self.intent = b""
+        self.intent_seq = 0
         self._delegated = False
         self._succeeded = False
         wants_key = has_parameter(fn, "idempotency_key")
@@ -110,7 +114,9 @@ class Work:
         """Run the call to a recorded outcome, again as often as it may be."""
         asked, tenure = self.asked, self.tenure
         try:
-            await self.append(self._intent(), synced=self.treatment.effect != "read")
+            intent = self._intent()
+            self.intent = intent.body
+            self.intent_seq = await self.append(intent, synced=self.treatment.effect != "read")
             failures = 0
             while True:
                 try:
@@ -214,6 +220,7 @@ class Work:
                 return await self._failed(reason, self.tenure.clock.monotonic())
             raise reason
         self._delegated = True
+        doubt.keep_open(self, None)
         straggler.on_finish(lambda result: drive(doubt.finish_late(self, result)))
         if isinstance(reason, Exception):
             raise doubt.in_doubt(self, "ran past its timeout and is still running") from reason
@@ -251,9 +258,9 @@ class Work:
     def _concluded(self, event: Draft, seq: int, *, good: bool) -> None:
         tenure, asked = self.tenure, self.asked
         self._succeeded = good
-        tenure.doubts.pop(asked.key, None)
         point = tenure.add_point()
-        if not asked.site:  # an explicit key can be asked for again in this very tenure
+        # An explicit key can be asked for again in this very tenure; so can what the view knew as open.
+        if not asked.site or asked.key in tenure.view.calls:
             tenure.remember(asked.key, asked.name, Outcome(seq, good, point, event.body))
 
 

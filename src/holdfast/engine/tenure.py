@@ -48,8 +48,6 @@ class Tenure:
         self.is_finished = journal is None
         self.latest_state: bytes | None = None
         self.result: bytes | None = None
-        self.doubts: dict[str, tuple[str, float]] = {}
-        """Effects that came to be in doubt in this tenure: key to name and time."""
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""
         self.root = Trail(current_task(), "")
@@ -84,7 +82,7 @@ class Tenure:
     def require_journal(self, what: str) -> "Journal":
         """The journal to append to; a finished run has none, and a lost lease says so."""
         if self.is_finished or self.journal is None:
-            raise RunFinished(run=self.run, what=what)
+            raise RunFinished(run=self.run, what=repr(what))
         if self.journal.lost is not None:
             raise self.journal.lease_lost()
         self._live = True
@@ -124,9 +122,10 @@ class Tenure:
             return outcome
 
     def remember(self, key: str, name: str, outcome: Outcome) -> None:
-        """Keep the outcome of a keyed call for the next one with that key; it was given to the program."""
+        """Keep the outcome of a call that can be asked for again; this one was given to the program."""
         with self._lock:
             call = self.view.calls.setdefault(key, Call(key, name))
+            call.is_open = False
             call.outcomes.append(outcome)
             call.taken = len(call.outcomes)
 

@@ -8,12 +8,13 @@ opened nothing and started no thread, so a fork of it is as clean as a fresh sta
 import gc
 import json
 import os
-import runpy
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 import holdfast
@@ -37,9 +38,24 @@ def _run(arguments: list[str]) -> None:
     openers: dict[str, Any] = urls._OPENERS  # noqa: SLF001 - the one seam that asks nothing of the script
     for scheme, opener in openers.items():
         openers[scheme] = lambda name, opener=opener: killing_port(opener(name))
+    script = Path(arguments[0]).absolute()
     sys.argv = arguments
-    sys.path[0] = str(Path(arguments[0]).absolute().parent)
-    runpy.run_path(arguments[0], run_name="__main__")
+    sys.path[0] = str(script.parent)
+    module = ModuleType("__main__")
+    module.__file__ = str(script)
+    sys.modules["__main__"] = module
+    exec(_code_of(script), module.__dict__)  # noqa: S102 - it is what "python script.py" does
+
+
+def _code_of(script: Path) -> CodeType:
+    """The compiled script; a nursery compiles it once, until it changes."""
+    version = script.stat().st_mtime_ns
+    if _codes.get(script, (None, None))[0] != version:
+        _codes[script] = (version, compile(script.read_bytes(), str(script), "exec"))
+    return _codes[script][1]
+
+
+_codes: dict[Path, tuple[int, CodeType]] = {}
 
 
 def _load(preload: list[str]) -> None:
@@ -56,6 +72,8 @@ def _serve() -> None:
     fork = get_context("fork")
     for line in sys.stdin:
         job = json.loads(line)
+        with suppress(OSError, SyntaxError):  # the child will say so itself
+            _code_of(Path(job["arguments"][0]))
         child = fork.Process(target=_become, args=(job,))
         child.start()
         try:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from orjson import loads
 
-from holdfast.core.fold import View
+from holdfast.core.fold import View, fold
 from holdfast.errors import Misuse
 from holdfast.model.events import Event, Kind
 
@@ -62,6 +62,11 @@ def find_event(events: Sequence[Event], place: Place) -> Event | None:
         if view.points > before and view.points == place.point:
             return event
     return None
+
+
+def last_point(events: Sequence[Event]) -> int:
+    """How many points there are."""
+    return fold(events).points
 
 
 def _is_labelled(event: Event, label: str) -> bool:

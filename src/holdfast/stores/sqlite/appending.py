@@ -1,19 +1,18 @@
-"""Appending to journals: the hot path, the general path, and how threads share a commit.
+"""Appending to journals: the hot path of one event, and the general path of an item among others.
 
 Knows the guarded statement and the order inside an item. The invariant: an item is in the journal whole or not
 at all, whatever happens to the items around it; everything that can refuse it is asked before it writes.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 import apsw
 
 from holdfast import limits
-from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.model.rows import Append, Appended, AppendOutcome, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.sharing import SharedCommits
 from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
     CONSUME_LETTER,
@@ -25,28 +24,12 @@ from holdfast.stores.sqlite.statements import (
 )
 
 
-class _Slot:
-    """What one thread wants appended while another one is writing, and what came of it."""
-
-    __slots__ = ("error", "is_alone", "items", "outcomes")
-
-    def __init__(self, items: Sequence[Append]) -> None:
-        self.items = items
-        self.outcomes: list[AppendOutcome] | None = None
-        self.error: StoreError | None = None
-        self.is_alone = False
-
-    @property
-    def is_settled(self) -> bool:
-        return self.outcomes is not None or self.error is not None or self.is_alone
-
-
 class Appender:
     """The port's ``append`` over one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queue: deque[_Slot] = deque()
+        self._shared = SharedCommits(database, self._commit)
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """See ``StorePort.append``."""
@@ -60,15 +43,15 @@ class Appender:
                 row = (seq, at, kind, name, key, event_fence, body, crc, run, fence, after_seq)
                 return self._append_one(items, row, synced=synced)
         check_items(items)
-        return self._append_many(items)
+        return self._shared.submit(items)
 
     def _append_one(
         self, items: Sequence[Append], row: tuple[int | float | str | bytes, ...], *, synced: bool
     ) -> list[AppendOutcome]:
         """One event of one run: one statement, in its own transaction, without the layers of the general path."""
         database = self._database
-        if self._queue or database.writing.locked():
-            return self._append_many(items)
+        if self._shared.is_awaited or database.writing.locked():
+            return self._shared.submit(items)
         # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
         with database.writing:
             if database.trouble:
@@ -88,65 +71,6 @@ class Appender:
             if database.waiters:
                 database.wake()
         return [Appended(items[0].after_seq + 1)]
-
-    def _append_many(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        """Join the queue; whoever writes next takes all that wait into one commit."""
-        slot = _Slot(items)
-        self._queue.append(slot)
-        try:
-            with self._database.writing:
-                if not slot.is_settled:
-                    self._commit_waiting(slot)
-        except BaseException:
-            # Whoever is told that it failed goes on to re-read the head; nobody may write it behind their back.
-            if slot in self._queue:
-                self._queue.remove(slot)
-            raise
-        if slot.is_alone:
-            with self._database.writing:
-                return self._commit(items)
-        if slot.error is not None:
-            raise slot.error
-        assert slot.outcomes is not None
-        return slot.outcomes
-
-    def _commit_waiting(self, mine: _Slot) -> None:
-        """Commit one's own slot and all others that wait; each of them is settled afterwards, whatever happened."""
-        slots = [mine, *self._others(mine)]
-        try:
-            self._settle(slots)
-        finally:
-            # An interrupt ends this thread's call wherever it falls; the others must not append a second time.
-            for slot in slots[1:]:
-                if not slot.is_settled:
-                    slot.error = self._interrupted()
-
-    def _others(self, mine: _Slot) -> list[_Slot]:
-        waiting: list[_Slot] = []
-        while self._queue:
-            waiting.append(self._queue.popleft())
-        return [slot for slot in waiting if slot is not mine]
-
-    def _settle(self, slots: list[_Slot]) -> None:
-        try:
-            outcomes = iter(self._commit([item for slot in slots for item in slot.items]))
-        except StoreError as error:
-            for slot in slots:
-                slot.error = type(error)(**error.fields).because(error.__cause__ or error)
-        except Exception:
-            # Something that cannot even be bound: it must not take the other threads' items down with it.
-            if len(slots) == 1:
-                raise
-            for slot in slots:
-                slot.is_alone = True
-        else:
-            for slot in slots:
-                slot.outcomes = [next(outcomes) for _ in slot.items]
-
-    def _interrupted(self) -> StoreError:
-        return StoreUnavailable(
-            store=self._database.name, problem="the thread that wrote for others was interrupted"
-        )
 
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
         with self._database.transaction(synced=any(item.synced for item in items)) as connection:

@@ -44,6 +44,11 @@ class Database:
         self._inode: Final = path.stat().st_ino
         _opened.add(self)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether this handle is closed, or belongs to the parent of this process."""
+        return self.trouble in ("closed", "forked")
+
     # -- using it --------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -81,7 +86,7 @@ class Database:
     def read(self) -> Iterator[apsw.Connection]:
         """The reading connection, alone among this process's threads."""
         with self.looking:
-            if self.trouble in ("closed", "forked"):
+            if self.is_gone:
                 self._refuse()
             try:
                 yield self.reading
@@ -116,7 +121,7 @@ class Database:
 
     def mend(self) -> None:
         """Make writing safe again, or raise; the caller holds ``writing``."""
-        if self.trouble in ("closed", "forked"):
+        if self.is_gone:
             self._refuse()
         for connection in (self.synced, self.flushed):
             if connection.in_transaction:  # an asynchronous exception fell between BEGIN and its handler
@@ -133,7 +138,7 @@ class Database:
 
     def close(self) -> None:
         """Sync what was flushed, then let go of the connections; idempotent."""
-        if self.trouble in ("closed", "forked"):
+        if self.is_gone:
             return
         try:
             self.sync()

@@ -67,7 +67,7 @@ class SqliteStore:
     @property
     def is_open(self) -> bool:
         """Whether this handle can still be used in this process."""
-        return self._database.trouble not in ("closed", "forked")
+        return not self._database.is_gone
 
     # -- runs ------------------------------------------------------------------------------------------------
 

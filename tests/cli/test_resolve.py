@@ -1,0 +1,178 @@
+"""``holdfast resolve``: a person settles what nobody can know, and the run takes it in."""
+
+import json
+import re
+from textwrap import dedent, indent
+from typing import TYPE_CHECKING
+
+import pytest
+
+import holdfast
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shop
+
+BEGUN = 1772373731.0
+
+
+@pytest.fixture
+def doubtful(own_shop: "Shop") -> "Shop":
+    """A run whose process was killed in the middle of ``create_contact``."""
+    assert own_shop.work("debt-cycles", "crash") == -9
+    return own_shop
+
+
+def test_without_an_option_it_lists_what_is_in_doubt(doubtful: "Shop") -> None:
+    """The step with what helps to look it up, the ways to settle it, and exit code 3."""
+    answer = doubtful("resolve", "debt-cycles")
+    assert answer.code == 3
+    assert answer.out == indent(
+        dedent("""\
+            step             create_contact, started 2026-03-01 14:02:13 UTC, never reported back
+            key              ff5218d10e8d99ee03e0.1
+            arguments        {"name": "Ada"}
+            idempotency key  IDEMPOTENCY-KEY
+
+            holdfast resolve debt-cycles create_contact --done JSON --store STORE  # it happened, and returned this
+            holdfast resolve debt-cycles create_contact --retry --store STORE  # it did not happen: do it now
+            holdfast resolve debt-cycles create_contact --failed --store STORE  # it failed: raise that in the program
+            python agent.py STORE debt-cycles 1772373731.0 crash  # let its verify decide, if it has one
+            """),
+        "  ",
+    )
+    assert doubtful("resolve", "debt-cycles", "create_contact").code == 3
+
+
+def test_nothing_in_doubt_is_exit_code_0(shop: "Shop") -> None:
+    """A run without doubts says so."""
+    answer = shop("resolve", "daily.2")
+    assert (answer.code, answer.out) == (0, "nothing is in doubt in run daily.2\n")
+
+
+def test_done_gives_the_program_that_value(doubtful: "Shop") -> None:
+    """``--done JSON``: the call is answered with the value and never runs; the run finishes."""
+    answer = doubtful("resolve", "debt-cycles", "create_contact", "--done", '{"id": 9}', "--by", "kim")
+    assert answer.code == 0
+    assert answer.out == dedent("""\
+        resolved  create_contact of run debt-cycles: done
+        meaning   it counts as done: the program gets this value, and nothing runs
+        next      start its program again: the run takes this in and goes on
+          python agent.py STORE debt-cycles 1772373731.0 crash
+        """)
+    assert doubtful.work("debt-cycles", "finish", BEGUN + 60) == 0
+    assert 'settled: done create_contact by kim {"id": 9}' in squeezed(doubtful("log", "debt-cycles").out)
+    assert '7 create_contact once done by kim: {"id": 9}' in squeezed(doubtful("show", "debt-cycles").out)
+    assert doubtful("resolve", "debt-cycles").code == 0
+
+
+def squeezed(text: str) -> str:
+    """The text with single blanks."""
+    return re.sub(" +", " ", text)
+
+
+def test_done_reads_its_value_from_stdin(doubtful: "Shop") -> None:
+    """``--done -`` for values that are awkward to quote."""
+    assert doubtful("resolve", "debt-cycles", "--done", "-", stdin='"it\'s sent"').code == 0
+    assert doubtful.work("debt-cycles", "finish", BEGUN + 60) == 0
+    assert doubtful.store.events("debt-cycles")[-3].body.count(b"it's sent") == 1
+
+
+def test_retry_lets_it_run_again(doubtful: "Shop") -> None:
+    """``--retry``: the call runs, under the key it had, and counts its tries."""
+    key = json.loads(doubtful("show", "debt-cycles", "--json").out)["doubts"][0]["key"]
+    assert doubtful("resolve", "debt-cycles", key, "--retry").code == 0
+    assert doubtful.work("debt-cycles", "finish", BEGUN + 60) == 0
+    assert "settled: retry create_contact" in squeezed(doubtful("log", "debt-cycles").out)
+    assert "once    done, 2 tries" in doubtful("show", "debt-cycles").out
+
+
+@pytest.mark.parametrize("message", [(), ("the CRM refused Ada",)])
+def test_failed_raises_in_the_program(doubtful: "Shop", message: tuple[str, ...]) -> None:
+    """``--failed [MESSAGE]``: the program gets a RuntimeError, and the run fails if nobody catches it."""
+    assert doubtful("resolve", "debt-cycles", "create_contact", "--failed", *message).code == 0
+    assert doubtful.work("debt-cycles", "finish", BEGUN + 60) == 1
+    told = message[0] if message else "resolved as failed"
+    assert f"RuntimeError: {told}" in doubtful("show", "debt-cycles").out
+
+
+def test_abandon_sets_a_recorded_call_aside(doubtful: "Shop") -> None:
+    """``--abandon``: the call is not in doubt any more once the run has taken it in."""
+    assert doubtful("resolve", "debt-cycles", "--abandon").code == 0
+    with holdfast.run("debt-cycles", store=doubtful.store):
+        pass
+    assert doubtful("resolve", "debt-cycles").code == 0
+    assert "step abandoned create_contact" in squeezed(doubtful("log", "debt-cycles").out)
+    assert "once    abandoned" in doubtful("show", "debt-cycles").out
+
+
+def test_a_resolution_that_waits_is_shown(doubtful: "Shop") -> None:
+    """Until the run goes on the step stays in doubt, with what was said about it; a second answer is refused."""
+    doubtful("resolve", "debt-cycles", "--retry")
+    listed = doubtful("resolve", "debt-cycles")
+    assert listed.code == 3
+    assert "resolved         retry; taken in when the run goes on" in listed.out
+    assert "python agent.py STORE debt-cycles 1772373731.0 crash  # the run takes it in" in listed.out
+    again = doubtful("resolve", "debt-cycles", "--done", "1")
+    assert again.code == 1
+    assert "a resolution waits in its inbox already" in again.err
+    assert json.loads(doubtful("resolve", "debt-cycles", "--json").out)["in_doubt"][0]["pending"] == "retry"
+
+
+def test_the_answer_is_json_too(doubtful: "Shop") -> None:
+    """What was resolved, how, and the command that goes on."""
+    answer = json.loads(doubtful("resolve", "debt-cycles", "--retry", "--json").out)
+    assert answer == {
+        "run": "debt-cycles",
+        "step": "create_contact",
+        "key": "ff5218d10e8d99ee03e0.1",
+        "started_at": "2026-03-01T14:02:13.750Z",
+        "reason": "never reported back",
+        "pending": "retry",
+        "next": [{"command": "python agent.py STORE debt-cycles 1772373731.0 crash", "meaning": ""}],
+    }
+
+
+class TestTwoInDoubt:
+    """Two calls of the same name, each in doubt: a name alone does not tell which."""
+
+    @pytest.fixture
+    def two(self, own_shop: "Shop") -> "Shop":
+        own_shop.work("contacts", "two")
+        return own_shop
+
+    def test_both_are_listed(self, two: "Shop") -> None:
+        """Each with its own key; the commands to type name one by it."""
+        out = two("resolve", "contacts").out
+        assert out.count("raised TimeoutError: no answer from the CRM") == 2
+        assert "find out whether 'create_contact' and 1 more happened" in two("show", "contacts").out
+        assert "holdfast resolve contacts 1a21f024e05523fdda71.1 --retry" in out
+
+    def test_no_step_is_ambiguous(self, two: "Shop") -> None:
+        """Left out, the step is refused with both keys; nothing is written."""
+        answer = two("resolve", "contacts", "--retry")
+        assert answer.code == 1
+        assert answer.err == (
+            "error: 2 steps of run contacts are in doubt: create_contact (1a21f024e05523fdda71.1), "
+            "create_contact (1bec9cf0939673e4227b.1)\n"
+            "hint: name one, by its key where the names are the same\n"
+        )
+        assert json.loads(two("resolve", "contacts", "--json").out)["in_doubt"][0]["pending"] is None
+
+    def test_a_name_of_both_is_ambiguous(self, two: "Shop") -> None:
+        """The name is refused as well; the key of one is taken."""
+        answer = two("resolve", "contacts", "create_contact", "--retry")
+        assert answer.code == 1
+        assert (
+            "has no single such step 'create_contact'; it has: create_contact (1a21f024e05523fdda71.1)"
+            in answer.err
+        )
+        assert (
+            "hint: `holdfast show contacts --store STORE` lists the steps in doubt with their keys\n"
+            in answer.err
+        )
+        assert two("resolve", "contacts", "1bec9cf0939673e4227b.1", "--retry").code == 0
+
+    def test_the_last_undecided_one_needs_no_name(self, two: "Shop") -> None:
+        """Once one of the two is decided, the other is meant."""
+        assert two("resolve", "contacts", "1a21f024e05523fdda71.1", "--failed").code == 0
+        assert "1bec9cf0939673e4227b.1" in two("resolve", "contacts", "--retry", "--json").out
