@@ -8,12 +8,13 @@ from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from holdfast.core.names import check_name
-from holdfast.engine.opening import Entry
+from holdfast.engine.hands import BLOCKING, drive
+from holdfast.engine.opening import Entry, queue
 from holdfast.entrance import IfFinished, Opening
 from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.rows import Status
-from holdfast.storehandle import Store
+from holdfast.storehandle import Store, workshop_at
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -76,6 +77,11 @@ class Agent(Generic[P, R]):
             result = await self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[misc, arg-type]
             await run.finish(result)
             return result
+
+    def submit(self, id: str, /, *args: Any, store: Place = None, **kwargs: Any) -> bool:  # noqa: A002 - what people call it
+        """Queue the run without starting it; False when it is there already. Durable when it returns."""
+        entry = Entry(id, inputs=self._inputs(args, kwargs), agent=self.name)
+        return drive(queue(BLOCKING, workshop_at(store), entry))
 
     def main(self, argv: list[str] | None = None) -> None:
         """A command line for this agent: ``python auditor.py ID [--inputs JSON] [--store URL]``; exits with its code."""

@@ -78,6 +78,18 @@ def test_async_agents_are_awaited(url: str) -> None:
     assert entered == ["acme"]
 
 
+def test_submit_queues_and_run_takes_it_from_there(url: str) -> None:
+    """A submitted run is written down with its inputs, and starts when somebody runs it."""
+    assert audit.submit("acme", company="acme", store=url)
+    assert not audit.submit("acme", company="acme", store=url)
+    assert holdfast.store(url).get("acme").status == "queued"
+    with pytest.raises(holdfast.InputsChanged):
+        audit.submit("acme", company="other", store=url)
+    assert entered == []
+    assert audit.run("acme", company="acme", store=url) == "ACME 2026"
+    assert entered == ["acme"]
+
+
 SCRIPT = """
 import holdfast
 

@@ -81,6 +81,22 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     return tenure
 
 
+async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
+    """Write the run down without starting an attempt; False when it was there already, with the same inputs."""
+    store, run = workshop.store, check_run_id(entry.run)
+    row = await hands.store(store.find_run, run) or await _create(hands, workshop, run)
+    if row.head > 0:
+        _check_inputs(await hands.store(load, store, run), entry, run)
+        return False
+    lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
+    try:
+        journal = Journal(store, workshop.committer, run, lease.fence, row.head)
+        await journal.append(hands, [_started(entry)], workshop.clock.wall(), status=Status.QUEUED)
+    finally:
+        store.release(run, fence=lease.fence)
+    return True
+
+
 async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
     run = check_run_id(entry.run)
     parent = here_now()
