@@ -74,10 +74,13 @@ class Shop:
         ]
         return [*at_time, *args, "--store", str(self.path)]
 
+    def screen(self, *args: str, columns: int = 80, **environ: str) -> str:
+        """What a person sees who types it in a terminal of that width, letter by letter."""
+        return typed(self.command(*args), columns, self.path.parent, environ)
+
     def on_terminal(self, *args: str, columns: int = 80, **environ: str) -> str:
-        """What a person sees who types it in a terminal of that width, colours included."""
-        shown = typed(self.command(*args), columns, self.path.parent, environ)
-        return self.normal(shown)
+        """The same, with names for what differs from one test run to the next."""
+        return self.normal(self.screen(*args, columns=columns, **environ))
 
     def normal(self, text: str) -> str:
         """The text with a name for everything that differs from one test run to the next."""

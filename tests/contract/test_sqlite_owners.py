@@ -256,7 +256,7 @@ thread = threading.Thread(target=hold)
 thread.start()
 inside.wait()
 from holdfast.stores.sqlite.sharing import _Slot
-store._appender._shared._queue.append(_Slot(()))  # and a third one queues behind it
+store._appender._shared.queue.append(_Slot(()))  # and a third one queues behind it
 pid = os.fork()
 if pid == 0:
     try:

@@ -143,7 +143,7 @@ class Queued:
         with self._store._database.writing:
             for thread in threads:
                 thread.start()
-            wait_until(lambda: len(self._store._appender._shared._queue) == len(self._items), "a queue")
+            wait_until(lambda: len(self._store._appender._shared.queue) == len(self._items), "a queue")
         for thread in threads:
             thread.join()
 
@@ -178,7 +178,7 @@ def test_a_poisoned_item_fails_its_own_thread_only(store: SqliteStore) -> None:
     queued.run()
     assert isinstance(queued.outcomes.pop(1), UnicodeEncodeError)
     assert queued.outcomes == {0: Appended(1), 2: Appended(1), 3: Appended(1)}
-    assert not store._appender._shared.is_awaited
+    assert not store._appender._shared.queue
 
 
 def test_an_interrupt_of_the_writer_is_an_unknown_outcome_for_the_others(
@@ -205,7 +205,7 @@ def test_an_interrupt_of_the_writer_is_an_unknown_outcome_for_the_others(
 def test_nobody_is_stranded_behind_one_who_left_the_queue(store: SqliteStore) -> None:
     """The first waits for the lock, the others for the first; if that one is interrupted they look for themselves."""
     fence = held(store)
-    queue = store._appender._shared._queue
+    queue = store._appender._shared.queue
     outcomes: list[AppendOutcome] = []
     queue.append(_Slot(()))
     thread = threading.Thread(target=lambda: outcomes.extend(store.append([an_append("r", fence, 0)])))

@@ -100,7 +100,7 @@ def _columns(lines: Sequence[Line]) -> tuple[Column, ...]:
     names = max(len(_name(line)) for line in lines)
     return (
         Column(right=True, least=len(f"#{lines[-1].seq}") + 1),
-        Column(),
+        Column(drops=1),
         Column(least=_WHAT_LEAST),
         Column(least=min(max(names, _NAME_LEAST), _NAME_MOST)),
         Column(grows=True),

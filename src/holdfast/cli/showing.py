@@ -75,9 +75,9 @@ def _attempts(attempts: tuple[AttemptLine, ...], begun: float) -> list[Block]:
     columns = (
         Column(right=True),
         Column(),
-        Column(),
-        Column(right=True),
         Column(drops=1),
+        Column(right=True, drops=2),
+        Column(drops=3),
         Column(grows=True, wraps=True),
     )
     rows = [

@@ -155,7 +155,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     drafts: list[Draft] = []
     if view.started is None:
         drafts.append(_started(entry))
-    was_known = view.started is not None
+    was_tried = bool(view.attempts)
     crashed = view.crashed_attempt
     if crashed is not None:
         drafts.append(_crashed(store, view, crashed, row.lease))
@@ -166,7 +166,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
     fold(await hands.store(read_all, store, row.run, after_seq=head), view)
     tenure = Tenure(workshop, row, view, journal)
-    tenure.resumed = was_known
+    tenure.resumed = was_tried
     tenure.drift_stops = entry.on_drift == "stop"
     workshop.tender.add(journal, workshop.lease_s)
     try:

@@ -13,7 +13,7 @@ recovery whose runs ended as those of the undisturbed script did.
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from signal import SIGKILL
@@ -24,7 +24,7 @@ from orjson import loads
 
 from holdfast.storehandle import Store, store
 from holdfast.testing.children import Children, Exit, Start, children
-from holdfast.testing.killing import WHENS, Kill, KillingStore, killing_store
+from holdfast.testing.killing import ENV_MARK, ENV_TALLY, WHENS, Kill, KillingStore, killing_store
 
 __all__ = ["Case", "CrashMatrix", "Exit", "Kill", "KillingStore", "Report", "killing_store"]
 
@@ -57,6 +57,8 @@ class Case:
         self.exits: Final[list[Exit]] = []
         self.struck: str | None = None
         """The verb at which the last start was struck; None if it did not come so far."""
+        self.calls = 0
+        """How many port calls the last start made."""
         self._starts = starts
         self._store: Store | None = None
 
@@ -75,16 +77,17 @@ class Case:
     def run(self, kill: Kill | None = None) -> Exit:
         """Start the script once more in this case, to be struck there or left alone."""
         self.close()
-        mark = self.directory / ".struck"
-        mark.unlink(missing_ok=True)
+        mark, tally = self.directory / ".struck", self.directory / ".calls"
+        for left in (mark, tally):
+            left.unlink(missing_ok=True)
         env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
-        env["HOLDFAST_URL"] = self.url
-        if kill is not None:
-            env |= kill.environment(mark)
+        env |= {"HOLDFAST_URL": self.url, ENV_MARK: str(mark), ENV_TALLY: str(tally)}
+        env |= {} if kill is None else kill.environment()
         output = self.directory / f".output-{len(self.exits)}"
         ended = self._starts.run(cwd=self.directory, env=env, output=output)
         self.exits.append(ended)
         self.struck = mark.read_text(encoding="ascii") if mark.exists() else None
+        self.calls = int(tally.read_text(encoding="ascii")) if tally.exists() else 0
         return ended
 
     def close(self) -> None:
@@ -210,41 +213,34 @@ class _Walk:
         for when in WHENS:
             survived = 0
             for at in range(CALLS_MAX):
-                kill = Kill(at, when, signum)
-                if self._strike(kill):
-                    survived, calls, kills = 0, max(calls, at + 1), kills + 1
-                    if again_every is not None:
-                        pairs += self._strike_again(kill, again_every)
-                    continue
-                survived += 1
+                first = Kill(at, when, signum)
+                case, struck = self._strike(first)
+                survived = 0 if struck else survived + 1
                 if survived == SURVIVED_ENOUGH:
                     break
+                if struck:
+                    calls, kills = max(calls, at + 1), kills + 1
+                    for second in _sample(first, case.calls, again_every):
+                        pairs += self._strike(first, second)[1]
             else:
                 raise AssertionError(f"{self._starts.command[0]} makes more than {CALLS_MAX:,} port calls")
         return Report(calls, kills, pairs)
 
-    def _strike_again(self, first: Kill, every: int) -> int:
-        """Kill the recovery too; the number of such cases. The sample moves on with the first kill."""
-        for pairs, point in enumerate(range(_point(first) % every, CALLS_MAX, every)):
-            second = Kill(point // len(WHENS), WHENS[point % len(WHENS)])
-            if not self._strike(first, second):
-                return pairs
-        raise AssertionError(f"a recovery makes more than {CALLS_MAX // len(WHENS):,} port calls")
-
-    def _strike(self, *kills: Kill) -> bool:
-        """One case, from crash to check. False if a start survived its kill: there is no such call any more."""
+    def _strike(self, *kills: Kill) -> tuple[Case, bool]:
+        """One case, from crash to check; and whether every kill struck, or a start ended before its own."""
         case = self._case(kills)
+        struck = True
         for kill in kills:
             ended = case.run(kill)
-            if case.struck is None:
+            struck = case.struck is not None
+            if not struck:
                 break
             if kill.signum == SIGKILL and ended.code != -SIGKILL:
                 raise _failure(case, f"was struck at {case.struck} and lived")
-        struck = case.struck is not None
         self._recover(case)
         self._judge(case)
         shutil.rmtree(case.directory)
-        return struck
+        return case, struck
 
     def _recover(self, case: Case) -> None:
         for _ in range(ROUNDS_MAX):
@@ -274,9 +270,12 @@ class _Walk:
         return Case(directory, self._directory / "calm", kills, self._starts)
 
 
-def _point(kill: Kill) -> int:
-    """Its place among the kills in one row: before call 0, after call 0, before call 1, and so on."""
-    return kill.at * len(WHENS) + WHENS.index(kill.when)
+def _sample(first: Kill, calls: int, every: int | None) -> Iterator[Kill]:
+    """Every n-th of the kills in a recovery of so many calls. Where it begins moves on with the first kill."""
+    if every is not None:
+        begin = first.at * len(WHENS) + WHENS.index(first.when)
+        for place in range(begin % every, calls * len(WHENS), every):
+            yield Kill(place // len(WHENS), WHENS[place % len(WHENS)])
 
 
 def _ends(of: Store, *, with_result: bool) -> dict[str, Any]:

@@ -25,6 +25,7 @@ ENV_AT: Final = "HOLDFAST_CRASH_AT"
 ENV_WHEN: Final = "HOLDFAST_CRASH_WHEN"
 ENV_SIGNAL: Final = "HOLDFAST_CRASH_SIGNAL"
 ENV_MARK: Final = "HOLDFAST_CRASH_MARK"
+ENV_TALLY: Final = "HOLDFAST_CRASH_TALLY"
 
 UNCOUNTED: Final = frozenset({"renew", "sync"})
 """The verbs of the background thread that beats for leases. They come by the clock and not by the program: counted,
@@ -38,10 +39,9 @@ class Kill(NamedTuple):
     when: When = "before"
     signum: int = SIGKILL
 
-    def environment(self, mark: str | os.PathLike[str] | None = None) -> dict[str, str]:
-        """The variables that tell a child; ``mark`` is a file that gets the name of the verb just before the strike."""
-        told = {ENV_AT: str(self.at), ENV_WHEN: self.when, ENV_SIGNAL: str(int(self.signum))}
-        return told if mark is None else {**told, ENV_MARK: os.fspath(mark)}
+    def environment(self) -> dict[str, str]:
+        """The variables that tell a child."""
+        return {ENV_AT: str(self.at), ENV_WHEN: self.when, ENV_SIGNAL: str(int(self.signum))}
 
     def __str__(self) -> str:
         return f"{Signals(self.signum).name} {self.when} port call {self.at}"
@@ -58,19 +58,25 @@ class KillingStore(Relay):
         when: When = "before",
         signum: int = SIGKILL,
         mark: str | None = None,
+        tally: str | None = None,
         counter: Iterator[int] | None = None,
     ) -> None:
-        """Stand in front of an open store. Several stores of one process may share a ``counter``."""
+        """Stand in front of an open store. Several stores of one process may share a ``counter``.
+
+        ``mark`` is a file that gets the name of the verb just before the strike; ``tally`` one that always holds the
+        number of calls so far.
+        """
         super().__init__(port)
         self._at = at
         self._when = when
         self._signum = signum
         self._mark = mark
+        self._tally = None if tally is None else os.open(tally, os.O_WRONLY | os.O_CREAT, 0o600)
         self._counter = count() if counter is None else counter  # next() of it is atomic: threads may race
 
     def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         name = verb.__name__
-        struck = name not in UNCOUNTED and next(self._counter) == self._at
+        struck = name not in UNCOUNTED and self._count() == self._at
         if struck and self._when == "before":
             self._strike(name)
         try:
@@ -78,6 +84,12 @@ class KillingStore(Relay):
         finally:  # a call that raised is over too
             if struck and self._when == "after":
                 self._strike(name)
+
+    def _count(self) -> int:
+        number = next(self._counter)
+        if self._tally is not None:
+            os.pwrite(self._tally, f"{number + 1:>12}".encode(), 0)
+        return number
 
     def _strike(self, verb: str) -> None:
         if self._mark is not None:
@@ -90,16 +102,18 @@ def killing_port(port: StorePort) -> StorePort:
 
     All stores of this process count together. One that is wrapped already stays as it is.
     """
-    if ENV_AT not in os.environ or isinstance(port, KillingStore):
+    told = os.environ
+    if (ENV_AT not in told and ENV_TALLY not in told) or isinstance(port, KillingStore):
         return port
-    when: Any = os.environ.get(ENV_WHEN, "before")
+    when: Any = told.get(ENV_WHEN, "before")
     assert when in WHENS, f"{ENV_WHEN}={when!r}"
     return KillingStore(
         port,
-        at=int(os.environ[ENV_AT]),
+        at=int(told[ENV_AT]) if ENV_AT in told else None,
         when=when,
-        signum=int(os.environ.get(ENV_SIGNAL, SIGKILL)),
-        mark=os.environ.get(ENV_MARK),
+        signum=int(told.get(ENV_SIGNAL, SIGKILL)),
+        mark=told.get(ENV_MARK),
+        tally=told.get(ENV_TALLY),
         counter=_calls,
     )
 

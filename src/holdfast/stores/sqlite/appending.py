@@ -50,7 +50,7 @@ class Appender:
     ) -> list[AppendOutcome]:
         """One event of one run: one statement, in its own transaction, without the layers of the general path."""
         database = self._database
-        if self._shared.is_awaited or database.writing.locked():
+        if self._shared.queue or database.writing.locked():
             return self._shared.submit(items)
         # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
         with database.writing:

@@ -44,17 +44,13 @@ class SharedCommits:
     def __init__(self, database: Database, commit: Commit) -> None:
         self._database = database
         self._commit = commit
-        self._queue: deque[_Slot] = deque()  # its own operations are atomic
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether somebody waits, so that nobody should write past them."""
-        return bool(self._queue)
+        self.queue: Final[deque[_Slot]] = deque()
+        """Who waits: nobody should write past them. Its own operations are atomic."""
 
     def submit(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """The outcomes of items that are committed with whatever else waits."""
         slot = _Slot(items)
-        self._queue.append(slot)
+        self.queue.append(slot)
         try:
             self._wait(slot)
             if not slot.is_settled:
@@ -63,8 +59,8 @@ class SharedCommits:
                         self._commit_waiting(slot)
         except BaseException:
             # Whoever is told that it failed goes on to re-read the head; nobody may write it behind their back.
-            if slot in self._queue:
-                self._queue.remove(slot)
+            if slot in self.queue:
+                self.queue.remove(slot)
             raise
         return self._outcomes(slot)
 
@@ -76,7 +72,7 @@ class SharedCommits:
 
     def _is_first(self, slot: _Slot) -> bool:
         try:
-            return self._queue[0] is slot
+            return self.queue[0] is slot
         except IndexError:  # taken by another thread between two looks
             return False
 
@@ -102,8 +98,8 @@ class SharedCommits:
 
     def _others(self, mine: _Slot) -> list[_Slot]:
         waiting: list[_Slot] = []
-        while self._queue:
-            waiting.append(self._queue.popleft())
+        while self.queue:
+            waiting.append(self.queue.popleft())
         return [slot for slot in waiting if slot is not mine]
 
     def _settle(self, slots: list[_Slot]) -> None:
