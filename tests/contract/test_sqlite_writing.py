@@ -1,18 +1,17 @@
-"""Between the verbs and SQLite: shared commits, turns, interrupted transactions, what is dirty, what is mapped."""
+"""Between the verbs and SQLite: turns, interrupted transactions, what is dirty, what is mapped."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
 from holdfast.errors import StoreBusy, StoreError
-from holdfast.model.rows import Append, Appended, AppendOutcome, Refusal
+from holdfast.model.rows import Append
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.errors import MAPPED, translated
-from holdfast.stores.sqlite.sharing import _Slot
 from holdfast.testing.rules.making import AT, an_append, an_event, append, held, in_threads
 
 _DEADLINE_S = 30.0
@@ -125,111 +124,7 @@ def test_an_interrupted_transaction_is_undone(store: SqliteStore) -> None:
     assert store._database.trouble == ""
 
 
-# -- turns and shared commits -----------------------------------------------------------------------------------
-
-
-class Queued:
-    """Appends of several threads that all wait for one turn."""
-
-    def __init__(self, store: SqliteStore, items: list[Append]) -> None:
-        self.outcomes: dict[int, AppendOutcome | BaseException] = {}
-        self._store, self._items = store, items
-
-    def run(self) -> None:
-        """Hold the turn until everybody waits, then let them go."""
-        threads = [
-            threading.Thread(target=self._append, args=(number,)) for number in range(len(self._items))
-        ]
-        with self._store._database.writing:
-            for thread in threads:
-                thread.start()
-            wait_until(lambda: len(self._store._appender._shared.queue) == len(self._items), "a queue")
-        for thread in threads:
-            thread.join()
-
-    def _append(self, number: int) -> None:
-        try:
-            (self.outcomes[number],) = self._store.append([self._items[number]])
-        except BaseException as error:
-            self.outcomes[number] = error
-
-
-def test_threads_that_wait_share_one_commit(store: SqliteStore) -> None:
-    """Six appends, one fsync; each thread gets its own outcome, refusals included."""
-    fences = [held(store, f"r{number}") for number in range(6)]
-    commits: list[None] = []
-    store._database.synced.set_commit_hook(lambda: bool(commits.append(None)))  # type: ignore[func-returns-value]
-    items = [an_append(f"r{number}", fence, 0, number + 1) for number, fence in enumerate(fences)]
-    items[3] = an_append("r3", fences[3] + 1, 0)
-    queued = Queued(store, items)
-    queued.run()
-    assert len(commits) == 1
-    assert isinstance(refusal := queued.outcomes.pop(3), Refusal)
-    assert refusal.reason == "fenced"
-    assert queued.outcomes == {number: Appended(number + 1) for number in (0, 1, 2, 4, 5)}
-
-
-def test_a_poisoned_item_fails_its_own_thread_only(store: SqliteStore) -> None:
-    """What cannot be bound undoes the shared commit; the others are then taken one by one."""
-    fences = [held(store, f"r{number}") for number in range(4)]
-    items = [an_append(f"r{number}", fence, 0) for number, fence in enumerate(fences)]
-    items[1] = poisoned("r1", fences[1], 0)
-    queued = Queued(store, items)
-    queued.run()
-    assert isinstance(queued.outcomes.pop(1), UnicodeEncodeError)
-    assert queued.outcomes == {0: Appended(1), 2: Appended(1), 3: Appended(1)}
-    assert not store._appender._shared.queue
-
-
-def test_an_interrupt_of_the_writer_is_an_unknown_outcome_for_the_others(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their items may be in the journal: appending them again would be refused, and a refusal says they are not."""
-    fences = [held(store, f"r{number}") for number in range(3)]
-    commit = store._appender._shared._commit
-
-    def interrupted(items: Sequence[Append]) -> list[AppendOutcome]:
-        commit(items)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(store._appender._shared, "_commit", interrupted)
-    queued = Queued(store, [an_append(f"r{number}", fence, 0) for number, fence in enumerate(fences)])
-    queued.run()
-    assert sorted(type(error).__name__ for error in queued.outcomes.values()) == [
-        "KeyboardInterrupt",
-        "StoreUnavailable",
-        "StoreUnavailable",
-    ]
-
-
-def test_nobody_is_stranded_behind_one_who_left_the_queue(store: SqliteStore) -> None:
-    """The first waits for the lock, the others for the first; if that one is interrupted they look for themselves."""
-    fence = held(store)
-    queue = store._appender._shared.queue
-    outcomes: list[AppendOutcome] = []
-    queue.append(_Slot(()))
-    thread = threading.Thread(target=lambda: outcomes.extend(store.append([an_append("r", fence, 0)])))
-    thread.start()
-    wait_until(lambda: len(queue) == 2, "a queue")
-    queue.popleft()
-    thread.join(_DEADLINE_S)
-    assert outcomes == [Appended(1)]
-
-
-def test_a_store_error_reaches_every_thread_that_shared_the_commit(store: SqliteStore) -> None:
-    """Each as an error of its own: nobody may believe that theirs was written."""
-    fence = held(store)
-    store._database.synced.set_busy_timeout(1)
-    other = apsw.Connection(str(store.path))
-    other.execute("BEGIN IMMEDIATE")
-    queued = Queued(store, [an_append("r", fence, 0) for _ in range(3)])
-    queued.run()
-    other.execute("ROLLBACK")
-    other.close()
-    errors = list(queued.outcomes.values())
-    assert [type(error) for error in errors] == [StoreBusy] * 3
-    assert len({id(error) for error in errors}) == 3
-    assert store.read_events("r", limit=10) == []
+# -- turns -----------------------------------------------------------------------------------
 
 
 def test_who_writes_in_a_loop_does_not_starve_the_beat(store: SqliteStore) -> None:

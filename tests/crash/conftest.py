@@ -65,6 +65,8 @@ def read_journal(directory: Path) -> Journal:
     try:
         events = connection.execute("SELECT seq, kind, name, key, body FROM events ORDER BY seq").fetchall()
         ((status, owner),) = connection.execute("SELECT status, owner FROM runs").fetchall()
+        assert isinstance(status, str)
+        assert isinstance(owner, str)
         letters = [key for (key,) in connection.execute("SELECT key FROM records WHERE space LIKE 'inbox/%'")]
     finally:
         connection.close()

@@ -47,15 +47,13 @@ def bind(
             bound = _bind_function(fn, args, kwargs)
     else:
         bound = _bind_callable(fn, args, kwargs)
-    left_out = [
-        name
-        for name, value in bound.items()
-        if type(value) is Ephemeral
-        or name == "idempotency_key"
-        or (ignore and name.removeprefix(CLOSURE) in ignore)
-    ]
-    for name in left_out:
-        del bound[name]
+    for name in tuple(bound):
+        if (
+            type(bound[name]) is Ephemeral
+            or name == "idempotency_key"
+            or (ignore and name.removeprefix(CLOSURE) in ignore)
+        ):
+            del bound[name]
     return bound
 
 
@@ -83,6 +81,8 @@ def takes(fn: Callable[..., Any], parameter: str) -> bool:
 
 def has_parameter(fn: Callable[..., Any], parameter: str) -> bool:
     """Whether the function has a parameter of exactly that name."""
+    if type(fn) is FunctionType and not fn.__dict__:
+        return parameter in fn.__code__.co_varnames and parameter in _shape_of(fn.__code__).named
     while isinstance(fn, partial):
         fn = fn.func
     fn = getattr(fn, "__func__", fn)

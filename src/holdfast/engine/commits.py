@@ -1,7 +1,7 @@
 """Group commit: concurrent writers of one process share transactions; a lone writer pays no thread hop.
 
-There is one queue and one gate per store. A writer that finds the gate free commits at once. One that does not
-leaves a ticket and waits for the gate; whoever holds it takes everything that is queued as one batch. Inside an
+There is one queue and one gate per store. A writer leaves a ticket and goes through the gate; whoever does takes
+everything that is queued as one batch, so that those who waited find their ticket answered. Inside an
 event loop with several runs the queue is committed once per tick, so that all tasks of that tick share one sync.
 There is no thread of its own.
 """
@@ -11,7 +11,7 @@ from collections import deque
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
 from holdfast.model.rows import Append, AppendOutcome
 from holdfast.stores.port import StorePort
 
@@ -36,10 +36,6 @@ class Ticket:
         self.error: BaseException | None = None
         self.future: asyncio.Future[None] | None = None
 
-    @property
-    def is_answered(self) -> bool:
-        return self.outcome is not None or self.error is not None
-
     def read(self) -> AppendOutcome:
         """The outcome, or raise the error: one of its own, since several threads may raise the batch's."""
         if self.outcome is not None:
@@ -63,11 +59,6 @@ class Committer:
         self._ticking: set[asyncio.AbstractEventLoop] = set()
 
     @property
-    def is_free(self) -> bool:
-        """Nobody writes and nobody waits; a hint, to be looked at again under the gate."""
-        return not self.queue and not self.gate.locked()
-
-    @property
     def may_block_loop(self) -> bool:
         """Whether a commit in the event loop's own thread is the cheapest way: one run, and a fast disk."""
         return self.async_runs <= 1 and self._sync_s < SLOW_SYNC_S
@@ -78,22 +69,18 @@ class Committer:
         self.queue.append(ticket)
         return ticket
 
-    def commit_one(self, item: Append) -> AppendOutcome:
-        """Commit one item now. Only under the gate, with nothing queued before it."""
-        began = time.perf_counter()
-        outcome = self._store.append((item,))[0]
-        self._measure(began, 1)
-        return outcome
-
     def finish(self, ticket: Ticket) -> AppendOutcome:
         """Block until the ticket is answered."""
         with self.gate:
-            return self.finish_gated(ticket)
-
-    def finish_gated(self, ticket: Ticket) -> AppendOutcome:
-        """Commit the queue until the ticket is answered. Only under the gate."""
-        while not ticket.is_answered:
-            self._commit(ticket)
+            queue = self.queue
+            if len(queue) == 1 and queue[0] is ticket:  # alone: nothing to share, and no ceremony
+                queue.popleft()
+                began = time.perf_counter()
+                outcome = self._store.append((ticket.item,))[0]
+                self._measure(began, 1)
+                return outcome
+            while ticket.outcome is None and ticket.error is None:
+                self._commit(ticket)
         return ticket.read()
 
     async def finish_async(self, ticket: Ticket) -> AppendOutcome:
@@ -102,7 +89,7 @@ class Committer:
 
         loop = asyncio.get_running_loop()
         ticket.future = loop.create_future()
-        if not ticket.is_answered:
+        if ticket.outcome is None and ticket.error is None:
             if loop not in self._ticking:
                 self._ticking.add(loop)
                 loop.call_soon(self._tick, loop)
@@ -113,10 +100,6 @@ class Committer:
                 cancelled.holdfast_outcome = self.finish(ticket)  # type: ignore[attr-defined]
                 raise
         return ticket.read()
-
-    def _measure(self, began: float, items: int) -> None:
-        taken = time.perf_counter() - began - items * ITEM_S
-        self._sync_s += (taken - self._sync_s) * 0.2
 
     def _tick(self, loop: "asyncio.AbstractEventLoop") -> None:
         if self._sync_s < SLOW_SYNC_S:
@@ -144,10 +127,22 @@ class Committer:
             batch.append(queue.popleft())
         began = time.perf_counter()
         try:
+            self._answer(batch, mine)
+        finally:
+            self._measure(began, len(batch))
+            for ticket in batch:
+                if ticket.future is not None:
+                    _wake(ticket.future)
+
+    def _answer(self, batch: list[Ticket], mine: Ticket | None) -> None:
+        try:
             outcomes = self._store.append([ticket.item for ticket in batch])
-        except Exception as error:  # noqa: BLE001 - every waiting writer must learn of it
+        except StoreError as error:
             for ticket in batch:
                 ticket.error = error
+        except Exception:  # noqa: BLE001 - something that cannot even be bound must not take the others down with it
+            for ticket in batch:
+                self._commit_alone(ticket)
         except BaseException as interrupt:
             # Ctrl-C or SIGTERM in the middle: it is this thread's, but the fate of the batch is everybody's.
             for ticket in batch:
@@ -159,11 +154,16 @@ class Committer:
         else:
             for ticket, outcome in zip(batch, outcomes, strict=True):
                 ticket.outcome = outcome
-        finally:
-            self._measure(began, len(batch))
-            for ticket in batch:
-                if ticket.future is not None:
-                    _wake(ticket.future)
+
+    def _commit_alone(self, ticket: Ticket) -> None:
+        try:
+            ticket.outcome = self._store.append((ticket.item,))[0]
+        except Exception as error:  # noqa: BLE001 - this writer's to learn of
+            ticket.error = error
+
+    def _measure(self, began: float, items: int) -> None:
+        taken = time.perf_counter() - began - items * ITEM_S
+        self._sync_s += (taken - self._sync_s) * 0.2
 
 
 def _wake(future: "asyncio.Future[None]") -> None:

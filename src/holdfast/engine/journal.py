@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
-from holdfast.engine.commits import Committer, Ticket
+from holdfast.engine.commits import Committer
 from holdfast.engine.hands import Hands
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
@@ -76,28 +76,16 @@ class Journal:
         for _ in range(_TRIES):
             if self.lost is not None:
                 raise self.lease_lost()
-            item = None
+            with self._lock:  # one run's items enter the queue in the order of their seqs
+                item = self._next_item(drafts, at, synced, status, consumed)
+                ticket = committer.submit(item)
             try:
                 if hands.waits and not committer.may_block_loop:
-                    ticket = self._submit(drafts, at, synced, status, consumed)
-                    item = ticket.item
                     outcome = await committer.finish_async(ticket)
-                elif committer.is_free:
-                    with committer.gate:
-                        with self._lock:
-                            item = self._next_item(drafts, at, synced, status, consumed)
-                            # What this run queues from now on comes later; what is queued already comes first.
-                            waiting = committer.submit(item) if committer.queue else None
-                        if waiting is None:
-                            outcome = committer.commit_one(item)
-                        else:
-                            outcome = committer.finish_gated(waiting)
                 else:
-                    ticket = self._submit(drafts, at, synced, status, consumed)
-                    item = ticket.item
                     outcome = committer.finish(ticket)
             except StoreError as error:
-                if item is None or not self._find(item, error):
+                if not self._find(item, error):
                     raise
                 return item.events[-1].seq
             if isinstance(outcome, Appended):
@@ -107,12 +95,6 @@ class Journal:
         raise StoreUnavailable(
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
-
-    def _submit(
-        self, drafts: Sequence[Draft], at: float, synced: bool, status: str | None, consumed: tuple[str, ...]
-    ) -> Ticket:
-        with self._lock:
-            return self._committer.submit(self._next_item(drafts, at, synced, status, consumed))
 
     def _next_item(
         self, drafts: Sequence[Draft], at: float, synced: bool, status: str | None, consumed: tuple[str, ...]

@@ -48,9 +48,9 @@ async def step(
     try:
         tenure.require_journal(name)
         work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
-        if call is None:
+        if call is None and tenure.may_drift:
             await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
-        elif call.is_open and (treatment.effect == "once" or is_once(call)):
+        elif call is not None and call.is_open and (treatment.effect == "once" or is_once(call)):
             settled = await doubt.settle_recorded(work, call)
         if settled is None and not tenure.enter_call(asked.key, name):
             raise Misuse(

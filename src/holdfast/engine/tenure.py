@@ -44,6 +44,7 @@ class Tenure:
         self.points = view.points
         self._numbers = count(view.points + 1)
         self.drift_stops = True
+        self.may_drift = any(call.seq for call in view.calls.values())
         self.is_closed = False
         self.is_finished = journal is None
         self.latest_state: bytes | None = None
@@ -76,7 +77,7 @@ class Tenure:
         """Refuse a closed run, and one that came through os.fork."""
         if self.is_closed:
             raise HandleClosed(what=f"run {self.run}")
-        if not self.is_ours:
+        if self._pid != os.getpid():
             raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
 
     def require_journal(self, what: str) -> "Journal":

@@ -1,7 +1,8 @@
-"""Appending to journals: the hot path of one event, and the general path of an item among others.
+"""Appending to journals: the hot path and the general path.
 
 Knows the guarded statement and the order inside an item. The invariant: an item is in the journal whole or not
-at all, whatever happens to the items around it; everything that can refuse it is asked before it writes.
+at all, whatever happens to the items around it; everything that can refuse it is asked before it writes. That
+threads share commits is not decided here but above the port, where it serves every store.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from holdfast import limits
 from holdfast.model.rows import Append, Appended, AppendOutcome, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.sharing import SharedCommits
 from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
     CONSUME_LETTER,
@@ -29,29 +29,19 @@ class Appender:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._shared = SharedCommits(database, self._commit)
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        """See ``StorePort.append``."""
-        if len(items) == 1:
-            run, fence, after_seq, events, blobs, consumed, status, synced = items[0]
-            if len(events) == 1 and status is None and not blobs and not consumed:
-                seq, at, kind, name, key, event_fence, body, crc = events[0]
-                assert seq == after_seq + 1, f"event {seq} of {run} stands where {after_seq + 1} belongs"
-                if len(body) > limits.APPEND_SIZE_BYTES_MAX:
-                    raise append_too_large(run, len(body))
-                row = (seq, at, kind, name, key, event_fence, body, crc, run, fence, after_seq)
-                return self._append_one(items, row, synced=synced)
-        check_items(items)
-        return self._shared.submit(items)
-
-    def _append_one(
-        self, items: Sequence[Append], row: tuple[int | float | str | bytes, ...], *, synced: bool
-    ) -> list[AppendOutcome]:
-        """One event of one run: one statement, in its own transaction, without the layers of the general path."""
+        """See ``StorePort.append``. One event of one run is one statement, without the layers of the general path."""
+        if len(items) != 1:
+            return self._commit(items)
+        run, fence, after_seq, events, blobs, consumed, status, synced = items[0]
+        if len(events) != 1 or status is not None or blobs or consumed:
+            return self._commit(items)
+        seq, at, kind, name, key, event_fence, body, crc = events[0]
+        assert seq == after_seq + 1, f"event {seq} of {run} stands where {after_seq + 1} belongs"
+        if len(body) > limits.APPEND_SIZE_BYTES_MAX:
+            raise append_too_large(run, len(body))
         database = self._database
-        if self._shared.queue or database.writing.locked():
-            return self._shared.submit(items)
         # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
         with database.writing:
             if database.trouble:
@@ -60,7 +50,9 @@ class Appender:
             if not synced:
                 database.dirty = True  # before it is: an interrupt may fall right behind the commit
             try:
-                connection.execute(APPEND_EVENT, row)
+                connection.execute(
+                    APPEND_EVENT, (seq, at, kind, name, key, event_fence, body, crc, run, fence, after_seq)
+                )
                 written = connection.changes()
             except apsw.Error as error:
                 raise database.translate(error, connection) from error
@@ -70,10 +62,11 @@ class Appender:
                 database.dirty = False
             if database.waiters:
                 database.wake()
-        return [Appended(items[0].after_seq + 1)]
+        return [Appended(seq)]
 
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        with self._database.transaction(synced=any(item.synced for item in items)) as connection:
+        check_items(items)
+        with self._database.write(synced=any(item.synced for item in items)) as connection:
             return [_apply(connection, item) for item in items]
 
 

@@ -1,0 +1,145 @@
+"""Workers: real processes that a test starts, talks to line by line, signals by their own pid, and ends by itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import holdfast
+
+PROGRAM = Path(__file__).parent / "programs" / "worker.py"
+DEADLINE_S = 60.0
+"""Nothing here takes a second on an idle machine; this is for a busy one."""
+
+
+class Worker:
+    """A child that tells JSON lines and is told words. ``hear`` waits, with a deadline, for what it tells."""
+
+    def __init__(self, arguments: Sequence[str], directory: Path, prefix: Sequence[str] = ()) -> None:
+        self.process = subprocess.Popen(
+            [*prefix, sys.executable, str(PROGRAM), *arguments],
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.transcript: list[str] = []
+        self._lines: Queue[str | None] = Queue()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def hear(self, *wanted: str) -> dict[str, Any]:
+        """The next thing it tells, which must be one of those."""
+        while True:
+            try:
+                line = self._lines.get(timeout=DEADLINE_S)
+            except Empty:
+                raise AssertionError(f"waited for {wanted}; so far: {self.transcript}") from None
+            assert line is not None, f"ended before it told {wanted}: {''.join(self.transcript)}"
+            self.transcript.append(line)
+            if line.startswith("{"):
+                told: dict[str, Any] = json.loads(line)
+                assert told["told"] in wanted, f"waited for {wanted}, heard {line}"
+                return told
+
+    def tell(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+    def signal(self, signum: int) -> None:
+        """Signal this very process."""
+        os.kill(self.pid, signum)
+
+    def stop(self) -> None:
+        """SIGSTOP it, and see that it stands still."""
+        self.signal(signal.SIGSTOP)
+        self.until_state("T")
+
+    def until_state(self, state: str) -> None:
+        """Wait until the kernel shows it in this state: T stopped, Z an unreaped zombie."""
+        deadline = time.monotonic() + DEADLINE_S
+        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
+            assert time.monotonic() < deadline, f"never came to be in state {state}"
+            time.sleep(0.005)
+
+    def wait(self) -> int:
+        """Its exit code, negative for a signal."""
+        return self.process.wait(DEADLINE_S)
+
+    def end(self) -> None:
+        """End it, whatever it is doing."""
+        if self.process.poll() is None:
+            self.process.kill()  # stopped or not
+            self.process.wait(DEADLINE_S)
+        self._reader.join(DEADLINE_S)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except BrokenPipeError:  # a word that it never read
+                continue
+
+
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start workers in this test's directory; all are ended with the test."""
+    workers: list[Worker] = []
+
+    def start_one(*arguments: str, prefix: Sequence[str] = ()) -> Worker:
+        workers.append(Worker(arguments, tmp_path, prefix))
+        return workers[-1]
+
+    yield start_one
+    for worker in workers:
+        worker.end()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with the default lease: nobody here waits for it to run out."""
+    return f"sqlite:///{tmp_path / 'race.db'}"
+
+
+@pytest.fixture
+def impatient(url: str) -> str:
+    """The same store, for those whose silence may be noticed soon."""
+    return f"{url}?lease_s=1"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[holdfast.Store]:
+    """The test's own look into the store."""
+    opened = holdfast.store(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Callable[[], list[str]]:
+    """What was really paid, by which process."""
+    path = tmp_path / "ledger"
+    return lambda: path.read_text().splitlines() if path.exists() else []

@@ -1,0 +1,208 @@
+"""What the workers do: ``worker.py MODE URL``. They tell JSON lines on stdout and are told words on stdin.
+
+A payment is a line in the file ``ledger``, with the pid of who made it.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import holdfast
+
+PATIENCE_S = 60.0
+
+
+def tell(told: str, **fields: Any) -> None:
+    print(json.dumps({"told": told, **fields}), flush=True)
+
+
+def hear(word: str) -> None:
+    heard = sys.stdin.readline().strip()
+    assert heard == word, f"waited for {word!r}, heard {heard!r}"
+
+
+def pay() -> dict[str, Any]:
+    """The effect: waits for the word, then happens."""
+    tell("inside", pid=os.getpid())
+    hear("pay")
+    with Path("ledger").open("a") as ledger:
+        ledger.write(f"{os.getpid()}\n")
+    tell("paid")
+    return {"paid_by": os.getpid()}
+
+
+def find_nothing() -> holdfast.NotDone:
+    return holdfast.NotDone("the ledger is empty")
+
+
+charge = holdfast.tool(effect="once", settle_s=0, name="charge")(pay)
+charge_verified = holdfast.tool(effect="once", settle_s=0, name="charge", verify=find_nothing)(pay)
+
+
+def first() -> str:
+    return "first"
+
+
+# -- modes ------------------------------------------------------------------------------------------------------
+
+
+def contend(url: str, rounds: str) -> None:
+    """Start the same run as everybody else, at the same moment, again and again."""
+    for number in range(int(rounds)):
+        tell("ready")
+        hear("go")
+        try:
+            with holdfast.run(f"run-{number}", store=url) as run:
+                tell("won", pid=os.getpid(), attempt=run.attempt)
+                charge()
+        except holdfast.RunHeld as held:
+            tell("refused", owner=held.owner, fence=held.fence, since=held.since, text=str(held))
+
+
+def die(url: str, *runs: str) -> None:
+    """Leave runs behind that are held by a dead process."""
+    for run in runs:
+        holdfast.run(run, store=url).open().step("first", first)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def work(url: str, *options: str) -> None:
+    """A step, a payment, a result. ``patient``: ask again while the run is held. ``pause``: wait before paying."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with holdfast.run("run", store=url) as run:
+                tell("entered", pid=os.getpid(), attempt=run.attempt, status=run.status)
+                run.step("first", first)
+                if "pause" in options:
+                    tell("paused")
+                    hear("go")
+                receipt = charge_verified() if "verified" in options else charge()
+                run.finish(receipt)
+                tell("finished", result=receipt)
+                return
+        except holdfast.RunHeld as held:
+            if "patient" not in options or time.monotonic() > deadline:
+                tell("refused", owner=held.owner, text=str(held))
+                return
+            time.sleep(0.02)
+
+
+def interrupt(url: str, *options: str) -> None:
+    """Told to stop in the middle of a step: of a read one, or (``once``) of a payment."""
+    with holdfast.run("run", store=url) as run:
+        run.step("first", first)
+        if "once" in options:
+            charge()
+        else:
+            run.step("slow", slow)
+        tell("finished")
+
+
+def slow() -> str:
+    tell("inside", pid=os.getpid())
+    hear("go")
+    return "slow"
+
+
+async def interrupt_async(url: str, *options: str) -> None:
+    async with holdfast.run("run", store=url) as run:
+        await run.step("first", first)
+        if "once" in options:
+            await run.once(
+                "charge", pay
+            )  # a plain function: it goes on in its thread when its task is cancelled
+        elif "group" in options:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(run.step("slow", asyncio.sleep, 1000))
+                group.create_task(run.step("slow", announced))
+        else:
+            await run.step("slow", announced)
+        tell("finished")
+
+
+async def announced() -> None:
+    tell("inside", pid=os.getpid())
+    await asyncio.sleep(1000)
+
+
+def thread(url: str, drain_s: str, *options: str) -> None:
+    """Told to stop while another thread is in the middle of a call."""
+    with holdfast.run("run", store=url, drain_s=float(drain_s)) as run:
+
+        def elsewhere() -> None:
+            if "once" in options:
+                charge()
+            else:
+                run.step("slow", slow)
+
+        threading.Thread(target=run.bind(elsewhere), daemon=True).start()
+        try:
+            threading.Event().wait()
+        except BaseException:
+            tell("leaving")
+            raise
+
+
+def fork(url: str, how: str) -> None:
+    """Fork inside the run; the child tries everything it must not do, and leaves (``how``)."""
+    store = holdfast.store(url)
+    with holdfast.run("run", store=store) as run:
+        run.step("first", first)
+        if how == "inside":
+            run.step("forks", lambda: fork_once(run, store, "leave"))
+        else:
+            fork_once(run, store, how)
+        receipt = run.step("after", first)
+        run.finish(receipt)
+    tell("finished", result=receipt)
+
+
+def fork_once(run: holdfast.Run, store: holdfast.Store, how: str) -> None:
+    if os.fork() == 0:
+        refusals = {}
+        for name, attempt in {
+            "step": lambda: run.step("child", first),
+            "tool": charge,
+            "think": lambda: run.think("…"),
+            "checkpoint": lambda: run.checkpoint({}),
+            "finish": lambda: run.finish("child"),
+            "get": lambda: store.get("run"),
+            "runs": store.runs,
+        }.items():
+            try:
+                attempt()
+                refusals[name] = "nothing"
+            except BaseException as refused:
+                refusals[name] = type(refused).__name__
+        tell("child", refusals=refusals)
+        if how == "exit":
+            os._exit(0)
+        sys.exit(7)  # through the run's own block, which is the parent's to leave
+    _, status = os.wait()
+    tell("reaped", code=os.waitstatus_to_exitcode(status))
+
+
+def main(mode: str, *arguments: str) -> None:
+    modes: dict[str, Any] = {f.__name__: f for f in (contend, die, work, interrupt, thread, fork)}
+    try:
+        if mode == "interrupt_async":
+            asyncio.run(interrupt_async(*arguments))
+        else:
+            modes[mode](*arguments)
+    except holdfast.StepInDoubt as stop:
+        tell("in_doubt", step=stop.step, key=stop.key, reason=stop.reason)
+        sys.exit(3)
+    except holdfast.LeaseLost as stop:
+        tell("lease_lost", fence=stop.fence, fence_now=stop.fence_now, owner=stop.owner)
+        sys.exit(4)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,122 @@
+"""SIGTERM and Ctrl-C: the handler only raises; leaving the block records the interruption and lets the lease go."""
+
+import json
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import holdfast
+
+if TYPE_CHECKING:
+    from tests.race.conftest import Start
+
+Ledger = Callable[[], list[str]]
+EXIT = {signal.SIGTERM: 128 + 15, signal.SIGINT: -2}
+"""SIGTERM is an exit with its usual code; a KeyboardInterrupt that nobody catches ends Python by the signal itself."""
+
+
+def ends(store: holdfast.Store) -> list[dict[str, Any]]:
+    return [json.loads(e.body) for e in store.events("run") if e.kind == "attempt.ended"]
+
+
+def kinds_of(store: holdfast.Store, step: str) -> list[str]:
+    return [e.kind for e in store.events("run") if e.name == step]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("mode", "options"), [("interrupt", ()), ("interrupt_async", ()), ("interrupt_async", ("group",))]
+)
+def test_interrupted_inside_a_step(
+    start: "Start",
+    url: str,
+    store: holdfast.Store,
+    mode: str,
+    options: tuple[str, ...],
+    signum: signal.Signals,
+) -> None:
+    """The attempt is recorded as interrupted, the lease is free, the exit code is the usual one; the run goes on."""
+    worker = start(mode, url, *options)
+    worker.hear("inside")
+    worker.signal(signum)
+    assert worker.wait() == EXIT[signum], "".join(worker.transcript)
+    info = store.get("run")
+    assert (info.status, info.lease.owner) == ("interrupted", "")
+    (end,) = ends(store)
+    assert (end["how"], end["status"]) == ("interrupted", "interrupted")
+
+    with holdfast.run("run", store=url) as run:
+        assert (run.attempt, run.resumed) == (2, True)
+        assert run.step("first", lambda: "again") == "again" or True
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_interrupted_inside_a_payment(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
+) -> None:
+    """A once tool that is cut off by the signal is in doubt, and the run says so."""
+    worker = start("interrupt", url, "once")
+    worker.hear("inside")
+    worker.signal(signum)
+    assert worker.wait() == EXIT[signum], "".join(worker.transcript)
+    assert store.get("run").status == "in_doubt"
+    (doubt,) = store.doubts("run")
+    assert "was cut off by" in doubt.reason
+    assert kinds_of(store, "charge") == ["step.started", "step.doubted"]
+    assert ledger() == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_payment_in_a_thread_is_followed_to_its_end(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
+) -> None:
+    """In an event loop a plain once tool runs in a thread, which no cancellation stops: its outcome is waited for."""
+    worker = start("interrupt_async", url, "once")
+    worker.hear("inside")
+    worker.signal(signum)
+    worker.tell("pay")
+    worker.hear("paid")
+    assert worker.wait() == EXIT[signum], "".join(worker.transcript)
+    assert ledger() == [str(worker.pid)]
+    assert store.get("run").status == "interrupted"
+    assert store.doubts("run") == []
+    assert kinds_of(store, "charge")[-1] in {"step.settled", "step.finished"}
+
+
+@pytest.mark.parametrize("options", [(), ("once",)])
+def test_calls_in_other_threads_are_waited_for(
+    start: "Start", url: str, store: holdfast.Store, options: tuple[str, ...]
+) -> None:
+    """Leaving waits, up to ``drain_s``, for calls in flight in other threads: what they did is recorded."""
+    worker = start("thread", url, "60", *options)
+    worker.hear("inside")
+    worker.signal(signal.SIGTERM)
+    worker.hear("leaving")
+    worker.tell("pay" if options else "go")
+    if options:
+        worker.hear("paid")
+    assert worker.wait() == EXIT[signal.SIGTERM], "".join(worker.transcript)
+    step = "charge" if options else "slow"
+    assert kinds_of(store, step) == ["step.started", "step.finished"]
+    kinds = [e.kind for e in store.events("run")]
+    assert kinds[-2:] == ["step.finished", "attempt.ended"]
+    assert store.get("run").status == "interrupted"
+
+
+@pytest.mark.parametrize("options", [(), ("once",)])
+def test_calls_in_other_threads_are_not_waited_for_forever(
+    start: "Start", url: str, store: holdfast.Store, options: tuple[str, ...]
+) -> None:
+    """Past ``drain_s`` the attempt ends without them; a once call that still runs then is in doubt."""
+    worker = start("thread", url, "0.2", *options)
+    worker.hear("inside")
+    worker.signal(signal.SIGTERM)
+    worker.hear("leaving")
+    assert worker.wait() == EXIT[signal.SIGTERM], "".join(worker.transcript)
+    info = store.get("run")
+    assert info.lease.owner == ""
+    assert [end["how"] for end in ends(store)] == ["interrupted"]
+    assert [doubt.step for doubt in store.doubts("run")] == (["charge"] if options else [])
+    assert info.status == ("in_doubt" if options else "interrupted")
