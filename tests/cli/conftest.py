@@ -120,6 +120,12 @@ def typed(command: list[str], columns: int, cwd: Path, environ: dict[str, str]) 
     return b"".join(pieces).decode().replace("\r\n", "\n")
 
 
+@pytest.fixture(autouse=True)
+def _buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python buffers a pipe as it does for everybody; with this set, a missing flush would not be noticed."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """Runs in many states, to look at and not to change."""

@@ -99,10 +99,23 @@ def test_every_event_is_a_json_line(shop: "Shop") -> None:
 
 
 def test_follow_prints_events_as_they_come(own_shop: "Shop") -> None:
-    """A follower sees each event of a run that another process works on, and ends when that is finished."""
+    """A follower sees each event at once, and ends when the run is finished and let go, not a line sooner.
+
+    Planted: without a flush after each event, or with an end at ``run.finished``, this hangs or misses the last line.
+    """
     run = holdfast.run("crawler", store=own_shop.store).open()
     with subprocess.Popen(
-        own_shop.command("log", "crawler", "--follow", "--kind", "step.finished", "--kind", "run"),
+        own_shop.command(
+            "log",
+            "crawler",
+            "--follow",
+            "--kind",
+            "step.finished",
+            "--kind",
+            "run",
+            "--kind",
+            "attempt.ended",
+        ),
         stdout=subprocess.PIPE,
         text=True,
     ) as follower:
@@ -112,8 +125,9 @@ def test_follow_prints_events_as_they_come(own_shop: "Shop") -> None:
             run.step(name, lambda: 1)
             assert name in follower.stdout.readline()
         run.finish("all")
-        run.close()
         assert "run finished" in follower.stdout.readline()
+        run.close()
+        assert "attempt 1 finished" in follower.stdout.readline()
         assert follower.stdout.read() == ""
         assert follower.wait(timeout=60) == 0
 

@@ -108,7 +108,7 @@ def test_an_empty_store_tells_how_to_start(own_shop: "Shop") -> None:
 
 
 def test_no_store_is_said_and_none_is_made(tmp_path: Path, holdfast_in: "Callable[..., Answer]") -> None:
-    """Where there is no store, looking says so and leaves the directory as it was."""
+    """Where there is no store, looking says so and leaves the directory as it was. Planted: ``store`` for ``find_store``."""
     answer = holdfast_in(tmp_path, "runs")
     assert answer.code == 0
     assert answer.out.startswith(f"no store in {tmp_path} or above it\n")
@@ -135,7 +135,7 @@ def test_the_nearest_store_upwards_is_looked_at(tmp_path: Path, holdfast_in: "Ca
 
 @pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "a\rb", "\u202egnp.exe", "line\nline"])
 def test_recorded_text_cannot_drive_the_terminal(own_shop: "Shop", text: str) -> None:
-    """Control characters and direction marks in a goal are shown, not obeyed."""
+    """Control characters and direction marks in a goal are shown, not obeyed. Planted: ``safe`` gives its text back."""
     with holdfast.run("sly", goal=text, store=own_shop.store):
         pass
     for out in (

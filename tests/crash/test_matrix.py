@@ -18,11 +18,13 @@ from holdfast.testing.crash import Case, CrashMatrix, Kill
 Check = Callable[..., None]
 Settle = Callable[[Case], bool]
 
-CALLS_MIN = {"replay": 40, "restore": 28, "gather": 40}
+CALLS_MIN = {"replay": 40, "restore": 28, "gather": 36, "threads": 15, "many": 15}
 """Fewer port calls than this, and the program did not do what it is there for."""
 
 
-@pytest.mark.parametrize(("agent_name", "every"), [("replay", 79), ("restore", 59), ("gather", 79)])
+@pytest.mark.parametrize(
+    ("agent_name", "every"), [("replay", 79), ("restore", 59), ("gather", 79), ("threads", 37), ("many", 37)]
+)
 def test_killed_at_every_call_and_again_while_recovering(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, every: int, check_case: Check
 ) -> None:

@@ -50,7 +50,7 @@ def modules() -> list[Path]:
 
 def room_of(dotted: str) -> str:
     """``engine.stepping`` is in ``engine``; ``stores.port`` is a room of its own for whoever may know only that."""
-    return dotted.split(".")[0]
+    return dotted.split(".", maxsplit=1)[0]
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:

@@ -62,6 +62,7 @@ def command(
     printer = Printer(as_json=as_json)
     printer.show(shown)
     if follow:
+        render.flush()
         for event in store.follow(run, after_seq=events[-1].seq if events else 0):
             printer.show(timeline.lines([event]))
             render.flush()

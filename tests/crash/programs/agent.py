@@ -1,4 +1,4 @@
-"""The agents that are killed: one file, started as ``agent.py replay | restore | gather | unverified``.
+"""The agents that are killed: one file, started as ``agent.py replay | restore | gather | threads | many | unverified``.
 
 What they do to the outside world, they do to files in the working directory, one JSON line each, so that a test can
 tell afterwards what really happened: ``ledger`` (once effects), ``uploads`` (idempotent ones), ``executions`` (every
@@ -12,21 +12,26 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import holdfast
 
-attempt = 0
+attempts: dict[str, int] = {}
+"""The attempt of each run in this process."""
 
 
 # -- the outside world ------------------------------------------------------------------------------------------
 
 
 def tell(file: str, **line: Any) -> None:
-    """Add a line to a file of the outside world."""
+    """Add a line to a file of the outside world: what, and by which process, run and attempt."""
+    run = holdfast.current().id
+    told = {"run": run, "attempt": attempts[run], "pid": os.getpid(), **line}
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(fd, json.dumps({"attempt": attempt, "pid": os.getpid(), **line}).encode() + b"\n")
+    os.write(fd, json.dumps(told).encode() + b"\n")
     os.close(fd)
 
 
@@ -162,9 +167,8 @@ def charge_unverified(person: str, amount: int, *, idempotency_key: str = holdfa
 
 
 def enter(run: holdfast.Run | holdfast.AsyncRun) -> None:
-    global attempt  # noqa: PLW0603 - the process's own attempt, for every line it writes
     # A finished run only replays, without an attempt of its own: nothing may run under this number.
-    attempt = run.attempt + (run.status == "finished")
+    attempts[run.id] = run.attempt + (run.status == "finished")
     ack("attempt", run.attempt)
 
 
@@ -250,6 +254,36 @@ async def gather() -> None:
         ack("", result)
 
 
+def threads() -> None:
+    """Steps from threads: plain ones that share the run's place, each with a name of its own to be told apart by."""
+    with holdfast.run("agent") as run:
+        enter(run)
+
+        def work(person: str) -> list[Any]:
+            return [ack("look_up", run.step("look_up", look_up, person)), ack("charge", charge(person, 5))]
+
+        with ThreadPoolExecutor(3) as pool:
+            done = list(pool.map(run.bind(work), ["ada", "bob", "eve"]))
+        run.finish(done)
+        ack("", done)
+
+
+async def many() -> None:
+    """Several runs in one process and one loop: they share commits."""
+
+    async def one(number: int) -> None:
+        async with holdfast.run(f"agent-{number}") as run:
+            enter(run)
+            fact = ack("look_up", await run.step("look_up", look_up, f"person {number}"))
+            receipt = ack("charge", await charge_async(f"person {number}", number))
+            await run.think(fact)
+            ack("thought", {"text": fact})
+            await run.finish([fact, receipt])
+            ack("", [fact, receipt])
+
+    await asyncio.gather(*map(one, range(3)))
+
+
 def unverified() -> None:
     """Once tools that nobody can ask: cut off, they wait for a person."""
     with holdfast.run("agent") as run:
@@ -260,13 +294,20 @@ def unverified() -> None:
         ack("", {"receipts": receipts, "fact": fact})
 
 
+def main(name: str) -> None:
+    agents: dict[str, Callable[[], Any]] = {
+        agent.__name__: agent for agent in (replay, restore, gather, threads, many, unverified)
+    }
+    agent = agents[name]
+    if asyncio.iscoroutinefunction(agent):
+        asyncio.run(agent())
+    else:
+        agent()
+
+
 if __name__ == "__main__":
     try:
-        match sys.argv[1]:
-            case "gather":
-                asyncio.run(gather())
-            case name:
-                {"replay": replay, "restore": restore, "unverified": unverified}[name]()
+        main(sys.argv[1])
     except holdfast.StepInDoubt as stop:
-        tell("stops", step=stop.step, key=stop.key)
+        Path("stop").write_text(stop.key)
         sys.exit(3)

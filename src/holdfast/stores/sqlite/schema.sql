@@ -1,7 +1,7 @@
 -- A Holdfast store in one SQLite file. Format version 1 (PRAGMA user_version).
 --
 --   runs     one row a run: identity, status, body, and who holds it (fence … lease_s)
---   events   the journal: the truth. One row an event, (run, seq) unique; a run's head is its highest seq
+--   events   the journal: the truth. One row an event, in order of run and seq; a run's head is its highest seq
 --   blobs    content by address; touched_at tells prune what was referenced lately
 --   records  small mutable things by (space, key): inbox letters, labels, pins, snapshots
 --   meta     the one counter that a sync bumps when it needs something to commit
@@ -32,17 +32,16 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_age ON runs (created_at, run);
 
 CREATE TABLE events (
-  id    INTEGER PRIMARY KEY,
-  run   INTEGER NOT NULL REFERENCES runs,
-  seq   INTEGER NOT NULL,
+  id    INTEGER PRIMARY KEY,              -- the run's id and the seq in one: (run << 32) | seq
+  run   INTEGER GENERATED ALWAYS AS (id >> 32) VIRTUAL,
+  seq   INTEGER GENERATED ALWAYS AS (id & 4294967295) VIRTUAL,
   at    REAL    NOT NULL,
   kind  TEXT    NOT NULL,
   name  TEXT    NOT NULL,
   key   TEXT    NOT NULL,
   fence INTEGER NOT NULL,
   body  BLOB    NOT NULL,
-  crc   INTEGER NOT NULL,
-  UNIQUE (run, seq)
+  crc   INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE blobs (
@@ -77,7 +76,7 @@ SELECT r.run                                                AS run,
        e.name                                               AS name,
        e.key                                                AS key,
        CAST(e.body AS TEXT)                                 AS body
-FROM events e JOIN runs r ON r.id = e.run
+FROM runs r JOIN events e ON e.id BETWEEN r.id << 32 AND (r.id << 32) | 4294967295
 ORDER BY r.run, e.seq;
 
 -- Which step ran most:  SELECT * FROM tool_counts LIMIT 10;

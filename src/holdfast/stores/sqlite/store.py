@@ -35,7 +35,7 @@ from holdfast.stores.sqlite.examination import examined
 from holdfast.stores.sqlite.owners import owners_of
 from holdfast.stores.sqlite.waiting import wait_for_change
 
-_SEQ_MAX: Final = (1 << 63) - 1
+_SEQ_MAX: Final = (1 << 32) - 1
 _QUOTED: Final = str.maketrans(
     {"%": "%25", "?": "%3F", "#": "%23"}
 )  # the rest of a URL is for people to read
