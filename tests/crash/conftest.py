@@ -205,13 +205,12 @@ def ask_person() -> Callable[[Case], bool]:
     """A person who is asked about what is in doubt: looks into the ledger, and says what stands there."""
 
     def settle(case: Case) -> bool:
-        asked = read_lines(case.directory, "stops")[-1]
+        asked = (case.directory / "stop").read_text()
         doubts = case.store.doubts("agent")
-        assert asked["key"] in {doubt.key for doubt in doubts}, (
-            "it stopped for something that is not in doubt"
-        )
-        intents = {row.key: row for row in read_journal(case.directory).rows if row.kind == "step.started"}
-        paid = {line["key"]: line for line in read_lines(case.directory, "ledger")}
+        assert asked in {doubt.key for doubt in doubts}, "it stopped for something that is not in doubt"
+        (journal,) = read_journals(case.directory)
+        intents = {row.key: row for row in journal.rows if row.kind == "step.started"}
+        paid = {line["key"]: line for line in journal.lines("ledger")}
         for doubt in doubts:
             found = paid.get(intents[doubt.key].body["idempotency_key"])
             if found is None:

@@ -23,7 +23,7 @@ CALLS_MIN = {"replay": 40, "restore": 28, "gather": 36, "threads": 15, "many": 1
 
 
 @pytest.mark.parametrize(
-    ("agent_name", "every"), [("replay", 79), ("restore", 59), ("gather", 79), ("threads", 37), ("many", 37)]
+    ("agent_name", "every"), [("replay", 79), ("restore", 59), ("gather", 79), ("threads", 37), ("many", 97)]
 )
 def test_killed_at_every_call_and_again_while_recovering(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, every: int, check_case: Check

@@ -4,6 +4,7 @@ The stored form is a few plain fields and opaque bytes. What the bytes say is th
 """
 
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -33,7 +34,10 @@ def checksum(run: str, seq: int, at: float, kind: str, name: str, key: str, fenc
 def is_intact(run: str, event: Event) -> bool:
     """Whether the event is, bit for bit, what was appended to this run at this place."""
     seq, at, kind, name, key, fence, body, crc = event
-    return checksum(run, seq, at, kind, name, key, fence, body) == crc
+    try:
+        return checksum(run, seq, at, kind, name, key, fence, body) == crc
+    except (TypeError, ValueError, StructError):  # damage that turned a field into something of another type
+        return False
 
 
 class Kind:

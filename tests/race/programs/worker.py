@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def fork(url: str, how: str) -> None:
 def fork_once(run: holdfast.Run, store: holdfast.Store, how: str) -> None:
     if os.fork() == 0:
         refusals = {}
-        for name, attempt in {
+        uses: dict[str, Callable[[], object]] = {
             "step": lambda: run.step("child", first),
             "tool": charge,
             "think": lambda: run.think("…"),
@@ -175,9 +176,10 @@ def fork_once(run: holdfast.Run, store: holdfast.Store, how: str) -> None:
             "finish": lambda: run.finish("child"),
             "get": lambda: store.get("run"),
             "runs": store.runs,
-        }.items():
+        }
+        for name, use in uses.items():
             try:
-                attempt()
+                use()
                 refusals[name] = "nothing"
             except BaseException as refused:
                 refusals[name] = type(refused).__name__
