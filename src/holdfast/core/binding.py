@@ -41,10 +41,17 @@ def bind(
     if type(fn) is FunctionType:
         shape = _shapes.get(fn.__code__)
         # Most calls are of a plain function with all its arguments by position: no more to know about those.
-        if shape and len(args) == shape.whole and not kwargs and fn.__closure__ is None and not fn.__dict__:
-            bound = dict(zip(shape.positional, args, strict=True))
-        else:
-            bound = _bind_function(fn, args, kwargs)
+        if (
+            shape is not None
+            and len(args) == shape.whole
+            and not kwargs
+            and not ignore
+            and fn.__closure__ is None
+            and not fn.__dict__
+            and Ephemeral not in map(type, args)
+        ):
+            return dict(zip(shape.positional, args, strict=True))
+        bound = _bind_function(fn, args, kwargs)
     else:
         bound = _bind_callable(fn, args, kwargs)
     for name in tuple(bound):
@@ -150,7 +157,7 @@ def _shape_of(code: CodeType) -> _Shape:
         positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
         varargs = names[end] if code.co_flags & _VARARGS else None
         rest = end + (1 if varargs else 0)
-        whole = positional if end == positional else -1
+        whole = positional if end == positional and "idempotency_key" not in names[:end] else -1
         varkeywords = names[rest] if code.co_flags & _VARKEYWORDS else None
         shape = _shapes[code] = _Shape(names[:positional], varargs, varkeywords, names[:end], whole)
     return shape
