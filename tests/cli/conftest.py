@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ class Shop:
         self.clock: Any = runpy.run_path(str(AGENT), run_name="agent")["StillClock"](now)
         workshop_of(open_store(path), clock=self.clock)
         self.store = holdfast.store(path)
+        self._keys: dict[str, str] = {}
 
     def work(self, run: str, scenario: str, at: float = BEGUN) -> int:
         """Let the agent work in a process of its own; its exit code."""
@@ -55,7 +57,11 @@ class Shop:
         return done.returncode
 
     def __call__(self, *args: str, stdin: str | None = None) -> Answer:
-        """A command line on this store, in this process."""
+        """A command line on this store, in this process. A key may be given by the name that ``normal`` gave it."""
+        if any(word.startswith("KEY-OF-") for word in args):
+            self._learn_keys()
+        known = {name: key for key, name in self._keys.items()}
+        args = tuple(known.get(word, word) for word in args)
         found = CliRunner().invoke(
             app, [*args, "--store", str(self.path)], input=stdin, env={"COLUMNS": "80"}
         )
@@ -73,6 +79,17 @@ class Shop:
             str(self.clock.at),
         ]
         return [*at_time, *args, "--store", str(self.path)]
+
+    @contextmanager
+    def started(self, *args: str) -> Iterator[subprocess.Popen[str]]:
+        """The command as a process of its own, with pipes; whatever happens in the block, it does not stay behind."""
+        with subprocess.Popen(
+            self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def screen(self, *args: str, columns: int = 80, **environ: str) -> str:
         """What a person sees who types it in a terminal of that width, letter by letter."""
@@ -94,7 +111,21 @@ class Shop:
         ):
             text = text.replace(known, name)
         text = re.sub(r"process \d+ on [\w.-]+", "process 4242 on host", text)
-        return re.sub(r"\b[0-9a-f]{32}\b", "IDEMPOTENCY-KEY", text)
+        text = re.sub(r"\b[0-9a-f]{32}\b", "IDEMPOTENCY-KEY", text)
+        return re.sub(r"\b[0-9a-f]{20}\.(?:\d+|k)\b", lambda key: self._named(key[0]), text)
+
+    def _named(self, key: str) -> str:
+        """The identity of a call is a hash, which is nothing to write down: it is named after its step."""
+        if key not in self._keys:
+            self._learn_keys()
+        return self._keys[key]
+
+    def _learn_keys(self) -> None:
+        for info in reversed(self.store.runs()):
+            for event in self.store.events(info.run):
+                if event.key and event.key not in self._keys:
+                    number = sum(name.startswith(f"KEY-OF-{event.name}-") for name in self._keys.values()) + 1
+                    self._keys[event.key] = f"KEY-OF-{event.name}-{number}"
 
 
 def typed(command: list[str], columns: int, cwd: Path, environ: dict[str, str]) -> str:

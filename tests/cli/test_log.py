@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -101,24 +100,11 @@ def test_every_event_is_a_json_line(shop: "Shop") -> None:
 def test_follow_prints_events_as_they_come(own_shop: "Shop") -> None:
     """A follower sees each event at once, and ends when the run is finished and let go, not a line sooner.
 
-    Planted: without a flush after each event, or with an end at ``run.finished``, this hangs or misses the last line.
+    Planted: without a flush after each event this hangs; with an end at ``run.finished`` it misses the last line.
     """
     run = holdfast.run("crawler", store=own_shop.store).open()
-    with subprocess.Popen(
-        own_shop.command(
-            "log",
-            "crawler",
-            "--follow",
-            "--kind",
-            "step.finished",
-            "--kind",
-            "run",
-            "--kind",
-            "attempt.ended",
-        ),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as follower:
+    kinds = ("--kind", "step.finished", "--kind", "run", "--kind", "attempt.ended")
+    with own_shop.started("log", "crawler", "--follow", *kinds) as follower:
         assert follower.stdout is not None
         assert "run started" in follower.stdout.readline()
         for name in ("one", "two"):
@@ -135,12 +121,7 @@ def test_follow_prints_events_as_they_come(own_shop: "Shop") -> None:
 def test_follow_ends_quietly_on_ctrl_c(own_shop: "Shop") -> None:
     """Ctrl-C is how following ends: exit code 130, and nothing on stderr."""
     run = holdfast.run("crawler", store=own_shop.store).open()
-    with subprocess.Popen(
-        own_shop.command("log", "crawler", "--follow", "--json"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as follower:
+    with own_shop.started("log", "crawler", "--follow", "--json") as follower:
         assert follower.stdout is not None
         assert follower.stderr is not None
         assert json.loads(follower.stdout.readline())["kind"] == "run.started"
@@ -153,9 +134,7 @@ def test_follow_ends_quietly_on_ctrl_c(own_shop: "Shop") -> None:
 
 def test_a_reader_that_went_away_is_no_traceback(shop: "Shop") -> None:
     """``holdfast log … | head``: the broken pipe ends the command like any Unix tool."""
-    with subprocess.Popen(
-        shop.command("log", "debt-cycles"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as writer:
+    with shop.started("log", "debt-cycles") as writer:
         assert writer.stdout is not None
         assert writer.stderr is not None
         writer.stdout.close()

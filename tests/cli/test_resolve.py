@@ -29,7 +29,7 @@ def test_without_an_option_it_lists_what_is_in_doubt(doubtful: "Shop") -> None:
     assert answer.out == indent(
         dedent("""\
             step             create_contact, started 2026-03-01 14:02:13 UTC, never reported back
-            key              ff5218d10e8d99ee03e0.1
+            key              KEY-OF-create_contact-1
             arguments        {"name": "Ada"}
             idempotency key  IDEMPOTENCY-KEY
 
@@ -124,7 +124,7 @@ def test_the_answer_is_json_too(doubtful: "Shop") -> None:
     assert answer == {
         "run": "debt-cycles",
         "step": "create_contact",
-        "key": "ff5218d10e8d99ee03e0.1",
+        "key": "KEY-OF-create_contact-1",
         "started_at": "2026-03-01T14:02:13.750Z",
         "reason": "never reported back",
         "pending": "retry",
@@ -145,15 +145,15 @@ class TestTwoInDoubt:
         out = two("resolve", "contacts").out
         assert out.count("raised TimeoutError: no answer from the CRM") == 2
         assert "find out whether 'create_contact' and 1 more happened" in two("show", "contacts").out
-        assert "holdfast resolve contacts 1a21f024e05523fdda71.1 --retry" in out
+        assert "holdfast resolve contacts KEY-OF-create_contact-1 --retry" in out
 
     def test_no_step_is_ambiguous(self, two: "Shop") -> None:
         """Left out, the step is refused with both keys; nothing is written."""
         answer = two("resolve", "contacts", "--retry")
         assert answer.code == 1
         assert answer.err == (
-            "error: 2 steps of run contacts are in doubt: create_contact (1a21f024e05523fdda71.1), "
-            "create_contact (1bec9cf0939673e4227b.1)\n"
+            "error: 2 steps of run contacts are in doubt: create_contact (KEY-OF-create_contact-1), "
+            "create_contact (KEY-OF-create_contact-2)\n"
             "hint: name one, by its key where the names are the same\n"
         )
         assert json.loads(two("resolve", "contacts", "--json").out)["in_doubt"][0]["pending"] is None
@@ -163,16 +163,16 @@ class TestTwoInDoubt:
         answer = two("resolve", "contacts", "create_contact", "--retry")
         assert answer.code == 1
         assert (
-            "has no single such step 'create_contact'; it has: create_contact (1a21f024e05523fdda71.1)"
+            "has no single such step 'create_contact'; it has: create_contact (KEY-OF-create_contact-1)"
             in answer.err
         )
         assert (
             "hint: `holdfast show contacts --store STORE` lists the steps in doubt with their keys\n"
             in answer.err
         )
-        assert two("resolve", "contacts", "1bec9cf0939673e4227b.1", "--retry").code == 0
+        assert two("resolve", "contacts", "KEY-OF-create_contact-2", "--retry").code == 0
 
     def test_the_last_undecided_one_needs_no_name(self, two: "Shop") -> None:
         """Once one of the two is decided, the other is meant."""
-        assert two("resolve", "contacts", "1a21f024e05523fdda71.1", "--failed").code == 0
-        assert "1bec9cf0939673e4227b.1" in two("resolve", "contacts", "--retry", "--json").out
+        assert two("resolve", "contacts", "KEY-OF-create_contact-1", "--failed").code == 0
+        assert "KEY-OF-create_contact-2" in two("resolve", "contacts", "--retry", "--json").out

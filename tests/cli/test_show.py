@@ -41,7 +41,7 @@ def test_a_run_in_doubt_is_shown_with_the_way_on(shop: "Shop") -> None:
 
         In doubt
           step             create_contact, started 2026-03-01 14:02:13 UTC, never reported back
-          key              ff5218d10e8d99ee03e0.1
+          key              KEY-OF-create_contact-1
           arguments        {"name": "Ada"}
           idempotency key  IDEMPOTENCY-KEY
 
@@ -120,7 +120,7 @@ def test_a_point_shows_its_step_whole(shop: "Shop") -> None:
         outcome  done
         began    2026-03-01 14:02:11 UTC, attempt 1
         took     1.2 s
-        key      04f56d263d0d9729b59c.1
+        key      KEY-OF-survey-1
         events   #4 #5
 
         Arguments
@@ -143,7 +143,7 @@ def test_a_label_shows_its_checkpoint(shop: "Shop") -> None:
         point       6
         checkpoint  draft-1
         recorded    2026-03-01 14:02:13 UTC, attempt 1
-        key         c0425e7547e6331cefad.1
+        key         KEY-OF-checkpoint-1
         events      #17
 
         State
@@ -162,14 +162,14 @@ def test_an_event_is_shown_as_recorded(shop: "Shop") -> None:
         at     2026-03-01 14:02:12 UTC
         kind   step.started
         name   compare
-        key    e200fcf865771268815f.1
+        key    KEY-OF-compare-1
         fence  1
 
         Body
           {
             "effect": "read",
             "in": "",
-            "after": "04f56d263d0d9729b59c.1",
+            "after": "KEY-OF-survey-1",
             "args": {
               "country": "GR"
             }
@@ -204,3 +204,27 @@ def test_a_result_that_could_not_be_stored_is_named(own_shop: "Shop") -> None:
     told = "(not storable: an object (builtins.object) at $.conn)"
     assert "connect  read    done" in own_shop("show", "lost").out
     assert own_shop("show", "lost@1").out.endswith(f"Result\n  {told}\n")
+
+
+def test_a_diverged_run_can_be_accepted(own_shop: "Shop") -> None:
+    """Another argument for a once effect stops the run; the shown command sets the recorded call aside."""
+
+    def pay(amount: int) -> int:
+        return amount
+
+    with pytest.raises(ValueError, match="later"), holdfast.run("invoice", store=own_shop.store) as run:
+        run.once("pay", pay, 1)
+        raise ValueError("later")
+    with pytest.raises(holdfast.Diverged), holdfast.run("invoice", store=own_shop.store) as run:
+        run.once("pay", pay, 2)
+    out = own_shop("show", "invoice").out
+    assert "status  diverged" in out
+    assert (
+        "holdfast resolve invoice KEY-OF-pay-1 --abandon --store STORE  # accept: set the recorded call aside"
+        in out
+    )
+    assert "from #3: - amount: 1 + amount: 2" in own_shop("log", "invoice", "--kind", "drifted").out
+    assert own_shop("resolve", "invoice", "KEY-OF-pay-1", "--abandon").code == 0
+    with holdfast.run("invoice", store=own_shop.store) as run:
+        assert run.once("pay", pay, 2) == 2
+    assert "finished" in own_shop("runs").out

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,7 +50,9 @@ def test_a_command_loads_only_itself() -> None:
 
 def test_without_a_command_there_is_help() -> None:
     """``holdfast`` alone shows what there is, and the installed entry point is this one."""
-    done = subprocess.run([f"{sys.prefix}/bin/holdfast"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [Path(sys.executable).parent / "holdfast"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: holdfast [OPTIONS] [COMMAND] [ARGS]...\n")
     assert "resolve  Say how a step in doubt ended." in done.stdout

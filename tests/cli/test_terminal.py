@@ -81,7 +81,7 @@ def test_show_at_80_columns(shop: "Shop") -> None:
         In doubt
           step             create_contact, started 2026-03-01 14:02:13 UTC, never
                            reported back
-          key              ff5218d10e8d99ee03e0.1
+          key              KEY-OF-create_contact-1
           arguments        {"name": "Ada"}
           idempotency key  IDEMPOTENCY-KEY
 

@@ -202,9 +202,14 @@ def test_no_command_is_shown_for_what_cannot_be_typed() -> None:
 
 
 def test_a_diverged_run_leads_to_what_differs() -> None:
-    """The first thing to see is the drift."""
-    move = next_move(info("diverged"), attempt_view(argv=["a"], cwd="/"), [], Desk("/"))
-    assert move.choices[0].command == "holdfast log 'my run' --kind drifted"
+    """The drift is to be seen first; then the code is restored, or the recorded call is set aside."""
+    view = attempt_view(argv=["python", "a.py"], cwd="/")
+    move = next_move(info("diverged"), view, [], Desk("/"), drifted_from="k.1")
+    assert [choice.command for choice in move.choices] == [
+        "holdfast log 'my run' --kind drifted",
+        "holdfast resolve 'my run' k.1 --abandon",
+        "python a.py",
+    ]
 
 
 def test_times_are_iso_and_moods_stay_inside() -> None:

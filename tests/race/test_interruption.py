@@ -1,4 +1,7 @@
-"""SIGTERM and Ctrl-C: the handler only raises; leaving the block records the interruption and lets the lease go."""
+"""SIGTERM and Ctrl-C: the handler only raises; leaving the block records the interruption and lets the lease go.
+
+Planted once in a copy, and caught here: the lease not let go; calls in flight not waited for.
+"""
 
 import asyncio
 import contextvars
@@ -78,6 +81,7 @@ def test_payment_in_a_thread_is_followed_to_its_end(
     worker = start("interrupt_async", url, "once")
     worker.hear("inside")
     worker.signal(signum)
+    worker.hear("leaving")
     worker.tell("pay")
     worker.hear("paid")
     assert worker.wait() == EXIT[signum], "".join(worker.transcript)
@@ -185,3 +189,21 @@ def test_calls_in_other_threads_are_not_waited_for_forever(
     assert [end["how"] for end in ends(store)] == ["interrupted"]
     assert [doubt.step for doubt in store.doubts("run")] == (["charge"] if options else [])
     assert info.status == ("in_doubt" if options else "interrupted")
+
+
+@pytest.mark.parametrize(("mode", "arguments"), [("thread", ("60",)), ("interrupt_async", ("once",))])
+def test_told_twice(
+    start: "Start", url: str, store: holdfast.Store, mode: str, arguments: tuple[str, ...]
+) -> None:
+    """A second SIGTERM ends the waiting for calls in flight; the lease is free and the run can be resumed all the same."""
+    worker = start(mode, url, *arguments)
+    worker.hear("inside")
+    worker.signal(signal.SIGTERM)
+    worker.hear("leaving")
+    worker.signal(signal.SIGTERM)
+    if mode != "thread":
+        worker.tell("pay")  # no signal ends a thread: the interpreter itself waits for it
+    assert worker.wait() == EXIT[signal.SIGTERM], "".join(worker.transcript)
+    assert store.get("run").lease.owner == ""
+    with holdfast.run("run", store=url, stops="suppress") as run:
+        assert run.attempt == 2

@@ -1,4 +1,8 @@
-"""One run, many processes: exactly one works."""
+"""One run, many processes: exactly one works.
+
+Planted once in a copy, and caught here: a takeover that does not compare fence and beat (several hold a run after a
+kill); liveness judged by whether the pid exists (a zombie looks alive, and a process in another namespace dead).
+"""
 
 import contextvars
 import os

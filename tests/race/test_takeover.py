@@ -2,6 +2,9 @@
 
 Nobody writes late to the journal; and what the late one did to the world is not lost: it reaches the successor through
 the inbox. The tools here wait for a word, so that each process stands exactly where the test wants it.
+
+Planted once in a copy, and caught here: the fence check left out of the append; the late outcome not posted; "not done"
+taken for an answer while the process that started the effect may still be alive.
 """
 
 import json

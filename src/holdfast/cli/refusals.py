@@ -15,7 +15,18 @@ import click
 from holdfast.agents import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
 from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal
 
-__all__ = ["EXIT_DONE", "EXIT_MISUSE", "EXIT_REFUSED", "EXIT_WAITING"]
+__all__ = [
+    "EXIT_BROKEN_PIPE",
+    "EXIT_DONE",
+    "EXIT_INTERRUPTED",
+    "EXIT_MISUSE",
+    "EXIT_REFUSED",
+    "EXIT_WAITING",
+    "Complaint",
+    "RefusedError",
+    "complaint_of",
+    "with_store",
+]
 
 EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141

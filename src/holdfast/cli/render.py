@@ -59,6 +59,7 @@ def complain(message: str, hint: str) -> None:
         Screen(err).complain(message, hint)
         return
     err.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+    err.flush()
 
 
 def _stream(stream: TextIO) -> TextIO:

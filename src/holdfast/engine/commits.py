@@ -69,6 +69,12 @@ class Committer:
         self.queue.append(ticket)
         return ticket
 
+    def withdraw(self, ticket: Ticket) -> None:
+        """Take back what is not committed yet: who was told that it failed must not find it written later."""
+        with self.gate:
+            if ticket in self.queue:
+                self.queue.remove(ticket)
+
     def finish(self, ticket: Ticket) -> AppendOutcome:
         """Block until the ticket is answered."""
         with self.gate:
@@ -76,7 +82,7 @@ class Committer:
             if len(queue) == 1 and queue[0] is ticket:  # alone: nothing to share, and no ceremony
                 queue.popleft()
                 began = time.perf_counter()
-                outcome = self._store.append((ticket.item,))[0]
+                outcome = ticket.outcome = self._store.append((ticket.item,))[0]
                 self._measure(began, 1)
                 return outcome
             while ticket.outcome is None and ticket.error is None:
@@ -95,9 +101,9 @@ class Committer:
                 loop.call_soon(self._tick, loop)
             try:
                 await ticket.future
-            except asyncio.CancelledError as cancelled:
+            except asyncio.CancelledError:
                 # What happened must reach the disk, and the writer must know its fate, whoever is cancelled.
-                cancelled.holdfast_outcome = self.finish(ticket)  # type: ignore[attr-defined]
+                self.finish(ticket)
                 raise
         return ticket.read()
 

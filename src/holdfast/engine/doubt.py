@@ -43,7 +43,7 @@ def keep_open(work: "Work", reason: str | None) -> None:
     call = tenure.view.calls.setdefault(key, Call(key, work.asked.name))
     call.is_open, call.doubt = True, reason
     call.body, call.seq = work.intent, work.intent_seq
-    call.started_at, call.fence = tenure.clock.wall(), tenure.journal.fence
+    call.started_at, call.fence = work.started_at, tenure.journal.fence
 
 
 async def settle_live(work: "Work", error: Exception) -> Any:

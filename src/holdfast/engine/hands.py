@@ -154,8 +154,7 @@ class AsyncHands:
                 try:
                     value = await asyncio.shield(work)
                 except asyncio.CancelledError as cancelled:
-                    if work.done():
-                        raise
+                    # Also if it has just returned: then what it came to is not to be lost either.
                     raise Straggler(
                         cancelled, lambda done: work.add_done_callback(lambda f: done(f.result))
                     ) from None

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
-from holdfast.engine.commits import Committer
+from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.hands import Hands
+from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, checksum, is_intact
@@ -88,6 +89,9 @@ class Journal:
                 if not self._find(item, error):
                     raise
                 return item.events[-1].seq
+            except BaseException as cut:
+                self._note_fate(cut, ticket)
+                raise
             if isinstance(outcome, Appended):
                 return outcome.head
             if self._is_there_after(item, outcome):
@@ -124,6 +128,17 @@ class Journal:
             )
         return self._find(item, None)
 
+    def _note_fate(self, cut: BaseException, ticket: Ticket) -> None:
+        """Interrupted or cancelled on the way: find out what became of the write, and let the exception tell."""
+        self._committer.withdraw(ticket)
+        try:
+            if ticket.outcome is not None or self._find(ticket.item, None):
+                cut.holdfast_written = ticket.item.events[-1].seq  # type: ignore[attr-defined]
+        except StoreError as error:  # then nobody knows, and the next append looks again
+            log().warning(
+                "it is not known whether event #%d was written: %s", ticket.item.events[0].seq, error
+            )
+
     def _find(self, item: Append, error: StoreError | None) -> bool:
         """Whether a write of unknown outcome is in the journal after all; the head is read anew either way."""
         try:
@@ -151,6 +166,11 @@ class Journal:
             fence=self.fence,
             head=self.head + 1,
         )
+
+
+def written_despite(cut: BaseException) -> int | None:
+    """The seq of what an append had written when this exception cut it off; None where it had not."""
+    return getattr(cut, "holdfast_written", None)
 
 
 def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | None = None) -> list[Event]:

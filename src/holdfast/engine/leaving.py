@@ -12,7 +12,7 @@ from holdfast.core.moments import moment
 from holdfast.core.recorded import is_inside_answered, is_once
 from holdfast.engine import drifting
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import draft
+from holdfast.engine.journal import draft, written_despite
 from holdfast.engine.opening import Entry
 from holdfast.engine.tenure import Tenure, failures_behind
 from holdfast.engine.voice import log
@@ -41,11 +41,19 @@ async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
     await drifting.judge_joined(tenure, hands, None)
     _check_settled(tenure)
     journal = tenure.require_journal("finish")
-    await journal.append(
-        hands, [draft(Kind.RUN_FINISHED, "", "", {}, data)], tenure.clock.wall(), status=Status.FINISHED
-    )
+    finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
+    try:
+        await journal.append(hands, [finished], tenure.clock.wall(), status=Status.FINISHED)
+    except BaseException as cut:
+        if written_despite(cut) is not None:
+            _is_finished(tenure, data)
+        raise
+    _is_finished(tenure, data)
+
+
+def _is_finished(tenure: Tenure, result: bytes) -> None:
     tenure.is_finished = True
-    tenure.result = data
+    tenure.result = result
     tenure.status = Status.FINISHED
 
 
@@ -115,7 +123,7 @@ async def _drain(tenure: Tenure, hands: Hands, drain_s: float) -> None:
     deadline = tenure.clock.monotonic() + drain_s
     while tenure.in_flight():
         if tenure.clock.monotonic() >= deadline:
-            names = ", ".join(sorted(set(tenure.in_flight().values())))
+            names = ", ".join(sorted({work.asked.name for work in tenure.in_flight()}))
             log().warning("leaving run %s while %s still runs", tenure.run, names)
             return
         await hands.sleep(tenure.clock, _POLL_S)
@@ -154,7 +162,9 @@ def _let_go(tenure: Tenure) -> None:
 
 def _unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
     """The effects in doubt that nobody has asked for again: key to name and time."""
-    found: dict[str, tuple[str, float]] = {}
+    found = {
+        w.asked.key: (w.asked.name, w.started_at) for w in tenure.in_flight() if w.treatment.effect == "once"
+    }
     for call in tenure.view.open_calls():
         if (
             is_once(call)

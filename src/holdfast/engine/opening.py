@@ -58,15 +58,17 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     if row is None:
         if entry.mode == "resume":
             raise UnknownRun(run=run, store=store.url)
-        row = await _create(hands, workshop, run)
+        row = await _create(hands, workshop, entry, run)
     elif entry.mode == "new" and row.head > 0:
         raise RunExists(run=run, status=row.status)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
-        view = await hands.store(load, store, run)
-        _check_inputs(view, entry, run)
-        return Tenure(workshop, row, view, None)
+        return await _replay(hands, workshop, entry, row)
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
+        now = await hands.store(store.find_run, run)
+        if now is not None and now.status == Status.FINISHED and entry.if_finished == "replay":
+            store.release(run, fence=lease.fence)  # its holder finished it just before we came
+            return await _replay(hands, workshop, entry, now)
         tenure = await _begin(hands, workshop, entry, row, lease)
     except BaseException:
         store.release(run, fence=lease.fence)
@@ -84,7 +86,7 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
 async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
     """Write the run down without starting an attempt; False when it was there already, with the same inputs."""
     store, run = workshop.store, check_run_id(entry.run)
-    row = await hands.store(store.find_run, run) or await _create(hands, workshop, run)
+    row = await hands.store(store.find_run, run) or await _create(hands, workshop, entry, run)
     if row.head > 0:
         _check_inputs(await hands.store(load, store, run), entry, run)
         return False
@@ -137,14 +139,23 @@ def _next_in_series(store: StorePort, run: str) -> str:
     raise AssertionError(f"more than {SERIES_MAX} runs of {run}")
 
 
-async def _create(hands: Hands, workshop: Workshop, run: str) -> RunRow:
+async def _create(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
     row = RunRow(run, os.urandom(16).hex(), workshop.clock.wall(), Status.QUEUED, b"{}")
-    await hands.store(
-        workshop.store.create_run, row
-    )  # lost the race: then the other's row stands, and its birth
-    found = await hands.store(workshop.store.find_run, run)
+    is_ours = await hands.store(workshop.store.create_run, row)
+    found = await hands.store(
+        workshop.store.find_run, run
+    )  # if somebody was faster, their row and its birth stand
     assert found is not None, f"run {run} was created and is not there"
+    if entry.mode == "new" and not is_ours:
+        raise RunExists(run=run, status=found.status)
     return found
+
+
+async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -> Tenure:
+    """A finished run: no lease, no attempt, nothing is written."""
+    view = await hands.store(load, workshop.store, row.run)
+    _check_inputs(view, entry, row.run)
+    return Tenure(workshop, row, view, None)
 
 
 async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
@@ -212,13 +223,15 @@ def _crashed(store: StorePort, view: View, crashed: Attempt, before: Lease) -> D
         last = f"after {view.last.kind} {view.last.name!r} at {clock_time(view.last.at)}"
     else:
         last = "before it recorded anything"
+    owner = loads(crashed.event.body)["owner"]
     fields = {
         "attempt": crashed.number,
         "last": last,
         "last_seq": view.head,
-        "last_beat_at": before.beat_at,
-        "owner": before.owner,
-        "proof": store.probe(before.owner) if before.owner else "unknown",
+        # Somebody may have held the run since and died before it could record anything.
+        "last_beat_at": before.beat_at if before.owner == owner else crashed.event.at,
+        "owner": owner,
+        "proof": store.probe(owner),
     }
     return draft(Kind.ATTEMPT_CRASHED, "", "", fields)
 

@@ -17,14 +17,13 @@ from holdfast.engine import doubt, drifting
 from holdfast.engine.asking import Asked, answer, identify
 from holdfast.engine.context import HERE, Here, Trail
 from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
-from holdfast.engine.journal import Draft, draft
+from holdfast.engine.journal import Draft, draft, written_despite
 from holdfast.engine.tenure import Tenure, remember_failure
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Outcome, Treatment
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
-from holdfast.model.rows import Appended
 
 
 async def step(
@@ -52,7 +51,7 @@ async def step(
             await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
         elif call is not None and call.is_open and (treatment.effect == "once" or is_once(call)):
             settled = await doubt.settle_recorded(work, call)
-        if settled is None and not tenure.enter_call(asked.key, name):
+        if settled is None and not tenure.enter_call(asked.key, work):
             raise Misuse(
                 problem=f"step {name!r} with this key is running already",
                 advice="a key is one call: wait for it",
@@ -79,6 +78,7 @@ class Work:
         "intent",
         "intent_seq",
         "kwargs",
+        "started_at",
         "tenure",
         "treatment",
     )
@@ -102,6 +102,7 @@ class Work:
         self.idem = ""
         self.intent = b""
         self.intent_seq = 0
+        self.started_at = tenure.clock.wall()
         self._delegated = False
         self._succeeded = False
         wants_key = has_parameter(fn, "idempotency_key")
@@ -247,21 +248,27 @@ class Work:
                 doubt.post_late_outcome(self, event, good=good)
             raise
         except BaseException as cut:
-            # Cancelled while it was being written: it is in the journal all the same.
-            written = getattr(cut, "holdfast_outcome", None)
-            if isinstance(written, Appended):
-                self._concluded(event, written.head, good=good)
+            self._cut_off_in_writing(cut, event, good=good)
             raise
-        self._concluded(event, seq, good=good)
+        self._succeeded = good
+        self._conclude(event, seq, good=good, is_given=True)
         return seq
 
-    def _concluded(self, event: Draft, seq: int, *, good: bool) -> None:
+    def _conclude(self, event: Draft, seq: int, *, good: bool, is_given: bool) -> None:
         tenure, asked = self.tenure, self.asked
-        self._succeeded = good
         point = tenure.add_point()
-        # An explicit key can be asked for again in this very tenure; so can what the view knew as open.
-        if not asked.site or asked.key in tenure.view.calls:
-            tenure.remember(asked.key, asked.name, Outcome(seq, good, point, event.body))
+        # What can be asked for again in this very tenure: an explicit key, what the view knew as open, and an
+        # outcome that the program was cut off from.
+        if not is_given or not asked.site or asked.key in tenure.view.calls:
+            tenure.remember(asked.key, asked.name, Outcome(seq, good, point, event.body), is_given=is_given)
+
+    def _cut_off_in_writing(self, cut: BaseException, event: Draft, *, good: bool) -> None:
+        """The outcome was on its way. Written, it answers the next call; not written, a once effect is in doubt."""
+        seq = written_despite(cut)
+        if seq is not None:
+            self._conclude(event, seq, good=good, is_given=False)
+        elif self.treatment.effect == "once":
+            doubt.keep_open(self, f"ended, and its outcome could not be written ({type(cut).__name__})")
 
 
 class Again(Exception):

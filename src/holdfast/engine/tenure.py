@@ -20,6 +20,7 @@ from holdfast.model.rows import RunRow, Status
 if TYPE_CHECKING:
     from holdfast.core.fold import View
     from holdfast.engine.journal import Journal
+    from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
 
 _AGAIN = "_holdfast_again"
@@ -57,7 +58,7 @@ class Tenure:
         self._threads: dict[object, Trail] = {}
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
-        self._in_flight: dict[str, str] = {}
+        self._in_flight: dict[str, Work] = {}
         self._lock = Lock()
         self._standing: Standing | None = None
         self._live = view.last_outcome_seq == 0
@@ -122,13 +123,13 @@ class Tenure:
             self._replayed_upto = max(self._replayed_upto, outcome.seq)
             return outcome
 
-    def remember(self, key: str, name: str, outcome: Outcome) -> None:
-        """Keep the outcome of a call that can be asked for again; this one was given to the program."""
+    def remember(self, key: str, name: str, outcome: Outcome, *, is_given: bool) -> None:
+        """Keep the outcome of a call that can be asked for again, and whether the program was given it already."""
         with self._lock:
             call = self.view.calls.setdefault(key, Call(key, name))
             call.is_open = False
             call.outcomes.append(outcome)
-            call.taken = len(call.outcomes)
+            call.taken = len(call.outcomes) - (0 if is_given else 1)
 
     def move_cursor(self, seq: int) -> None:
         """Count everything recorded up to this event as given to the program."""
@@ -175,21 +176,21 @@ class Tenure:
 
     # -- calls in flight -------------------------------------------------------------------------------------
 
-    def enter_call(self, key: str, name: str) -> bool:
+    def enter_call(self, key: str, work: "Work") -> bool:
         """Note a call as in flight; False when the same key is in flight already."""
         with self._lock:
             if key in self._in_flight:
                 return False
-            self._in_flight[key] = name
+            self._in_flight[key] = work
             return True
 
     def leave_call(self, key: str) -> None:
         """The call is over."""
         self._in_flight.pop(key, None)
 
-    def in_flight(self) -> dict[str, str]:
-        """The calls in flight now: key to name."""
-        return dict(self._in_flight)
+    def in_flight(self) -> "list[Work]":
+        """The calls in flight now."""
+        return list(self._in_flight.values())
 
     def add_point(self) -> int:
         """Count one more step or checkpoint."""

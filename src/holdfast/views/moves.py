@@ -37,8 +37,10 @@ class Move(NamedTuple):
     choices: tuple[Choice, ...] = ()
 
 
-def next_move(info: RunInfo, view: View, doubts: Sequence[Doubt], desk: Desk) -> Move:
-    """What to do about a run, from where it stands."""
+def next_move(
+    info: RunInfo, view: View, doubts: Sequence[Doubt], desk: Desk, *, drifted_from: str = ""
+) -> Move:
+    """What to do about a run, from where it stands; ``drifted_from`` is the recorded call that it last drifted from."""
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status == "finished":
         return Move("")
@@ -51,13 +53,18 @@ def next_move(info: RunInfo, view: View, doubts: Sequence[Doubt], desk: Desk) ->
         return Move(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, desk))
     if info.status == "diverged":
         return Move(
-            "the program asks for something else than what is recorded",
-            (
-                Choice(desk.holdfast("log", info.run, "--kind", "drifted"), "see what differs"),
-                *resume_choices(view, desk, meaning="with the recorded code restored"),
-            ),
+            "the program asks for something else than what is recorded: restore its code, or accept the change",
+            _diverged_choices(info.run, view, desk, drifted_from),
         )
     return Move("start its program again: it resumes where it was", resume_choices(view, desk))
+
+
+def _diverged_choices(run: str, view: View, desk: Desk, drifted_from: str) -> tuple[Choice, ...]:
+    see = Choice(desk.holdfast("log", run, "--kind", "drifted"), "see what differs")
+    accept = Choice(
+        desk.holdfast("resolve", run, drifted_from, "--abandon"), "accept: set the recorded call aside"
+    )
+    return (see, *((accept,) if drifted_from else ()), *resume_choices(view, desk, meaning="then go on"))
 
 
 def resolve_choices(run: str, undecided: Sequence[Doubt], view: View, desk: Desk) -> tuple[Choice, ...]:

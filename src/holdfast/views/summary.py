@@ -65,8 +65,14 @@ def summarize(
         steps=tuple(steps),
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
         result=read(finished).get("value") if finished and view.result is not None else None,
-        next=next_move(info, view, doubts, desk),
+        next=next_move(info, view, doubts, desk, drifted_from=_drifted_from(events)),
     )
+
+
+def _drifted_from(events: Sequence[Event]) -> str:
+    """The key of the recorded call in whose place the program last asked for another; empty if it never did."""
+    drift = next((event for event in reversed(events) if event.kind == Kind.DRIFTED), None)
+    return str(loads(drift.body)["recorded"]) if drift else ""
 
 
 def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[AttemptLine, ...]:

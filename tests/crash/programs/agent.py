@@ -1,4 +1,4 @@
-"""The agents that are killed: one file, started as ``agent.py replay | restore | gather | threads | many | unverified``.
+"""The agents that are killed: ``agent.py replay | restore | gather | threads | many | unverified [snapshots]``.
 
 What they do to the outside world, they do to files in the working directory, one JSON line each, so that a test can
 tell afterwards what really happened: ``ledger`` (once effects), ``uploads`` (idempotent ones), ``executions`` (every
@@ -305,7 +305,18 @@ def main(name: str) -> None:
         agent()
 
 
+def snapshot_often() -> None:
+    """Leave a snapshot after every few events, in many chunks, and page bodies in by twos."""
+    from holdfast.engine import loading
+
+    for name, value in {"SNAPSHOT_EVENTS_MIN": 3, "SNAPSHOT_CHUNK_BYTES": 300, "PAGE_EVENTS": 2}.items():
+        assert hasattr(loading, name)
+        setattr(loading, name, value)
+
+
 if __name__ == "__main__":
+    if "snapshots" in sys.argv[2:]:
+        snapshot_often()
     try:
         main(sys.argv[1])
     except holdfast.StepInDoubt as stop:

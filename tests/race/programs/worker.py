@@ -116,9 +116,12 @@ async def interrupt_async(url: str, *options: str) -> None:
     async with holdfast.run("run", store=url) as run:
         await run.step("first", first)
         if "once" in options:
-            await run.once(
-                "charge", pay
-            )  # a plain function: it goes on in its thread when its task is cancelled
+            try:
+                # A plain function: it goes on in its thread when its task is cancelled.
+                await run.once("charge", pay)
+            except asyncio.CancelledError:
+                tell("leaving")
+                raise
         elif "group" in options:
             async with asyncio.TaskGroup() as group:
                 group.create_task(run.step("slow", asyncio.sleep, 1000))
@@ -143,8 +146,8 @@ def thread(url: str, drain_s: str, *options: str) -> None:
             else:
                 run.step("slow", slow)
 
-        threading.Thread(target=run.bind(elsewhere), daemon=True).start()
         try:
+            threading.Thread(target=run.bind(elsewhere), daemon=True).start()
             threading.Event().wait()
         except BaseException:
             tell("leaving")
