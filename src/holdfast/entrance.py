@@ -120,6 +120,8 @@ class Opening:
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> bool:
         assert isinstance(self._run, AsyncRun)
+        import asyncio
+
         tenure = self._run._tenure  # noqa: SLF001 - its own handle
         try:
             raised = await leave(tenure, AWAITING, self._entry, error)
@@ -127,8 +129,8 @@ class Opening:
             tenure.workshop.committer.async_runs -= 1
             self._reset()
             terminated = self._restore_signal()
-        if terminated and raised is error and error is not None:
-            raise Terminated from error
+        if terminated and isinstance(raised, asyncio.CancelledError):
+            raise Terminated from raised
         return self._conclude(error, raised)
 
     def _workshop(self) -> Workshop:

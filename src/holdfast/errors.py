@@ -225,7 +225,7 @@ class InputsChanged(RunRefused):
 class UnknownStep(RunRefused):
     """Nothing of that name or key is there to resolve."""
 
-    says = "run {run} has no {state} step {step!r}; it has: {candidates}"
+    says = "run {run} has {state} {step!r}; it has: {candidates}"
     advises = "`holdfast show {run}` lists the steps in doubt with their keys"
     step: str
     state: str
@@ -236,7 +236,7 @@ class AlreadyResolved(RunRefused):
     """The outcome of the step is known already."""
 
     says = "step {step!r} of run {run} is not in doubt: {state}"
-    advises = "`holdfast log {run}` shows what is recorded"
+    advises = "`holdfast show {run}` shows what is recorded and what waits in its inbox"
     step: str
     state: str
 

@@ -190,7 +190,13 @@ class Store(Neutral):
                 step=known.name,
                 state="its outcome is recorded" if known.outcomes else "it is running",
             )
-        state = "single such" if found else "recorded" if how == "abandon" else "in-doubt"
+        state = (
+            "several steps"
+            if found
+            else "no recorded step"
+            if how == "abandon"
+            else "no step in doubt called"
+        )
         raise UnknownStep(run=run, step=step, state=state, candidates=names)
 
 

@@ -276,7 +276,7 @@ def test_a_step_whose_outcome_is_known(shop: "Shop") -> None:
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
         "error: step 'survey' of run debt-cycles is not in doubt: its outcome is recorded\n"
-        "hint: `holdfast log debt-cycles --store STORE` shows what is recorded\n"
+        "hint: `holdfast show debt-cycles --store STORE` shows what is recorded and what waits in its inbox\n"
     )
     answer = shop("resolve", "debt-cycles", "survey")
     assert answer.code == 1
@@ -291,7 +291,7 @@ def test_a_step_that_is_not_there(shop: "Shop") -> None:
     answer = shop("resolve", "debt-cycles", "charge", "--retry")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        "error: run debt-cycles has no in-doubt step 'charge'; it has: create_contact (KEY-OF-create_contact-1)\n"
+        "error: run debt-cycles has no step in doubt called 'charge'; it has: create_contact (KEY-OF-create_contact-1)\n"
         "hint: `holdfast show debt-cycles --store STORE` lists the steps in doubt with their keys\n"
     )
 

@@ -163,7 +163,7 @@ class TestTwoInDoubt:
         answer = two("resolve", "contacts", "create_contact", "--retry")
         assert answer.code == 1
         assert (
-            "has no single such step 'create_contact'; it has: create_contact (KEY-OF-create_contact-1)"
+            "has several steps 'create_contact'; it has: create_contact (KEY-OF-create_contact-1)"
             in answer.err
         )
         assert (

@@ -18,7 +18,11 @@ def test_all_is_sorted_and_exactly_what_the_rooms_offer() -> None:
         listed
         == sorted(
             listed,
-            key=lambda name: (name.lower() != name and not name.isupper(), (name.isupper() and -1) or 0, name),
+            key=lambda name: (
+                name.lower() != name and not name.isupper(),
+                (name.isupper() and -1) or 0,
+                name,
+            ),
         )
         or listed
     )

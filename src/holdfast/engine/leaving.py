@@ -71,7 +71,10 @@ async def leave(
         tenure.is_closed = True
         return error
     try:
-        await _drain(tenure, hands, entry.drain_s)
+        try:
+            await _drain(tenure, hands, entry.drain_s)
+        except BaseException as hurry:  # noqa: BLE001 - told again: no more waiting, but the end is still recorded
+            error = error or hurry
         if error is None and finishes and not tenure.is_finished:
             try:
                 await finish(tenure, hands, None)

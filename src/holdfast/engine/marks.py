@@ -94,5 +94,7 @@ async def _append(
     tenure: Tenure, hands: Hands, asked: Asked, kind: str, fields: dict[str, Any], data: bytes
 ) -> None:
     journal = tenure.require_journal(asked.name)
+    if asked.point.scope:
+        fields = {"in": asked.point.scope, **fields}
     await journal.append(hands, [draft(kind, asked.name, asked.key, fields, data)], tenure.clock.wall())
     asked.here.trail.last = asked.key

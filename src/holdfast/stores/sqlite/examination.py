@@ -6,9 +6,7 @@ nobody waits for a long check. It measures; it never mends.
 
 import os
 import shutil
-import statistics
 import struct
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -54,10 +52,10 @@ def examined(database: Database) -> list[Finding]:
 
 
 def _settings(role: str, connection: apsw.Connection) -> Finding:
-    names = (*SETTINGS, "synchronous")
-    return Finding(
-        f"settings ({role})", "ok", ", ".join(f"{name}={connection.pragma(name)}" for name in names)
-    )
+    """Those that durability rests on; all of them were read back when the connection was opened."""
+    names = ("synchronous", "journal_mode", "fullfsync", "busy_timeout")
+    text = ", ".join(f"{name}={connection.pragma(name)}" for name in names)
+    return Finding(f"settings ({role})", "ok", f"{text} and {len(SETTINGS) + 1 - len(names)} more as needed")
 
 
 def _file_system(path: Path) -> Finding:
@@ -76,11 +74,13 @@ def _free_space(path: Path) -> Finding:
             "free space", "failure", text, "free some space: nothing can be recorded on a full disk"
         )
     if free < _FREE_BYTES_LOW:
-        return Finding("free space", "warning", text, "free some space, or `holdfast prune`")
+        return Finding("free space", "warning", text, "free some space soon")
     return Finding("free space", "ok", text)
 
 
 def _sync_time(path: Path) -> Finding:
+    import statistics
+
     try:
         median_s = statistics.median(_sync_samples(path.parent))
     except OSError as error:  # a full disk, most likely: that is a finding and not the end of the examination
@@ -96,6 +96,8 @@ def _sync_time(path: Path) -> Finding:
 
 
 def _sync_samples(directory: Path) -> list[float]:
+    import tempfile
+
     samples: list[float] = []
     with tempfile.TemporaryFile(dir=directory, prefix=".holdfast-sync-", buffering=0) as file:
         for _ in range(_SYNC_SAMPLES):
