@@ -20,9 +20,8 @@ def _on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.stores.sqlite.examination.filesystem_at", lambda path: "ext4")
 
 
-def test_a_sound_store_is_a_list_of_oks(own_shop: "Shop", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sound_store_is_a_list_of_oks(own_shop: "Shop") -> None:
     """Version, settings, disk, syncs, structure, every event, leases: each a line, exit code 0."""
-    monkeypatch.setattr("holdfast.stores.sqlite.examination.filesystem_at", lambda path: "ext4")
     with holdfast.run("fine", store=own_shop.store) as run:
         run.step("a", lambda: 1)
     answer = own_shop("doctor")

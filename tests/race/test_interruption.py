@@ -59,6 +59,21 @@ def test_interrupted_inside_a_step(
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", ["gather", "group"])
+def test_many_runs_in_one_loop(
+    start: "Start", url: str, store: holdfast.Store, how: str, signum: signal.Signals
+) -> None:
+    """All runs of an event loop are interrupted, not only the one that was entered first, and each says so."""
+    worker = start("interrupt_many", url, how)
+    for _ in range(3):
+        worker.hear("inside")
+    worker.signal(signum)
+    assert worker.wait() == EXIT[signum], "".join(worker.transcript)
+    found = {info.run: (info.status, info.lease.owner) for info in store.runs()}
+    assert found == {f"run-{number}": ("interrupted", "") for number in range(3)}
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_interrupted_inside_a_payment(
     start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
 ) -> None:

@@ -131,6 +131,21 @@ async def interrupt_async(url: str, *options: str) -> None:
         tell("finished")
 
 
+async def interrupt_many(url: str, how: str) -> None:
+    """Several runs in one loop, told to stop while each is in the middle of a step."""
+
+    async def one(number: int) -> None:
+        async with holdfast.run(f"run-{number}", store=url) as run:
+            await run.step("slow", announced)
+
+    if how == "gather":
+        await asyncio.gather(*map(one, range(3)))
+    else:
+        async with asyncio.TaskGroup() as group:
+            for number in range(3):
+                group.create_task(one(number))
+
+
 async def announced() -> None:
     tell("inside", pid=os.getpid())
     await asyncio.sleep(1000)
@@ -199,6 +214,8 @@ def main(mode: str, *arguments: str) -> None:
     try:
         if mode == "interrupt_async":
             asyncio.run(interrupt_async(*arguments))
+        elif mode == "interrupt_many":
+            asyncio.run(interrupt_many(*arguments))
         else:
             modes[mode](*arguments)
     except holdfast.StepInDoubt as stop:
