@@ -29,4 +29,8 @@ class SystemClock:
 
     wall = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
-    sleep = staticmethod(time.sleep)
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        """Block this thread."""
+        time.sleep(seconds)

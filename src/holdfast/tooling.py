@@ -92,7 +92,8 @@ def tools(many: C, *, effects: Mapping[str, Effect] | None = None) -> C:
             advice=f"the tools are: {', '.join(named)}",
         )
     made = {name: _wrap(fn, treat(effects.get(name, "once")), name) for name, fn in named.items()}
-    return made if isinstance(many, dict) else list(made.values())
+    result: Any = made if isinstance(many, dict) else list(made.values())
+    return result  # type: ignore[no-any-return]  # the same kind of container as was given
 
 
 def _wrap(fn: Callable[..., Any], treatment: Treatment, name: str | None) -> Any:

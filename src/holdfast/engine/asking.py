@@ -1,6 +1,7 @@
 """From a call in the program to its identity and its recorded answer."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.codec.bodies import decode_tree, unpack_body
@@ -104,7 +105,7 @@ def value_of(
 
 def return_hint(fn: Callable[..., Any] | None) -> object:
     """The function's return annotation, evaluated where it is written as a string; None where it has none."""
-    while fn is not None and hasattr(fn, "func"):
+    while isinstance(fn, partial):
         fn = fn.func
     hint = getattr(fn, "__annotations__", {}).get("return")
     if not isinstance(hint, str):

@@ -4,8 +4,9 @@
 what makes it work inside a running event loop too.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from threading import get_ident
 from types import CoroutineType
 from typing import Any, Protocol, TypeVar
@@ -148,8 +149,9 @@ class AsyncHands:
             async with limit:
                 if is_async(fn):
                     return await fn(*args, **kwargs)
-                work = asyncio.get_running_loop().run_in_executor(
-                    None, copy_context().run, _in_thread, fn, args, kwargs
+                context = copy_context()
+                work: asyncio.Future[Any] = asyncio.get_running_loop().run_in_executor(
+                    None, lambda: context.run(_in_thread, fn, args, kwargs)
                 )
                 try:
                     value = await asyncio.shield(work)
@@ -158,7 +160,7 @@ class AsyncHands:
                     raise Straggler(
                         cancelled, lambda done: work.add_done_callback(lambda f: done(f.result))
                     ) from None
-                return await value if hasattr(value, "__await__") else value
+                return await value if isinstance(value, Awaitable) else value
         except Straggler as straggler:
             if limit.expired():
                 straggler.reason = OutOfTime()
@@ -179,7 +181,7 @@ def is_async(fn: Callable[..., Any]) -> bool:
     code = getattr(fn, "__code__", None)
     if code is not None:
         return bool(code.co_flags & _COROUTINE)
-    if hasattr(fn, "func"):  # functools.partial
+    if isinstance(fn, partial):
         return is_async(fn.func)
     return bool(getattr(getattr(type(fn).__call__, "__code__", None), "co_flags", 0) & _COROUTINE)
 

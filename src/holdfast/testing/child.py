@@ -100,8 +100,8 @@ def _become(job: dict[str, Any]) -> None:
     os.close(output)
     try:
         _run(job["arguments"])
-    except KeyboardInterrupt:  # as an interpreter ends: by the signal itself
-        sys.excepthook(*sys.exc_info())
+    except KeyboardInterrupt as interrupt:  # as an interpreter ends: by the signal itself
+        sys.excepthook(type(interrupt), interrupt, interrupt.__traceback__)
         sys.stderr.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)

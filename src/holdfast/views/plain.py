@@ -11,7 +11,7 @@ from typing import Any
 def as_plain(value: Any) -> Any:
     """The value as dicts, lists, texts and numbers, ready for any JSON writer."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = zip(value._fields, value, strict=True)
+        fields = zip(getattr(value, "_fields", ()), value, strict=True)
         return {name: _field(name, part) for name, part in fields if name != "mood"}
     if isinstance(value, (list, tuple)):
         return [as_plain(part) for part in value]

@@ -36,12 +36,11 @@ def base_url(address: str) -> str:
     text = text.rstrip("/").removesuffix("/chat/completions")
     try:
         parts = urlsplit(text)
-        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+            return text if parts.path else f"{text}/v1"
     except ValueError:
-        known = False
-    if not known:
-        raise Unanswered(f"{address!r} is no address of an HTTP server", _START_IT)
-    return text if parts.path else f"{text}/v1"
+        pass
+    raise Unanswered(f"{address!r} is no address of an HTTP server", _START_IT)
 
 
 def complete(

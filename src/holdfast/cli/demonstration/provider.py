@@ -204,7 +204,7 @@ def _handler_for(provider: Provider) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
             """The demonstration prints its own story."""
 
     return Handler
