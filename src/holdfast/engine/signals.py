@@ -6,6 +6,7 @@ stays in charge.
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -39,29 +40,53 @@ def remove() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def install_in_loop(task: Any) -> Any:
-    """Inside an event loop: SIGTERM cancels the task that entered the run. The undo function, or None."""
+class _Loop:
+    """The runs entered in one event loop: SIGTERM cancels the task of each."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+        self._tasks: dict[object, Any] = {}
+        self._told: set[object] = set()
+
+    def add(self, task: Any) -> Callable[[], bool]:
+        """Have this task cancelled by SIGTERM. The answer undoes that, and tells whether it came."""
+        entry = object()
+        self._tasks[entry] = task
+
+        def undo() -> bool:
+            del self._tasks[entry]
+            if not self._tasks:
+                del _loops[self._loop]
+                self._loop.remove_signal_handler(signal.SIGTERM)
+            return entry in self._told
+
+        return undo
+
+    def on_term(self) -> None:
+        self._told.update(self._tasks)
+        for task in set(self._tasks.values()):
+            task.cancel("SIGTERM")
+
+
+_loops: dict[Any, _Loop] = {}
+
+
+def install_in_loop(task: Any) -> Callable[[], bool] | None:
+    """Inside an event loop: SIGTERM cancels the tasks that entered runs. The undo function, or None."""
     import asyncio
 
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        return None
     loop = asyncio.get_running_loop()
-    told: list[bool] = []
-
-    def on_term() -> None:
-        told.append(True)
-        task.cancel("SIGTERM")
-
+    found = _loops.get(loop)
+    if found is not None:
+        return found.add(task)
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return None
+    made = _Loop(loop)
     try:
-        loop.add_signal_handler(signal.SIGTERM, on_term)
+        loop.add_signal_handler(signal.SIGTERM, made.on_term)
     except (NotImplementedError, RuntimeError):  # a loop or platform without signal handlers
         return None
-
-    def undo() -> bool:
-        loop.remove_signal_handler(signal.SIGTERM)
-        return bool(told)
-
-    return undo
+    _loops[loop] = made
+    return made.add(task)

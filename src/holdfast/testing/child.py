@@ -21,7 +21,15 @@ import holdfast
 from holdfast.stores import url as urls
 from holdfast.testing.killing import killing_port
 
-_LATE: Final = ("asyncio", "holdfast.stores.sqlite", "logging", "traceback", "zstandard")
+_LATE: Final = (
+    "asyncio",
+    "concurrent.futures.thread",
+    "holdfast.stores.sqlite",
+    "logging",
+    "random",
+    "traceback",
+    "zstandard",
+)
 """What Holdfast imports only when it is used: loaded once in the nursery, it costs the children nothing."""
 
 
