@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import Token, copy_context
 from datetime import datetime
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.codec.bodies import unpack_body
@@ -24,11 +24,12 @@ from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.treatments import treat
 from holdfast.limits import LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
-from holdfast.model.calls import ONCE, READ, InDoubtPolicy, Treatment
+from holdfast.model.calls import ONCE, READ, Effect, InDoubtPolicy, Treatment
 from holdfast.model.markers import Neutral
 
 P = ParamSpec("P")
 T = TypeVar("T")
+OptionsT = TypeVar("OptionsT")
 
 
 class Scope:
@@ -53,7 +54,7 @@ class Scope:
         HERE.reset(self._token)
 
 
-class _Handle(Neutral):
+class _Handle(Neutral, Generic[OptionsT]):
     """What both handles can tell without waiting."""
 
     __slots__ = ("_entry", "_tenure")
@@ -111,6 +112,28 @@ class _Handle(Neutral):
             else value_of(tenure, unpack_body(body), body, what=f"result of run {tenure.run}")
         )
 
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        retries: int = 0,
+        timeout_s: float | None = None,
+        ignore: str | Iterable[str] = (),
+        idempotent: bool = False,
+        verify: Callable[..., Any] | None = None,
+        harmless: type[BaseException] | Iterable[type[BaseException]] = (),
+        settle_s: float | None = None,
+        in_doubt: InDoubtPolicy = "stop",
+    ) -> OptionsT:
+        """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
+        effect: Effect = "idempotent" if idempotent else "read"
+        return self._treated(
+            treat(effect, key, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt)
+        )
+
+    def _treated(self, treatment: Treatment) -> OptionsT:
+        raise NotImplementedError
+
     def scope(self, name: str) -> Scope:
         """A named place for the calls inside ``with run.scope(name):``."""
         return Scope(self._tenure, name)
@@ -131,10 +154,13 @@ class _Handle(Neutral):
         return f"<{type(self).__name__} {self.id} attempt {self.attempt} {self.status}>"
 
 
-class Run(_Handle):
+class Run(_Handle["RunOptions"]):
     """A run, entered with ``with``. Every recording call is durable when it returns."""
 
     __slots__ = ()
+
+    def _treated(self, treatment: Treatment) -> "RunOptions":
+        return RunOptions(self._tenure, treatment)
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the function once, ever; afterwards answer from the journal."""
@@ -143,35 +169,6 @@ class Run(_Handle):
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
         return drive(step(self._tenure, BLOCKING, ONCE, name, fn, args, kwargs))  # type: ignore[no-any-return]
-
-    def options(
-        self,
-        *,
-        key: str | None = None,
-        retries: int = 0,
-        timeout_s: float | None = None,
-        ignore: str | Iterable[str] = (),
-        idempotent: bool = False,
-        verify: Callable[..., Any] | None = None,
-        harmless: type[BaseException] | Iterable[type[BaseException]] = (),
-        settle_s: float | None = None,
-        in_doubt: InDoubtPolicy = "stop",
-    ) -> "RunOptions":
-        """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
-        return RunOptions(
-            self._tenure,
-            treat(
-                "idempotent" if idempotent else "read",
-                key,
-                retries,
-                timeout_s,
-                ignore,
-                verify,
-                harmless,
-                settle_s,
-                in_doubt,
-            ),
-        )
 
     def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the state as it is now; the number of the point."""
@@ -243,10 +240,13 @@ class RunOptions:
         return drive(step(self._tenure, BLOCKING, treatment, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
 
-class AsyncRun(_Handle):
+class AsyncRun(_Handle["AsyncRunOptions"]):
     """A run, entered with ``async with``. The same names as ``Run``; what waits there is awaited here."""
 
     __slots__ = ()
+
+    def _treated(self, treatment: Treatment) -> "AsyncRunOptions":
+        return AsyncRunOptions(self._tenure, treatment)
 
     @overload
     async def step(
@@ -267,35 +267,6 @@ class AsyncRun(_Handle):
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
         return await step(self._tenure, AWAITING, ONCE, name, fn, args, kwargs)
-
-    def options(
-        self,
-        *,
-        key: str | None = None,
-        retries: int = 0,
-        timeout_s: float | None = None,
-        ignore: str | Iterable[str] = (),
-        idempotent: bool = False,
-        verify: Callable[..., Any] | None = None,
-        harmless: type[BaseException] | Iterable[type[BaseException]] = (),
-        settle_s: float | None = None,
-        in_doubt: InDoubtPolicy = "stop",
-    ) -> "AsyncRunOptions":
-        """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
-        return AsyncRunOptions(
-            self._tenure,
-            treat(
-                "idempotent" if idempotent else "read",
-                key,
-                retries,
-                timeout_s,
-                ignore,
-                verify,
-                harmless,
-                settle_s,
-                in_doubt,
-            ),
-        )
 
     async def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the state as it is now; the number of the point."""

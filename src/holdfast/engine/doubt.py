@@ -18,7 +18,7 @@ from holdfast.engine.hands import BLOCKING
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.tenure import remember_failure
 from holdfast.engine.voice import log
-from holdfast.errors import EffectUnknown, StepInDoubt
+from holdfast.errors import EffectUnknown, HoldfastError, StepInDoubt, StopSignal
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Kind
 from holdfast.model.verdicts import Done, NotDone, Unknown, Verdict
@@ -74,11 +74,14 @@ async def finish_late(work: "Work", result: Callable[[], Any]) -> None:
     """A once call that nobody waited for any more has come to its end: record what it came to."""
     work.hands = BLOCKING
     try:
-        value = result()
-    except BaseException as error:  # noqa: BLE001 - whatever it was, the effect is in doubt
-        await record(work, f"raised {describe_failure(encode_failure(error))}")
-    else:
-        await work.conclude(_settled(work, "done", via="late", value=value), good=True)
+        try:
+            value = result()
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the effect is in doubt
+            await record(work, f"raised {describe_failure(encode_failure(error))}")
+        else:
+            await work.conclude(_settled(work, "done", via="late", value=value), good=True)
+    except (StopSignal, HoldfastError) as refused:  # nobody waits for this any more: it can only be told
+        log().warning("the late end of %r was not recorded: %s", work.asked.name, refused)
     finally:
         work.tenure.leave_call(work.asked.key)
 
