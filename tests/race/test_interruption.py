@@ -74,6 +74,29 @@ def test_many_runs_in_one_loop(
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_one_run_leaves_before_another(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
+) -> None:
+    """A run that is left at once does not end the process while another of its loop still waits for a payment."""
+    worker = start("interrupt_many", url, "paying")
+    worker.hear("inside")
+    worker.hear("inside")
+    worker.signal(signum)
+    worker.hear("leaving")
+    deadline = time.monotonic() + 60
+    while store.get("run-0").lease.owner:
+        assert time.monotonic() < deadline, "the other run was never left"
+        time.sleep(0.01)
+    worker.tell("pay")
+    worker.hear("paid")
+    assert worker.wait() == EXIT[signum], "".join(worker.transcript)
+    assert ledger() == [str(worker.pid)]
+    found = {info.run: (info.status, info.lease.owner) for info in store.runs()}
+    assert found == {"run-0": ("interrupted", ""), "run-paying": ("interrupted", "")}
+    assert store.doubts("run-paying") == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_interrupted_inside_a_payment(
     start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
 ) -> None:

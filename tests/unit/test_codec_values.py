@@ -18,7 +18,7 @@ import pytest
 
 from holdfast.codec import values
 from holdfast.codec.tagging import QUICK, tag
-from holdfast.codec.values import canonical, decode, decode_tree, encode, encode_tree
+from holdfast.codec.values import canonical, canonical_arguments, decode, decode_tree, encode, encode_tree
 from holdfast.errors import NotStorable, TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX
 
@@ -531,3 +531,22 @@ def test_canonical_refuses_as_encode_does() -> None:
     with pytest.raises(NotStorable, match=r"argument holds an Opaque .* at \$\.a"):
         canonical({"a": Opaque()}, what="argument")
     assert canonical({"a": 2**80, "\ud800": 1}, what="argument").startswith(b'{"$":"dict"')
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"a": 1, "b": "x", "c": None, "d": True},
+        {"b": 1, "a": 2},
+        {"$": 1},
+        {"big": 1 << 80},
+        {"odd": "\ud800"},
+        {"t": (1, 2)},
+        {"f": 1.5},
+    ],
+    ids=lambda value: ",".join(value) or "none",
+)
+def test_the_short_way_for_arguments_writes_the_same(arguments: dict[str, Any]) -> None:
+    """What a call's arguments look like does not depend on which way wrote them."""
+    assert canonical_arguments(arguments, what="x") == canonical(arguments, what="x")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.bodies import decode_tree, unpack_body
 from holdfast.codec.failures import decode_failure
-from holdfast.codec.values import canonical, decode
+from holdfast.codec.values import canonical_arguments, decode
 from holdfast.core.binding import bind
 from holdfast.core.drift import Point
 from holdfast.core.identity import keyed, site_of
@@ -72,7 +72,7 @@ def identify(
 
 def _arguments(name: str, bound: dict[str, Any]) -> bytes:
     try:
-        return canonical(bound, what=f"call of {name!r}") if bound else b"{}"
+        return canonical_arguments(bound, what=f"call of {name!r}") if bound else b"{}"
     except NotStorable as refused:
         raise NotStorable(**{**refused.fields, "advice": _IDENTITY_ADVICE}) from None
 

@@ -113,9 +113,10 @@ class Tenure:
         An explicit key is the whole identity: once it succeeded, every later call with it gets that outcome.
         """
         with self._lock:
-            if call.taken < len(call.outcomes):
-                outcome = call.outcomes[call.taken]
-                call.taken += 1
+            taken = call.taken
+            if taken < len(call.outcomes):
+                outcome = call.outcomes[taken]
+                call.taken = taken + 1
             elif call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
                 outcome = call.outcomes[-1]
             else:

@@ -138,8 +138,20 @@ async def interrupt_many(url: str, how: str) -> None:
         async with holdfast.run(f"run-{number}", store=url) as run:
             await run.step("slow", announced)
 
+    async def paying() -> None:
+        async with holdfast.run("run-paying", store=url) as run:
+            try:
+                await run.once("charge", pay)
+            except asyncio.CancelledError:
+                tell("leaving")
+                raise
+
     if how == "gather":
         await asyncio.gather(*map(one, range(3)))
+    elif how == "paying":
+        async with asyncio.TaskGroup() as group:
+            group.create_task(one(0))
+            group.create_task(paying())
     else:
         async with asyncio.TaskGroup() as group:
             for number in range(3):
