@@ -55,20 +55,25 @@ class Tender:
 
     def _tend(self, wake: Event) -> None:
         while True:
-            with self._lock:
-                if self._wake is not wake or self._thread is None:
-                    return
-                held = list(self._journals.values())
+            held = self._held(wake)
             lease_s = min((lease_s for _, lease_s in held), default=FLUSH_SYNC_S)
             # 0.8: the thread needs time to wake and the disk to sync, and 5 s is a promise
             if wake.wait(min(lease_s / BEATS_PER_LEASE, FLUSH_SYNC_S * 0.8)):
                 wake.clear()
+            held = self._held(wake)
+            if not held:
+                return
             try:
                 self._beat([journal for journal, _ in held])
                 self._store.sync()
             except HoldfastError as error:
                 # The holder finds out by itself when it appends; here the next round tries again.
                 log().warning("no beat for %s: %s", ", ".join(j.run for j, _ in held), error)
+
+    def _held(self, wake: Event) -> list[tuple[Journal, float]]:
+        """What to beat for; nothing once this thread is not wanted any more."""
+        with self._lock:
+            return list(self._journals.values()) if self._wake is wake and self._thread is not None else []
 
     def _beat(self, journals: list[Journal]) -> None:
         fences = {journal.run: journal.fence for journal in journals if journal.lost is None}
