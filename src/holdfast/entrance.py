@@ -3,7 +3,7 @@
 import os
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.context import HERE, Here, current_task, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
@@ -15,6 +15,9 @@ from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.handles import AsyncRun, Run
 from holdfast.limits import DRAIN_S
 from holdfast.storehandle import Store, workshop_at
+
+if TYPE_CHECKING:
+    from holdfast.engine.signals import Watch
 
 Mode = Literal["auto", "new", "resume"]
 IfFinished = Literal["replay", "new", "reopen"]
@@ -67,7 +70,8 @@ class Opening:
         self._store = store
         self._run: Run | AsyncRun | None = None
         self._token: Token[Here | None] | None = None
-        self._undo_signal: Any = None
+        self._has_handler = False
+        self._watch: Watch | None = None
 
     def open(self) -> Run:
         """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``."""
@@ -81,8 +85,7 @@ class Opening:
     def __enter__(self) -> Run:
         from holdfast.engine import signals
 
-        if signals.install():
-            self._undo_signal = signals.remove
+        self._has_handler = signals.install()
         try:
             return self.open()
         except BaseException:
@@ -106,11 +109,12 @@ class Opening:
         workshop = self._workshop()
         workshop.committer.async_runs += 1
         try:
-            self._undo_signal = signals.install_in_loop(current_task())
+            self._watch = signals.install_in_loop(current_task())
             tenure = await enter(AWAITING, workshop, self._entry)
         except BaseException:
             workshop.committer.async_runs -= 1
-            self._restore_signal()
+            if self._watch is not None:
+                self._watch.undo()
             raise
         self._run = handle = AsyncRun(tenure, self._entry)
         self._token = HERE.set(Here(tenure, "", tenure.root))
@@ -123,13 +127,17 @@ class Opening:
         import asyncio
 
         tenure = self._run._tenure  # noqa: SLF001 - its own handle
+        watch = self._watch
+        is_last = False
         try:
-            raised = await leave(tenure, AWAITING, self._entry, error)
+            raised = await leave(
+                tenure, AWAITING, self._entry, error, is_hurried=lambda: watch is None or watch.is_hurried
+            )
         finally:
             tenure.workshop.committer.async_runs -= 1
             self._reset()
-            terminated = self._restore_signal()
-        if terminated and isinstance(raised, asyncio.CancelledError):
+            is_last = watch is not None and watch.undo()
+        if is_last and isinstance(raised, asyncio.CancelledError):
             raise Terminated from raised
         return self._conclude(error, raised)
 
@@ -157,6 +165,9 @@ class Opening:
         except ValueError:  # left from another context than entered: a fixture or a generator
             HERE.set(None)
 
-    def _restore_signal(self) -> bool:
-        undo, self._undo_signal = self._undo_signal, None
-        return bool(undo()) if undo is not None else False
+    def _restore_signal(self) -> None:
+        if self._has_handler:
+            from holdfast.engine import signals
+
+            self._has_handler = False
+            signals.remove()

@@ -4,6 +4,7 @@ Calls in flight are waited for first, so that what they did is recorded. Whateve
 (a lost lease, a full disk) never hides the error that led here.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.codec.failures import encode_failure
@@ -58,7 +59,13 @@ def _is_finished(tenure: Tenure, result: bytes) -> None:
 
 
 async def leave(
-    tenure: Tenure, hands: Hands, entry: Entry, error: BaseException | None, *, finishes: bool = True
+    tenure: Tenure,
+    hands: Hands,
+    entry: Entry,
+    error: BaseException | None,
+    *,
+    finishes: bool = True,
+    is_hurried: Callable[[], bool] = lambda: True,
 ) -> BaseException | None:
     """End the attempt. The exception to raise: the one given, the stop-signal inside it, or one met here.
 
@@ -71,10 +78,8 @@ async def leave(
         tenure.is_closed = True
         return error
     try:
-        try:
-            await _drain(tenure, hands, entry.drain_s)
-        except BaseException as hurry:  # noqa: BLE001 - told again: no more waiting, but the end is still recorded
-            error = error or hurry
+        hurry = await _drain(tenure, hands, entry.drain_s, is_hurried)
+        error = error or hurry
         if error is None and finishes and not tenure.is_finished:
             try:
                 await finish(tenure, hands, None)
@@ -122,14 +127,25 @@ def how_it_ended(error: BaseException | None) -> str:
     return Status.FAILED
 
 
-async def _drain(tenure: Tenure, hands: Hands, drain_s: float) -> None:
+async def _drain(
+    tenure: Tenure, hands: Hands, drain_s: float, is_hurried: Callable[[], bool]
+) -> BaseException | None:
+    """Wait for calls in flight. Interrupted meanwhile, wait no longer, but the end is still to be recorded.
+
+    A loop that shuts down cancels its tasks once more; that alone is no reason to leave a payment half-known.
+    """
     deadline = tenure.clock.monotonic() + drain_s
     while tenure.in_flight():
         if tenure.clock.monotonic() >= deadline:
             names = ", ".join(sorted({work.asked.name for work in tenure.in_flight()}))
             log().warning("leaving run %s while %s still runs", tenure.run, names)
-            return
-        await hands.sleep(tenure.clock, _POLL_S)
+            break
+        try:
+            await hands.sleep(tenure.clock, _POLL_S)
+        except BaseException as interrupt:  # noqa: BLE001 - it is given to the caller
+            if type(interrupt).__name__ != "CancelledError" or is_hurried():
+                return interrupt
+    return None
 
 
 async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None) -> None:

@@ -6,7 +6,6 @@ stays in charge.
 
 import signal
 import threading
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -40,39 +39,58 @@ def remove() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+class Watch:
+    """One run's share in the SIGTERM handler of its event loop."""
+
+    def __init__(self, loop: "_Loop", task: Any) -> None:
+        self._loop = loop
+        self.task = task
+        self.signals = 0
+        """How often SIGTERM came while the run was open."""
+
+    @property
+    def is_hurried(self) -> bool:
+        """Told a second time: whoever sent it does not want to wait any longer."""
+        return self.signals > 1
+
+    def undo(self) -> bool:
+        """Stop watching. Whether the process is to end now: SIGTERM came, and no other run is being left."""
+        return self._loop.remove(self) and self.signals > 0
+
+
 class _Loop:
     """The runs entered in one event loop: SIGTERM cancels the task of each."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
-        self._tasks: dict[object, Any] = {}
-        self._told: set[object] = set()
+        self._watches: list[Watch] = []
 
-    def add(self, task: Any) -> Callable[[], bool]:
-        """Have this task cancelled by SIGTERM. The answer undoes that, and tells whether it came."""
-        entry = object()
-        self._tasks[entry] = task
+    def add(self, task: Any) -> Watch:
+        watch = Watch(self, task)
+        self._watches.append(watch)
+        return watch
 
-        def undo() -> bool:
-            del self._tasks[entry]
-            if not self._tasks:
-                del _loops[self._loop]
-                self._loop.remove_signal_handler(signal.SIGTERM)
-            return entry in self._told
-
-        return undo
+    def remove(self, watch: Watch) -> bool:
+        """Whether that was the last one."""
+        self._watches.remove(watch)
+        if self._watches:
+            return False
+        del _loops[self._loop]
+        self._loop.remove_signal_handler(signal.SIGTERM)
+        return True
 
     def on_term(self) -> None:
-        self._told.update(self._tasks)
-        for task in set(self._tasks.values()):
+        for watch in self._watches:
+            watch.signals += 1
+        for task in {watch.task for watch in self._watches}:
             task.cancel("SIGTERM")
 
 
 _loops: dict[Any, _Loop] = {}
 
 
-def install_in_loop(task: Any) -> Callable[[], bool] | None:
-    """Inside an event loop: SIGTERM cancels the tasks that entered runs. The undo function, or None."""
+def install_in_loop(task: Any) -> Watch | None:
+    """Inside an event loop: SIGTERM cancels the tasks that entered runs; None where somebody else handles it."""
     import asyncio
 
     loop = asyncio.get_running_loop()
