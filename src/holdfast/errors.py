@@ -21,6 +21,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── RunHeld                      another attempt is alive
     │   ├── RunFinished
     │   ├── InputsChanged                other inputs or another goal under the same id
+    │   ├── UnknownPoint                 no such point, event or label in the run
     │   ├── UnknownStep                  no such step to resolve
     │   └── AlreadyResolved              the step's outcome is known
     ├── StoreError                       the place where bytes live refused
@@ -220,6 +221,16 @@ class InputsChanged(RunRefused):
     advises = "use a new id for new inputs, or pass the recorded ones to resume"
     what: str
     diff: str
+
+
+class UnknownPoint(RunRefused):
+    """The run has no such point, event or label."""
+
+    says = "run {run} has no {what}; its last point is {last_point}, its last event #{head}"
+    advises = "`holdfast log {run}` lists what is recorded"
+    what: str
+    last_point: int
+    head: int
 
 
 class UnknownStep(RunRefused):

@@ -5,7 +5,7 @@ Whoever is not the holder of a run does not write to its journal: ``resolve`` le
 
 import getpass
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -15,14 +15,17 @@ from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.fold import View
+from holdfast.core.lineage import Branch, effective, tree
 from holdfast.core.liveness import status_seen
 from holdfast.core.names import check_run_id
+from holdfast.core.points import find_event, last_point, parse_place
 from holdfast.core.recorded import is_once
-from holdfast.engine import letters
+from holdfast.engine import branching, letters
+from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.workshop import Workshop, workshop_of
-from holdfast.errors import AlreadyResolved, Misuse, UnknownRun, UnknownStep
+from holdfast.errors import AlreadyResolved, Misuse, UnknownPoint, UnknownRun, UnknownStep
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Event
@@ -65,10 +68,14 @@ class Store(Neutral):
         """One run. UnknownRun where there is none of that id."""
         return self._info(self._row(run))
 
-    def events(self, run: str, *, after_seq: int = 0) -> list[Event]:
-        """The run's journal, verified event by event. Corrupt names the first damaged one."""
+    def events(self, run: str, *, after_seq: int = 0, whole: bool = False) -> list[Event]:
+        """The run's history, verified event by event: a fork's begins with its origin's. Corrupt names the first damaged.
+
+        What a rewind has left behind is not part of it, unless the ``whole`` journal is asked for.
+        """
         self._row(run)
-        return read_all(self._port, run, after_seq=after_seq)
+        events = read_all(self._port, run)
+        return [event for event in (events if whole else effective(events)) if event.seq > after_seq]
 
     def view(self, run: str) -> View:
         """The run's journal, folded."""
@@ -140,6 +147,35 @@ class Store(Neutral):
         """The time by this store's clock, to tell ages by."""
         return self._workshop.clock.wall()
 
+    def fork(self, place: str, *, as_: str, override: Mapping[str, Any] | None = None) -> RunInfo:
+        """Another run whose history is this one's up to a place: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@label``.
+
+        No event is copied. ``override`` replaces recorded outcomes, by step name or key. The new run goes on with the
+        unchanged script under ``HOLDFAST_RUN``; effects recorded before the place are not repeated, later ones may be.
+        """
+        row, seq = self._at(place)
+        return self._info(branching.fork(self._workshop, row, seq, as_, override or {}))
+
+    def rewind(self, place: str) -> Rewound:
+        """Move a run's head back to a place; what lay after it is kept as a fork. RunHeld while somebody holds it."""
+        row, seq = self._at(place)
+        return branching.rewind(self._workshop, row, seq)
+
+    def later_effects(self, place: str) -> list[str]:
+        """The once effects that a history from this place may repeat, since they happened after it."""
+        row, seq = self._at(place)
+        return branching.later_effects(self._workshop, row.run, seq)
+
+    def lineage(self, run: str) -> Branch:
+        """The tree of forks that the run belongs to, from its oldest ancestor."""
+        self._row(run)
+        rows: dict[str, tuple[str | None, int]] = {}
+        before: RunRow | None = None
+        while page := self._port.list_runs(limit=RUN_PAGE_MAX, before=before):
+            rows.update({row.run: (row.origin, row.origin_seq) for row in page})
+            before = page[-1]
+        return tree(rows, run)
+
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
         return self._port.examine()
@@ -159,6 +195,21 @@ class Store(Neutral):
         if row is None:
             raise UnknownRun(run=run, store=self.url)
         return row
+
+    def _at(self, text: str) -> tuple[RunRow, int]:
+        """The run and the event that a place names. UnknownPoint where there is none."""
+        place = parse_place(text)
+        row = self._row(place.run)
+        if place.is_head and row.head:
+            return row, row.head
+        if place.seq is not None and 1 <= place.seq <= row.head:
+            return row, place.seq
+        events = self.events(place.run)
+        event = None if place.seq is not None else find_event(events, place)
+        if event is None:
+            what = str(place).partition("@")[2] or "event yet"
+            raise UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=row.head)
+        return row, event.seq
 
     def _info(self, row: RunRow) -> RunInfo:
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None

@@ -7,13 +7,13 @@ import pytest
 
 from holdfast.codec.values import encode
 from holdfast.core.fold import View
+from holdfast.core.points import Place, parse_place
 from holdfast.model.events import Event
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.rows import Lease
 from holdfast.views.moves import Desk, next_move
 from holdfast.views.plain import as_plain
 from holdfast.views.plans import plan_items
-from holdfast.views.points import Place, parse_place
 from holdfast.views.steps import list_steps
 from holdfast.views.telling import KINDS, tell
 from holdfast.views.timeline import Timeline

@@ -15,7 +15,7 @@ from holdfast._version import __version__
 from holdfast.cli import render
 from holdfast.cli.refusals import EXIT_DONE, complaint_of, with_store
 
-COMMANDS: Final = ("demo", "runs", "show", "log", "resolve", "doctor")
+COMMANDS: Final = ("demo", "runs", "show", "log", "fork", "rewind", "resolve", "doctor")
 
 
 class App(click.Group):

@@ -56,7 +56,7 @@ def command(
     run = whole_run(run, "log")
     timeline = Timeline(Filter(check_kinds(kinds), name))
     store = open_existing(url)
-    events = store.events(run)
+    events = store.events(run, whole=True)
     lines = timeline.lines(events)
     shown = lines[-tail:] if tail else lines
     printer = Printer(as_json=as_json)

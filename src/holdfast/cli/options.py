@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
+from holdfast.core.points import parse_place
 from holdfast.storehandle import Store, find_store
 from holdfast.views.moves import Desk
-from holdfast.views.points import parse_place
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -3,15 +3,17 @@
 import click
 
 from holdfast.cli import render
+from holdfast.cli.blocks import Lines, Span
 from holdfast.cli.options import desk, open_existing, surface
 from holdfast.cli.refusals import RefusedError
 from holdfast.cli.showing import event_blocks, run_blocks, step_blocks
+from holdfast.core.points import Place, find_event, last_point, parse_place
 from holdfast.model.events import Event
 from holdfast.storehandle import Store
 from holdfast.views.details import event_detail, step_detail
+from holdfast.views.lineage import branch_lines
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
-from holdfast.views.points import Place, find_event, last_point, parse_place
 from holdfast.views.summary import summarize
 
 
@@ -26,8 +28,9 @@ from holdfast.views.summary import summarize
     help="How many steps to list.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Every step.")
+@click.option("--tree", "show_tree", is_flag=True, help="The forks that the run belongs to.")
 @surface
-def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool) -> None:
+def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool, show_tree: bool) -> None:
     """Show a run: its goal, attempts, plan and steps, what is in doubt, and what to do next.
 
     RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each with its
@@ -40,6 +43,9 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
     """  # noqa: D301 - click's own mark
     place = parse_place(run)
     store = open_existing(url)
+    if show_tree:
+        _show_tree(store, place.run, as_json=as_json)
+        return
     if not place.is_head:
         _show_place(store, place, desk(url), as_json=as_json)
         return
@@ -53,6 +59,23 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
     else:
         shown = len(summary.steps) if show_all else steps
         render.show(run_blocks(summary, desk(url), steps_max=shown))
+
+
+def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
+    lines = branch_lines(store.lineage(run), {info.run: info.status for info in store.runs()})
+    if as_json:
+        render.show_json({"store": store.url, "tree": [as_plain(line) for line in lines]})
+        return
+    shown = [
+        [
+            Span(line.rails, "dim"),
+            Span(line.run, "strong" if line.run == run else "plain"),
+            Span(f"  {line.status}", "dim"),
+            Span(f"  from #{line.at_seq}" if line.rails else "", "dim"),
+        ]
+        for line in lines
+    ]
+    render.show([Lines(shown)])
 
 
 def _show_place(store: Store, place: Place, at: Desk, *, as_json: bool) -> None:

@@ -45,6 +45,9 @@ class View:
         self.checkpoint: Event | None = None
         self.plan: Event | None = None
         self.last: Event | None = None
+        self.branch = 0
+        """The rewind that this history goes on from; 0 where the head was never moved back."""
+        self.earlier_attempts = 0
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -123,8 +126,32 @@ class View:
     def _run_reopened(self, _: Event) -> None:
         self.result = None
 
+    def _run_forked(self, event: Event) -> None:
+        self._leave_origin(event)
+
+    def _run_rewound(self, event: Event) -> None:
+        self.branch = event.seq
+        self._leave_origin(event)
+
+    def _leave_origin(self, event: Event) -> None:
+        """What ran at that point ran in another history; here nothing has ended, failed or finished yet."""
+        if self.attempts and self.attempts[-1].how is None:
+            self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
+        self.earlier_attempts = loads(event.body).get("attempts", 0)
+        self.status = Status.QUEUED
+        self.result = None
+        self.trailing_failures = []
+
+    def _step_overridden(self, event: Event) -> None:
+        call = self.calls[event.key]
+        call.is_open, call.doubt = False, None
+        call.outcomes = [
+            Outcome(event.seq, True, call.outcomes[-1].point if call.outcomes else self.points, event.body)
+        ]
+        self.last_outcome_seq = event.seq
+
     def _attempt_started(self, event: Event) -> None:
-        self.attempts.append(Attempt(len(self.attempts) + 1, event))
+        self.attempts.append(Attempt(self.next_attempt, event))
         self.status = Status.RUNNING
         self.trailing_failures = []
 
@@ -148,6 +175,11 @@ class View:
         self.trailing_failures = []
 
     # -- questions -------------------------------------------------------------------------------------------
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of the attempt that would begin now."""
+        return max(len(self.attempts), self.earlier_attempts) + 1
 
     @property
     def crashed_attempt(self) -> Attempt | None:
@@ -188,6 +220,8 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RUN_STARTED: View._run_started,
     Kind.RUN_FINISHED: View._run_finished,
     Kind.RUN_REOPENED: View._run_reopened,
+    Kind.RUN_FORKED: View._run_forked,
+    Kind.RUN_REWOUND: View._run_rewound,
     Kind.ATTEMPT_STARTED: View._attempt_started,
     Kind.ATTEMPT_CRASHED: View._attempt_crashed,
     Kind.ATTEMPT_ENDED: View._attempt_ended,
@@ -197,6 +231,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.STEP_DOUBTED: View._step_doubted,
     Kind.STEP_SETTLED: View._step_settled,
     Kind.STEP_ABANDONED: View._step_abandoned,
+    Kind.STEP_OVERRIDDEN: View._step_overridden,
     Kind.MARK: View._mark,
     Kind.CHECKPOINT: View._checkpoint,
 }

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
+from holdfast.core.lineage import segments
 from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, checksum, is_intact
-from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, owner_name
+from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 _TRIES = 5
@@ -173,8 +174,36 @@ def written_despite(cut: BaseException) -> int | None:
     return getattr(cut, "holdfast_written", None)
 
 
+def chain_of(store: StorePort, run: str) -> list[RunRow]:
+    """The run's row and those of its origins, nearest first."""
+    chain: list[RunRow] = []
+    name: str | None = run
+    while name is not None:
+        row = store.find_run(name)
+        if row is None:
+            raise Corrupt(store=store.url, problem=f"run {run} was forked from {name}, which is not there")
+        chain.append(row)
+        name = row.origin
+    return chain
+
+
 def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | None = None) -> list[Event]:
-    """Every event of the run in order, each verified; Corrupt names the first that is not what was written."""
+    """Every event of the run's history in order, each verified; Corrupt names the first that is not what was written.
+
+    A fork's history begins with its origin's, up to the point of the fork.
+    """
+    row = store.find_run(run)
+    if row is None or not row.origin or after_seq >= row.origin_seq:
+        return _read_own(store, run, after_seq, upto_seq)
+    events: list[Event] = []
+    for name, first, last in segments(chain_of(store, run)):
+        upto = last if upto_seq is None else min(last, upto_seq)
+        if upto > max(first, after_seq):
+            events += _read_own(store, name, max(first, after_seq), upto)
+    return events
+
+
+def _read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -> list[Event]:
     events: list[Event] = []
     while True:
         page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)

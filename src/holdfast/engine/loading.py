@@ -9,11 +9,12 @@ from orjson import dumps, loads
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.core import snapshots
 from holdfast.core.fold import View, fold
+from holdfast.core.lineage import effective
 from holdfast.engine.journal import read_all
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
-from holdfast.model.events import is_intact
+from holdfast.model.events import Kind
 from holdfast.stores.port import StorePort
 
 SPACE = "snapshots"
@@ -24,7 +25,12 @@ def load(store: StorePort, run: str) -> View:
     """The run's view up to its head."""
     view = _read_snapshot(store, run) or View()
     behind = view.head
-    fold(read_all(store, run, after_seq=behind), view)
+    events = read_all(store, run, after_seq=behind)
+    if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
+        # The head may have been moved to before the snapshot: then the history is another one.
+        view, behind = View(), 0
+        events = read_all(store, run)
+    fold(effective(events), view)
     if view.head - behind >= SNAPSHOT_EVENTS_MIN:
         _write_snapshot(store, run, view)
     return view
@@ -42,12 +48,7 @@ class Pager:
         """The body of this event, verified; those that follow it are read along."""
         body = self._bodies.pop(seq, None)
         if body is None:
-            page = self._store.read_events(self._run, after_seq=seq - 1, limit=PAGE_EVENTS)
-            for event in page:
-                if not is_intact(self._run, event):
-                    raise Corrupt(
-                        store=self._store.url, problem=f"event #{event.seq} of run {self._run} is damaged"
-                    )
+            page = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
             self._bodies = {event.seq: event.body for event in page}
             body = self._bodies.pop(seq, None)
         if body is None:

@@ -16,7 +16,7 @@ from holdfast.core.drift import arguments_diff
 from holdfast.core.fold import Attempt, View, fold
 from holdfast.core.moments import clock_time
 from holdfast.core.names import check_run_id
-from holdfast.engine import letters
+from holdfast.engine import branching, letters
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, Journal, draft, read_all
@@ -167,12 +167,15 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     if view.started is None:
         drafts.append(_started(entry))
     was_tried = bool(view.attempts)
-    crashed = view.crashed_attempt
-    if crashed is not None:
-        drafts.append(_crashed(store, view, crashed, row.lease))
-    if view.status == Status.FINISHED:
-        drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
-    drafts.append(_attempt(store, len(view.attempts) + 1, lease))
+    forked = branching.entering(row, view)
+    if forked is not None:
+        drafts.append(forked)
+    else:
+        if view.crashed_attempt is not None:
+            drafts.append(_crashed(store, view, view.crashed_attempt, row.lease))
+        if view.status == Status.FINISHED:
+            drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
+    drafts.append(_attempt(store, view.next_attempt, lease))
     head = view.head
     await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
     fold(await hands.store(read_all, store, row.run, after_seq=head), view)
@@ -182,6 +185,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     workshop.tender.add(journal, workshop.lease_s)
     try:
         await letters.drain(tenure, hands)
+        await branching.settle_from_origin(tenure, hands, row)
     except BaseException:
         workshop.tender.remove(journal)
         raise

@@ -107,7 +107,8 @@ class Work:
         self._succeeded = False
         wants_key = has_parameter(fn, "idempotency_key")
         if wants_key or treatment.effect != "read":
-            self.idem = idempotency_key(tenure.birth, asked.key)
+            # A call that was begun before keeps the key it was begun with, also where a fork goes on with it.
+            self.idem = tenure.recorded_key(asked.key) or idempotency_key(tenure.birth, asked.key)
             if wants_key and self.kwargs.get("idempotency_key", KEY) is KEY:
                 self.kwargs["idempotency_key"] = self.idem
 

@@ -10,6 +10,8 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from orjson import loads
+
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
 from holdfast.engine.context import Trail, current_task
 from holdfast.engine.loading import Pager
@@ -36,10 +38,11 @@ class Tenure:
         self.store = workshop.store
         self.clock = workshop.clock
         self.run = row.run
-        self.birth = row.birth
+        # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
+        self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
         self.view = view
         self.journal = journal
-        self.number = len(view.attempts)
+        self.number = view.attempts[-1].number if view.attempts else 0
         self.resumed = view.started is not None
         self.status: str = Status.RUNNING if journal else Status.FINISHED
         self.points = view.points
@@ -154,6 +157,14 @@ class Tenure:
         if call.body is None:
             call.body = self._pager.body_of(call.seq)
         return call.body
+
+    def recorded_key(self, key: str) -> str:
+        """The idempotency key of a recorded call that is still open; empty where there is none."""
+        call = self.view.calls.get(key)
+        if call is None or not call.is_open:
+            return ""
+        recorded: str = loads(self.intent_of(call)).get("idempotency_key", "")
+        return recorded
 
     def body_of(self, outcome: Outcome) -> bytes:
         """The body of a recorded outcome."""

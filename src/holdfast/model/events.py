@@ -46,6 +46,8 @@ class Kind:
     RUN_STARTED: Final = "run.started"
     RUN_FINISHED: Final = "run.finished"
     RUN_REOPENED: Final = "run.reopened"
+    RUN_FORKED: Final = "run.forked"
+    RUN_REWOUND: Final = "run.rewound"
 
     ATTEMPT_STARTED: Final = "attempt.started"
     ATTEMPT_CRASHED: Final = "attempt.crashed"
@@ -58,6 +60,7 @@ class Kind:
     STEP_DOUBTED: Final = "step.doubted"
     STEP_SETTLED: Final = "step.settled"
     STEP_ABANDONED: Final = "step.abandoned"
+    STEP_OVERRIDDEN: Final = "step.overridden"
 
     MARK: Final = "mark"
     CHECKPOINT: Final = "checkpoint"

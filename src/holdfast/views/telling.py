@@ -62,6 +62,14 @@ def _run_reopened(_: Body) -> Told:
     return Told("run reopened", "")
 
 
+def _run_forked(body: Body) -> Told:
+    return Told("forked", f"from {body['from']} at #{body['at_seq']}")
+
+
+def _run_rewound(body: Body) -> Told:
+    return Told("rewound", f"to #{body['to_seq']}; {body['kept']} keeps what lay between")
+
+
 def _attempt_started(body: Body) -> Told:
     return Told(f"attempt {body['number']} started", owner_name(body["owner"]), "busy")
 
@@ -175,6 +183,10 @@ def _mark(name: str, body: Body) -> Told:
     return Told(_MARK_WORDS.get(name, name), text)
 
 
+def _step_overridden(body: Body) -> Told:
+    return Told("step overridden", value_line(body))
+
+
 _MARK_WORDS: Final = {
     "thought": "thought",
     "decision": "decided",
@@ -186,6 +198,8 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_STARTED: _run_started,
     Kind.RUN_FINISHED: _run_finished,
     Kind.RUN_REOPENED: _run_reopened,
+    Kind.RUN_FORKED: _run_forked,
+    Kind.RUN_REWOUND: _run_rewound,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
     Kind.STEP_STARTED: _step_started,
@@ -195,6 +209,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.STEP_DOUBTED: _step_doubted,
     Kind.STEP_SETTLED: _step_settled,
     Kind.STEP_ABANDONED: _step_abandoned,
+    Kind.STEP_OVERRIDDEN: _step_overridden,
     Kind.CHECKPOINT: _checkpoint,
     Kind.DRIFTED: _drifted,
 }

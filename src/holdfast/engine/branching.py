@@ -1,0 +1,166 @@
+"""Fork and rewind: another history from a point of this one, without copying an event.
+
+A fork is one row. A rewind is one event, under the run's own lease, and one row that keeps the old branch. Crash
+windows: a rewind killed between the two leaves an extra fork of the head, which changes nothing.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast.codec.values import encode
+from holdfast.core.fold import View, fold
+from holdfast.core.lineage import effective
+from holdfast.core.names import check_run_id
+from holdfast.core.recorded import is_once
+from holdfast.engine.hands import BLOCKING, Hands, drive
+from holdfast.engine.journal import Draft, Journal, draft, read_all
+from holdfast.engine.leases import take
+from holdfast.engine.tenure import Tenure
+from holdfast.engine.workshop import Workshop
+from holdfast.errors import RunExists, UnknownStep
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.events import Event, Kind
+from holdfast.model.rows import Blob, RunRow, Status
+
+KEPT_MAX = 10_000
+_ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
+
+
+class Rewound(NamedTuple):
+    """A run whose head was moved back, and the fork that keeps what lay after it."""
+
+    run: str
+    to_seq: int
+    kept: str
+
+
+def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Mapping[str, Any]) -> RunRow:
+    """A run of that name whose history is this one's up to the event. Durable when it returns; one row is written."""
+    store = workshop.store
+    origin = row
+    while origin.origin is not None and at_seq <= origin.origin_seq:
+        found = store.find_run(origin.origin)
+        assert found is not None, f"run {origin.run} was forked from {origin.origin}, which is not there"
+        origin = found
+    made = RunRow(
+        check_run_id(name),
+        os.urandom(16).hex(),
+        workshop.clock.wall(),
+        Status.QUEUED,
+        b"{}",
+        origin.run,
+        at_seq,
+    )
+    drafts = _overrides(workshop, row, at_seq, overrides)
+    if not store.create_run(made):
+        taken = store.find_run(name)
+        raise RunExists(run=name, status=taken.status if taken else "unknown")
+    if drafts:
+        _append(workshop, made._replace(head=at_seq), [_forked(made), *drafts])
+    return made
+
+
+def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
+    """Move the head back to the event; the old branch stays as a fork. Durable when it returns."""
+    store = workshop.store
+    lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
+    try:
+        events = effective(read_all(store, row.run))
+        head = events[-1].seq
+        kept = _keep(workshop, row.run, head)
+        body = {"to_seq": to_seq, "kept": kept, "attempts": len(fold(events).attempts)}
+        journal = Journal(store, workshop.committer, row.run, lease.fence, head)
+        rewound = draft(Kind.RUN_REWOUND, "", "", body)
+        drive(journal.append(BLOCKING, [rewound], workshop.clock.wall(), status=Status.INTERRUPTED))
+    finally:
+        store.release(row.run, fence=lease.fence)
+    return Rewound(row.run, to_seq, kept)
+
+
+def _keep(workshop: Workshop, run: str, head: int) -> str:
+    for number in range(1, KEPT_MAX):
+        name = f"{run}~{number}"
+        branch = RunRow(
+            name, os.urandom(16).hex(), workshop.clock.wall(), Status.INTERRUPTED, b"{}", run, head
+        )
+        if workshop.store.create_run(branch):
+            return name
+    raise AssertionError(f"more than {KEPT_MAX} branches of {run}")
+
+
+def entering(row: RunRow, view: View) -> Draft | None:
+    """The first event of a fork's own, or None where the run is no fork, or has begun already."""
+    if row.origin is None or view.head != row.origin_seq:
+        return None
+    return _forked(row)
+
+
+def _forked(row: RunRow) -> Draft:
+    return draft(Kind.RUN_FORKED, "", "", {"from": row.origin, "at_seq": row.origin_seq})
+
+
+async def settle_from_origin(tenure: Tenure, hands: Hands, row: RunRow) -> None:
+    """Effects that were under way at the point of the fork: how they ended, the origin's journal may know."""
+    waiting = {
+        call.key: call for call in tenure.view.open_calls() if is_once(call) and call.seq <= row.origin_seq
+    }
+    if row.origin is None or not waiting:
+        return
+    for event in await hands.store(read_all, tenure.store, row.origin, after_seq=row.origin_seq):
+        call = waiting.get(event.key)
+        how = _ENDS.get(event.kind) or (loads(event.body)["how"] if event.kind == Kind.STEP_SETTLED else None)
+        if call is not None and how in {"done", "failed"}:
+            await _settle(tenure, hands, waiting.pop(event.key), event, how)
+
+
+async def _settle(tenure: Tenure, hands: Hands, call: Call, event: Event, how: str) -> None:
+    assert tenure.journal is not None
+    body = {**loads(event.body), "how": how, "via": "origin", "seq": event.seq}
+    blobs = tuple(Blob(address) for name, address in body.items() if name.endswith("_blob"))
+    settled = draft(Kind.STEP_SETTLED, call.name, call.key, body)._replace(blobs=blobs)
+    seq = await tenure.journal.append(hands, [settled], tenure.clock.wall())
+    call.is_open = False
+    call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), settled.body))
+
+
+def later_effects(workshop: Workshop, run: str, seq: int) -> list[str]:
+    """The once effects that happened after this point: another history from here may repeat them."""
+    started = {
+        e.key: e.name
+        for e in read_all(workshop.store, run)
+        if e.kind == Kind.STEP_STARTED and b'"once"' in e.body
+    }
+    ended = (
+        e
+        for e in read_all(workshop.store, run, after_seq=seq)
+        if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}
+    )
+    return [started[event.key] for event in ended if event.key in started]
+
+
+def _overrides(workshop: Workshop, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:
+    if not overrides:
+        return []
+    view = fold(effective(read_all(workshop.store, row.run, upto_seq=at_seq)))
+    drafts = []
+    for step, value in overrides.items():
+        found = [c for c in view.calls.values() if c.seq and step in {c.key, c.name}]
+        if len(found) != 1:
+            names = ", ".join(f"{c.name} ({c.key})" for c in found) or "none of that name up to this point"
+            state = "several steps" if found else "no recorded step"
+            raise UnknownStep(run=row.run, step=step, state=state, candidates=names)
+        data = encode(value, what=f"override of {step!r}")
+        drafts.append(draft(Kind.STEP_OVERRIDDEN, found[0].name, found[0].key, {}, data))
+    return drafts
+
+
+def _append(workshop: Workshop, row: RunRow, drafts: list[Draft]) -> None:
+    lease = drive(take(BLOCKING, workshop.store, workshop.clock, row.run, workshop.lease_s))
+    try:
+        journal = Journal(workshop.store, workshop.committer, row.run, lease.fence, row.head)
+        drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
+    finally:
+        workshop.store.release(row.run, fence=lease.fence)

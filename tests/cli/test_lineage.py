@@ -1,0 +1,78 @@
+"""``holdfast fork``, ``rewind`` and ``show --tree``."""
+
+import json
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import holdfast
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shop
+
+
+def prepare(shop: "Shop") -> None:
+    with holdfast.run("talk", store=shop.store) as run:
+        run.step("ask", str.upper, "why")
+        run.once("send", str.upper, "mail")
+        run.checkpoint({"a": 1}, label="sent")
+
+
+def test_fork_says_what_it_made_and_what_may_happen_again(own_shop: "Shop") -> None:
+    """The new run, the effects after the point, and what to type next."""
+    prepare(own_shop)
+    answer = own_shop("fork", "talk@1", "--as", "other")
+    assert answer.code == 0
+    assert "forked   other from talk@1" in answer.out
+    assert "careful  1 effect after that point may happen again: send" in answer.out
+    assert "HOLDFAST_RUN=other python your_agent.py" in answer.out
+    assert own_shop.store.get("other").status == "queued"
+
+
+def test_fork_overrides(own_shop: "Shop") -> None:
+    """A recorded outcome is replaced; bad JSON and unknown steps are refused."""
+    prepare(own_shop)
+    assert own_shop("fork", "talk@1", "--as", "b", "--override", 'ask="BECAUSE"').code == 0
+    with holdfast.run("b", store=own_shop.store) as run:
+        assert run.step("ask", str.upper, "why") == "BECAUSE"
+    bad = own_shop("fork", "talk@1", "--as", "c", "--override", "ask=BECAUSE")
+    assert (bad.code, "is not JSON" in bad.err) == (2, True)
+    assert own_shop("fork", "talk@1", "--as", "c", "--override", "nothing").code == 2
+    unknown = own_shop("fork", "talk@1", "--as", "c", "--override", "nothing=1")
+    assert (unknown.code, "no recorded step 'nothing'" in unknown.err) == (1, True)
+    assert [info.run for info in own_shop.store.runs(prefix="c")] == []
+
+
+def test_rewind_moves_back_and_keeps_the_rest(own_shop: "Shop") -> None:
+    """The head is where it was asked to be; the rest has a name."""
+    prepare(own_shop)
+    answer = own_shop("rewind", "talk@1", "--json")
+    found = json.loads(answer.out)
+    assert (found["run"], found["kept"], found["repeatable"]) == ("talk", "talk~1", ["send"])
+    assert own_shop.store.view("talk").points == 1
+    assert own_shop("rewind", "talk").code == 2
+    assert "has no 9" in own_shop("rewind", "talk@9").err
+
+
+def test_the_tree_is_drawn(own_shop: "Shop") -> None:
+    """Each run with its status and the event it hangs on."""
+    prepare(own_shop)
+    own_shop.store.fork("talk@1", as_="b")
+    own_shop.store.fork("talk@sent", as_="c")
+    own_shop.store.fork("c", as_="d")
+    answer = own_shop("show", "c", "--tree")
+    assert answer.out == dedent("""\
+        talk  finished
+        ├─ b  queued  from #4
+        ├─ c  queued  from #7
+        └─ d  queued  from #7
+        """)
+
+
+def test_log_tells_of_forks_and_rewinds(own_shop: "Shop") -> None:
+    """The whole journal is shown, with what was left behind."""
+    prepare(own_shop)
+    own_shop.store.rewind("talk@1")
+    out = own_shop("log", "talk").out
+    assert "rewound" in out
+    assert "to #4; talk~1 keeps what lay between" in out
+    assert "checkpoint" in out
