@@ -24,7 +24,7 @@ from holdfast.engine import branching, letters
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
-from holdfast.engine.workshop import Workshop, workshop_of
+from holdfast.engine.workshop import Workshop, forget, workshop_of
 from holdfast.errors import AlreadyResolved, Misuse, UnknownPoint, UnknownRun, UnknownStep
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
@@ -183,6 +183,7 @@ class Store(Neutral):
     def close(self) -> None:
         """Let go of the store. Runs that this process still holds in it cannot go on."""
         self._port.close()
+        forget(self._port)
 
     # -- its own parts ---------------------------------------------------------------------------------------
 

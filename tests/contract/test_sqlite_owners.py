@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import an_append, append
+from holdfast.testing.rules.making import an_append, append, held
 
 _DEADLINE_S = 30.0
 
@@ -139,10 +139,11 @@ def test_an_owner_of_another_lock_file_is_unknown(store: SqliteStore, path: Path
 
 
 def test_stores_of_one_process_share_its_byte(store: SqliteStore, path: Path) -> None:
-    """Closing one of them, or all, does not make the process look dead.
+    """Closing one of them, or all while a run is held, does not make the process look dead.
 
     Planted once: with a descriptor per store, closed with it, the peer says "dead" after the first close.
     """
+    held(store)
     with peer(path) as other:
         second = SqliteStore(path)
         assert second.owner == store.owner
@@ -333,3 +334,19 @@ sys.stdin.read()
         assert grant.granted
         assert append(store, an_append("r", grant.lease.fence, 1)) == 2
     assert os.getpid() == int(grant.lease.owner.partition("@")[0])
+
+
+def test_closing_the_last_store_gives_back_its_descriptors(path: Path) -> None:
+    """A process that opens and closes many stores does not run out of descriptors; a reopened one is a new owner."""
+    before = len(os.listdir("/proc/self/fd"))
+    names = set()
+    for _ in range(30):
+        first, second = SqliteStore(path), SqliteStore(path)
+        assert first.owner == second.owner
+        names.add(first.owner)
+        first.close()
+        assert second.probe(first.owner) == "alive"
+        second.close()
+        second.close()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert len(names) == 30

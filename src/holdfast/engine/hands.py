@@ -115,8 +115,8 @@ def _invoke_in_thread(
     try:
         return future.result(timeout_s)
     except TimeoutError:
-        if future.done():
-            raise
+        if future.done():  # just now, or it raised a TimeoutError of its own: its end is its end
+            return future.result()
         raise Straggler(
             OutOfTime(), lambda done: future.add_done_callback(lambda f: done(f.result))
         ) from None

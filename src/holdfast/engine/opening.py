@@ -66,9 +66,9 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
         now = await hands.store(store.find_run, run)
-        if now is not None and now.status == Status.FINISHED and entry.if_finished == "replay":
+        if now is not None and now.status == Status.FINISHED and entry.if_finished != "reopen":
             store.release(run, fence=lease.fence)  # its holder finished it just before we came
-            return await _replay(hands, workshop, entry, now)
+            return await enter(hands, workshop, entry)
         tenure = await _begin(hands, workshop, entry, row, lease)
     except BaseException:
         store.release(run, fence=lease.fence)

@@ -37,6 +37,12 @@ def workshop_of(store: StorePort, *, clock: Clock | None = None, lease_s: float 
         return found
 
 
+def forget(store: StorePort) -> None:
+    """The store was closed: nothing works on it any more."""
+    with _lock:
+        _workshops.pop(id(store), None)
+
+
 def held_runs() -> list[str]:
     """The runs that this process holds, in any store."""
     with _lock:

@@ -4,8 +4,8 @@ Obtainable means dead: the kernel lets go of the lock however the process ends, 
 zombie, also in another PID namespace. An owner reads ``pid@host/offset.inode``: who and where for people, and
 which byte of which file for a prober. If the file is not the one that the owner locked, nothing can be proven.
 
-The invariant: this process has exactly one descriptor per lock file and never closes it, because closing any
-would drop the lock of all.
+The invariant: this process has exactly one descriptor per lock file, and closes it only with its last store there
+and only if it holds no run: closing any would drop the lock of all.
 """
 
 import os
@@ -37,6 +37,8 @@ class Owners:
     def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
         self._path = path
+        self.stores = 0
+        """How many open stores of this process count on the lock."""
         self._inode = os.fstat(fd).st_ino
         self._offset = self._hold_a_byte()
         host = _HOST_UNSAFE.sub("-", socket.gethostname())
@@ -77,6 +79,10 @@ class Owners:
         finally:
             unlock(self._fd, _CREATION_BYTE)
 
+    def close(self) -> None:
+        """Give up the byte, and with it every lock on the file."""
+        os.close(self._fd)
+
     def _hold_a_byte(self) -> int:
         while True:
             offset = 1 + secrets.randbelow((1 << _OFFSET_BITS) - 1)
@@ -105,6 +111,24 @@ def owners_of(database: Path) -> Owners:
         status = os.fstat(fd)
         # If the file appeared in the registry meanwhile, this descriptor leaks on purpose: see the invariant.
         return _registry.setdefault((status.st_dev, status.st_ino), Owners(fd, path))
+
+
+def hold(database: Path) -> Owners:
+    """The owners of a database, for a store that is open from now on."""
+    owners = owners_of(database)
+    with _registry_lock:
+        owners.stores += 1
+    return owners
+
+
+def let_go(owners: Owners, *, keeps_its_byte: bool) -> None:
+    """A store was closed. With the last one the byte is given up, unless the process is to look alive until it ends."""
+    with _registry_lock:
+        owners.stores -= 1
+        if owners.stores == 0 and not keeps_its_byte:
+            for identity in [key for key, held in _registry.items() if held is owners]:
+                del _registry[identity]
+            owners.close()
 
 
 def _identity_at(path: Path) -> tuple[int, int]:

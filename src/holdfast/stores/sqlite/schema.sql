@@ -79,22 +79,39 @@ SELECT r.run                                                AS run,
 FROM runs r JOIN events e ON e.id BETWEEN r.id << 32 AND (r.id << 32) | 4294967295
 ORDER BY r.run, e.seq;
 
--- Which step ran most:  SELECT * FROM tool_counts LIMIT 10;
+-- Which step ran most, failed most, took longest:  SELECT * FROM tool_counts LIMIT 10;
+-- Times are of calls that ended, in seconds, with the steps inside them.
 CREATE VIEW tool_counts AS
 SELECT name,
-       sum(kind = 'step.started')  AS started,
-       sum(kind = 'step.finished') AS finished,
-       sum(kind = 'step.failed')   AS failed
-FROM events
-WHERE kind IN ('step.started', 'step.finished', 'step.failed')
+       sum(kind = 'step.started')                      AS started,
+       sum(kind = 'step.finished' OR how IS 'done')    AS finished,
+       sum(kind = 'step.failed' OR how IS 'failed')    AS failed,
+       sum(kind = 'step.retried')                      AS retried,
+       round(total(ms) / 1000, 6)                      AS total_s,
+       round(coalesce(max(ms), 0.0) / 1000, 6)         AS longest_s
+FROM (SELECT name, kind,
+             CASE WHEN kind IN ('step.finished', 'step.failed') THEN json_extract(body, '$.ms') END AS ms,
+             CASE WHEN kind = 'step.settled' THEN json_extract(body, '$.how') END                   AS how
+      FROM (SELECT name, kind,
+                   -- kind first: an intent may hold large arguments, which nobody asks for here
+                   CASE WHEN kind IN ('step.started', 'step.retried') THEN NULL
+                        WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END AS body
+            FROM events
+            WHERE kind IN ('step.started', 'step.finished', 'step.failed', 'step.retried', 'step.settled')))
 GROUP BY name
 ORDER BY started DESC, finished DESC, name;
 
 -- Where runs failed:  SELECT * FROM failures ORDER BY time DESC;
+-- A step, or an attempt that ended by something else; of a crash, the error is the last thing known.
 CREATE VIEW failures AS
-SELECT run, seq, time, name,
-       CASE WHEN json_valid(body) THEN json_extract(body, '$.error.message') END AS error
-FROM journal
-WHERE kind = 'step.failed'
-   OR (kind IN ('attempt.ended', 'attempt.crashed')
-       AND CASE WHEN json_valid(body) THEN json_extract(body, '$.error.message') END IS NOT NULL);
+SELECT run, seq, time, kind, name,
+       json_extract(body, '$.error.type')                                                AS type,
+       coalesce(json_extract(body, '$.error.message'), json_extract(body, '$.last'))     AS error
+FROM (SELECT run, seq, time, kind, name, CASE WHEN json_valid(body) THEN body END AS body
+      FROM journal
+      WHERE kind IN ('step.failed', 'step.settled', 'attempt.ended', 'attempt.crashed'))
+WHERE kind IN ('step.failed', 'attempt.crashed')
+   OR (kind = 'step.settled' AND json_extract(body, '$.how') = 'failed')
+   OR (kind = 'attempt.ended'
+       AND json_extract(body, '$.how') IN ('failed', 'in_doubt', 'diverged')
+       AND json_extract(body, '$.again') IS NULL);  -- what is tried again is listed as the step's

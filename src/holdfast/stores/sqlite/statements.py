@@ -72,6 +72,7 @@ TAKE_LEASE: Final = (
     "UPDATE runs SET fence = fence + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
     "WHERE run = ?4 AND (owner = '' OR (fence = ?5 AND beat = ?6))"
 )
+HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1"
 BEAT: Final = "UPDATE runs SET beat = beat + 1, beat_at = ? WHERE run = ? AND fence = ? AND owner <> ''"
 RELEASE: Final = (
     "UPDATE runs SET owner = '', beat = 0, since = 0, beat_at = 0, lease_s = 0 "

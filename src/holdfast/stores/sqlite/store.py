@@ -32,7 +32,7 @@ from holdfast.stores.sqlite.creation import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.examination import examined
-from holdfast.stores.sqlite.owners import owners_of
+from holdfast.stores.sqlite.owners import hold, let_go
 from holdfast.stores.sqlite.waiting import wait_for_change
 
 _SEQ_MAX: Final = (1 << 32) - 1
@@ -48,8 +48,8 @@ class SqliteStore:
         self.path: Final = Path(os.path.realpath(path))
         try:
             ensure_store(self.path)
-            self._owners: Final = owners_of(self.path)
             self._database: Final = Database(self.path)
+            self._owners: Final = hold(self.path)
         except apsw.Error as error:
             raise translated(error, self.path) from error
         except OSError as error:
@@ -209,7 +209,13 @@ class SqliteStore:
         return examined(self._database)
 
     def close(self) -> None:
+        if self._database.is_gone:
+            return
+        with self._database.read() as connection:
+            holds = connection.execute(sql.HOLDS_A_RUN, (self.owner,)).fetchone() is not None
         self._database.close()
+        # Who still holds a run may still be acting for it: such a process must not look dead while it lives.
+        let_go(self._owners, keeps_its_byte=holds)
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
