@@ -20,12 +20,14 @@ from holdfast.core.liveness import status_seen
 from holdfast.core.names import check_run_id
 from holdfast.core.points import find_event, last_point, parse_place
 from holdfast.core.recorded import is_once
+from holdfast.core.statistics_of_runs import gather
+from holdfast.core.tallies import Source, Stats
 from holdfast.engine import branching, letters
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.workshop import Workshop, forget, workshop_of
-from holdfast.errors import AlreadyResolved, Misuse, UnknownPoint, UnknownRun, UnknownStep
+from holdfast.errors import AlreadyResolved, Corrupt, Misuse, UnknownPoint, UnknownRun, UnknownStep
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Event
@@ -35,6 +37,7 @@ from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.stores.url import lease_s_of, open_store, place_of
 
+_EVERY_RUN: Final = 1 << 40
 How = Literal["done", "retry", "failed", "abandon"]
 
 FOLLOW_WAIT_S: Final = 5.0
@@ -176,6 +179,15 @@ class Store(Neutral):
             before = page[-1]
         return tree(rows, run)
 
+    def stats(self, run: str | None = None) -> Stats:
+        """Which steps ran most, failed most and took longest, where runs failed, and what replay has saved.
+
+        Of one run, or of all: then one whose journal is damaged is named among the others, and not read.
+        """
+        if run is not None:
+            return gather([Source(self.get(run), self.events(run, whole=True))])
+        return gather(self._source(info) for info in self.runs(limit=_EVERY_RUN))
+
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
         return self._port.examine()
@@ -211,6 +223,12 @@ class Store(Neutral):
             what = str(place).partition("@")[2] or "event yet"
             raise UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=row.head)
         return row, event.seq
+
+    def _source(self, info: RunInfo) -> Source:
+        try:
+            return Source(info, self.events(info.run, whole=True))
+        except Corrupt:
+            return Source(info, None)
 
     def _info(self, row: RunRow) -> RunInfo:
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None

@@ -24,7 +24,7 @@ def test_fork_says_what_it_made_and_what_may_happen_again(own_shop: "Shop") -> N
     assert answer.code == 0
     assert "forked   other from talk@1" in answer.out
     assert "careful  1 effect after that point may happen again: send" in answer.out
-    assert "HOLDFAST_RUN=other python your_agent.py" in answer.out
+    assert "holdfast resume other" in answer.out
     assert own_shop.store.get("other").status == "queued"
 
 

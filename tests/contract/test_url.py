@@ -18,10 +18,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     """No test sees the developer's own store, nor leaves one open."""
     monkeypatch.delenv("HOLDFAST_URL", raising=False)
     monkeypatch.chdir(tmp_path)
+    before = set(url._open)  # other tests' stores are theirs
     yield
-    for store in tuple(url._open.values()):
-        store.close()
-    url._open.clear()
+    for place in set(url._open) - before:
+        url._open.pop(place).close()
 
 
 def test_the_forms_of_a_url(tmp_path: Path) -> None:

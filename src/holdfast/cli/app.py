@@ -15,7 +15,19 @@ from holdfast._version import __version__
 from holdfast.cli import render
 from holdfast.cli.refusals import EXIT_DONE, complaint_of, with_store
 
-COMMANDS: Final = ("demo", "runs", "show", "log", "fork", "rewind", "resolve", "doctor")
+COMMANDS: Final = (
+    "demo",
+    "runs",
+    "show",
+    "log",
+    "resume",
+    "watch",
+    "fork",
+    "rewind",
+    "resolve",
+    "stats",
+    "doctor",
+)
 
 
 class App(click.Group):

@@ -49,7 +49,7 @@ def command(*, place: str, name: str, overrides: tuple[str, ...], url: str | Non
                 [Span(f"{count(len(later), 'effect')} after that point may happen again: {names}", "doubt")],
             )
         )
-    command_ = f"HOLDFAST_RUN={info.run} python your_agent.py"
+    command_ = desk(url).holdfast("resume", info.run)
     blocks: list[Block] = [Facts(facts), Gap(), Commands([(command_, "start its program, unchanged")])]
     blocks.append(Commands([(desk(url).holdfast("show", info.run), "what it starts from")]))
     render.show(blocks)

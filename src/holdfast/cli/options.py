@@ -10,6 +10,7 @@ import click
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.core.points import parse_place
 from holdfast.storehandle import Store, find_store
+from holdfast.stores.url import place_of
 from holdfast.views.moves import Desk
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +44,15 @@ def where(url: str | None) -> str:
     """The place that was looked at, in words."""
     named = url or os.environ.get("HOLDFAST_URL")
     return f"at {named}" if named else f"in {Path.cwd()} or above it"
+
+
+def child_url(url: str | None) -> str:
+    """The store as a program that is started elsewhere has to be told it: absolute, and with what cannot stand in a URL quoted."""
+    from urllib.parse import quote
+
+    place = place_of(url)
+    lease = f"?lease_s={place.lease_s:g}" if place.lease_s else ""
+    return f"{place.scheme}:///{quote(place.name)}{lease}"
 
 
 def whole_run(text: str, name: str) -> str:

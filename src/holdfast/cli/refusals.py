@@ -83,6 +83,7 @@ def _usage(error: click.ClickException) -> Complaint:
 
 def with_store(hint: str, args: Sequence[str]) -> str:
     """The hint with the store named in its commands, if it was named in this one: else they would look elsewhere."""
+    args = args[: args.index("--")] if "--" in args else args  # what follows is another program's
     named = next((after for word, after in pairwise(args) if word == "--store"), None)
     if named is None:
         named = next((word.removeprefix("--store=") for word in args if word.startswith("--store=")), None)

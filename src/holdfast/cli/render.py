@@ -7,6 +7,7 @@ neither colour nor box, one thing a line, nothing cut. ``rich`` is loaded only f
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TextIO
 
 from orjson import OPT_INDENT_2, dumps
@@ -26,6 +27,26 @@ def show(blocks: Iterable[Block]) -> None:
         out.writelines(f"{line}\n" for line in plain_lines(blocks))
 
 
+def tell(blocks: Iterable[Block]) -> None:
+    """Print blocks to stderr at once, for a command whose stdout is another program's. Nobody there to read it is no error."""
+    with suppress(OSError):
+        err = _stream(sys.stderr)
+        if err.isatty():
+            from holdfast.cli.screen import Screen
+
+            Screen(err).show(blocks)
+        else:
+            err.writelines(f"{line}\n" for line in plain_lines(blocks))
+        err.flush()
+
+
+def tell_json_line(content: Any) -> None:
+    """Print one JSON object on a line of its own to stderr, at once."""
+    with suppress(OSError):
+        _stream(sys.stderr).write(dumps(content).decode() + "\n")
+        sys.stderr.flush()
+
+
 def show_json(content: Any) -> None:
     """Print one JSON document."""
     _stream(sys.stdout).write(dumps(content, option=OPT_INDENT_2).decode() + "\n")
@@ -39,6 +60,11 @@ def show_json_line(content: Any) -> None:
 def is_terminal() -> bool:
     """Whether a person looks at stdout."""
     return sys.stdout.isatty()
+
+
+def is_terminal_told() -> bool:
+    """Whether a person looks at stderr."""
+    return sys.stderr.isatty()
 
 
 def flush() -> None:

@@ -159,7 +159,7 @@ class Work:
         try:
             value = await self.hands.invoke(self.fn, self.args, self.kwargs, treatment.timeout_s)
         except Straggler as straggler:
-            return await self._straggled(straggler)
+            return await self._straggled(straggler, began)
         except StopSignal:
             raise
         except Exception as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
@@ -214,12 +214,12 @@ class Work:
         await self.append(draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields), synced=False)
         await self.hands.sleep(self.tenure.clock, wait_s)
 
-    async def _straggled(self, straggler: Straggler) -> Any:
+    async def _straggled(self, straggler: Straggler, began: float) -> Any:
         """The caller stopped waiting, the function did not stop. A once call is followed to its end."""
         reason = self._named(straggler.reason)
         if self.treatment.effect != "once":
             if isinstance(reason, Exception):
-                return await self._failed(reason, self.tenure.clock.monotonic())
+                return await self._failed(reason, began)
             raise reason
         self._delegated = True
         doubt.keep_open(self, None)

@@ -91,7 +91,8 @@ SELECT name,
        round(coalesce(max(ms), 0.0) / 1000, 6)         AS longest_s
 FROM (SELECT name, kind,
              CASE WHEN kind IN ('step.finished', 'step.failed') THEN json_extract(body, '$.ms') END AS ms,
-             CASE WHEN kind = 'step.settled' THEN json_extract(body, '$.how') END                   AS how
+             CASE WHEN kind = 'step.settled' AND json_extract(body, '$.via') IS NOT 'origin'
+                  THEN json_extract(body, '$.how') END                                              AS how
       FROM (SELECT name, kind,
                    -- kind first: an intent may hold large arguments, which nobody asks for here
                    CASE WHEN kind IN ('step.started', 'step.retried') THEN NULL
@@ -111,7 +112,9 @@ FROM (SELECT run, seq, time, kind, name, CASE WHEN json_valid(body) THEN body EN
       FROM journal
       WHERE kind IN ('step.failed', 'step.settled', 'attempt.ended', 'attempt.crashed'))
 WHERE kind IN ('step.failed', 'attempt.crashed')
-   OR (kind = 'step.settled' AND json_extract(body, '$.how') = 'failed')
+   OR (kind = 'step.settled' AND json_extract(body, '$.how') = 'failed'
+       AND json_extract(body, '$.via') IS NOT 'origin')  -- that happened in the run it was forked from
    OR (kind = 'attempt.ended'
-       AND json_extract(body, '$.how') IN ('failed', 'in_doubt', 'diverged')
+       AND json_extract(body, '$.error') IS NOT NULL
+       AND coalesce(json_extract(body, '$.how'), 'failed') IN ('failed', 'in_doubt', 'diverged')
        AND json_extract(body, '$.again') IS NULL);  -- what is tried again is listed as the step's

@@ -48,13 +48,20 @@ class SqliteStore:
         self.path: Final = Path(os.path.realpath(path))
         try:
             ensure_store(self.path)
-            self._database: Final = Database(self.path)
             self._owners: Final = hold(self.path)
+            self._database: Final = self._open()
         except apsw.Error as error:
             raise translated(error, self.path) from error
         except OSError as error:
             raise translated_os(error, self.path) from error
         self._appender: Final = Appender(self._database)
+
+    def _open(self) -> Database:
+        try:
+            return Database(self.path)
+        except BaseException:
+            let_go(self._owners, keeps_its_byte=False)
+            raise
 
     @property
     def url(self) -> str:

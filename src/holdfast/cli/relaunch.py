@@ -1,0 +1,96 @@
+"""From what an attempt recorded of itself to a command that can be started now, or why there is none.
+
+The interpreter is the recorded one, by its whole path: Python finds its packages from how it was called. The
+environment is not recorded, because secrets live there; it is that of whoever resumes.
+"""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from holdfast.cli.refusals import RefusedError
+from holdfast.views.resuming import Launch
+
+_WITH_VALUE: Final = frozenset("WX")
+_KERNELS: Final = frozenset({"ipykernel", "ipykernel_launcher", "IPython"})
+_UNREPEATABLE: Final = {
+    "code": "was typed after `python -c`",
+    "stdin": "was read from stdin",
+    "interactive": "was typed into an interactive interpreter",
+    "notebook": "was typed into a notebook",
+}
+
+
+class Program(NamedTuple):
+    """What a Python command line runs: a script or a module by its name, or something that cannot be started again."""
+
+    kind: Literal["script", "module", "code", "stdin", "interactive", "notebook"]
+    name: str = ""
+
+
+def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Launch:
+    """The command that starts an attempt's program again. Refused where a part of it is not there any more."""
+    argv, python, cwd = [str(word) for word in attempt.get("argv", ())], attempt["python"], attempt["cwd"]
+    program = program_of(argv)
+    if program.kind in _UNREPEATABLE or not python:
+        why = _UNREPEATABLE.get(program.kind, "ran inside another program")
+        raise RefusedError(
+            f"the program of run {run} {why}: there is no command to start again",
+            f"start it as you did before, with {words(environ)}; a script in a file can be resumed from here",
+        )
+    if not Path(cwd).is_dir():
+        raise RefusedError(
+            f"run {run} was last started in {cwd}, which is not there any more",
+            f"restore that directory, or start the program elsewhere with {words(environ)}",
+        )
+    if not os.access(python, os.X_OK):
+        raise RefusedError(
+            f"run {run} was last started with {python}, which cannot be started any more",
+            f"restore that interpreter, or start the program with another and {words(environ)}",
+        )
+    if program.kind == "script" and not Path(cwd, program.name).exists():
+        raise RefusedError(
+            f"run {run} was last started from {Path(cwd, program.name)}, which is not there any more",
+            f"restore that file, or start the program from where it is now with {words(environ)}",
+        )
+    return Launch((python, *argv[1:]), cwd, environ)
+
+
+def program_of(argv: Sequence[str]) -> Program:
+    """What a Python command line (``sys.orig_argv``) runs. Options are read as the interpreter reads them."""
+    rest = list(argv[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "-":
+            return Program("stdin")
+        if not word.startswith("-"):
+            return Program("script", word)
+        if word == "--check-hash-based-pycs" and rest:
+            rest.pop(0)
+        if not word.startswith("--"):
+            found = _short_options(word[1:], rest)
+            if found is not None:
+                return found
+    return Program("interactive")
+
+
+def _short_options(letters: str, rest: list[str]) -> Program | None:
+    """One word of short options, like ``-Bm``; those that take a value take the rest of the word, or the next one."""
+    for place, letter in enumerate(letters, 1):
+        if letter == "c":
+            return Program("code")
+        if letter == "m":
+            module = letters[place:] or (rest[0] if rest else "")
+            return Program("notebook" if module.partition(".")[0] in _KERNELS else "module", module)
+        if letter in _WITH_VALUE:
+            if place == len(letters) and rest:
+                rest.pop(0)
+            return None
+    return None
+
+
+def words(environ: dict[str, str]) -> str:
+    """The additions to the environment as one types them."""
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in environ.items())

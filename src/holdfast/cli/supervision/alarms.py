@@ -1,0 +1,69 @@
+"""Signals as a supervisor needs them: noted instead of obeyed, and waking it when its child ends.
+
+The child stays in this process's group, so that it can read from the terminal and Ctrl-Z stops both. The price: Ctrl-C
+reaches the child from the terminal itself, and passing it on would make two of one. SIGINT is therefore passed on only
+where the terminal cannot have sent it; `kill -INT` on a watch in a terminal's foreground stops the restarting, not the child.
+"""
+
+import os
+import select
+import signal
+from types import FrameType
+from typing import Any, Final, Self
+
+_NOTED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Alarms:
+    """While the block lasts, SIGINT, SIGTERM and SIGHUP are noted in ``received``; they and SIGCHLD end a ``wait``."""
+
+    def __init__(self) -> None:
+        self.received: list[signal.Signals] = []
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Begin to note; main thread only. A signal that is ignored stays so, for the child too: nohup means it."""
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for signum in _NOTED:
+            if signal.getsignal(signum) is not signal.SIG_IGN:
+                self._before[signum] = signal.signal(signum, self._note)
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _wake_only)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until any of the signals comes; one that came since the last ``wait`` counts."""
+        if select.select([self._reader], [], [], timeout_s)[0]:
+            os.read(self._reader, 4096)
+
+    def _note(self, signum: int, _: FrameType | None) -> None:
+        self.received.append(signal.Signals(signum))
+
+
+def reaches_all(signum: signal.Signals) -> bool:
+    """Whether the terminal has sent this to the child as well: Ctrl-C, in the terminal's foreground."""
+    if signum != signal.SIGINT:
+        return False
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:  # there is none
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _wake_only(signum: int, frame: FrameType | None) -> None:
+    """Having a handler is what makes the signal write to the wakeup pipe."""

@@ -1,0 +1,114 @@
+"""What is counted of runs: of each tool, attempt and run, where they failed; and the tally of a tool while it grows.
+
+Nouns without rules: how a journal is counted is ``statistics_of_runs``. A field that ends in ``_s`` is in seconds.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.model.events import Event
+from holdfast.model.infos import RunInfo
+
+
+class Source(NamedTuple):
+    """A run and its whole journal, a fork's with what it has borrowed; None for one that cannot be read."""
+
+    info: RunInfo
+    events: Sequence[Event] | None
+
+
+class ToolStats(NamedTuple):
+    """All calls of one name. Times are of calls that ended; ``own_s`` is without the steps inside, ``share`` is of that."""
+
+    name: str
+    started: int
+    finished: int
+    failed: int
+    retried: int
+    in_doubt: int
+    total_s: float
+    own_s: float
+    share: float
+    longest_s: float
+    median_s: float
+
+
+class AttemptStats(NamedTuple):
+    """One attempt. ``answered`` steps stood recorded when it began, and had taken ``answered_s``: it need not run them."""
+
+    number: int
+    how: str
+    started_at: float
+    took_s: float | None
+    answered: int
+    answered_s: float
+
+
+class Failure(NamedTuple):
+    """Where a run failed: a step, or an attempt that ended by something else. ``how`` is ``step``, or how it ended.
+
+    ``step`` is the step that it was in, and empty outside of any. ``type`` and ``message`` are the exception's; of a
+    crash there is only the message, the last thing known, and ``at`` is its last sign of life. ``ended``: the attempt did.
+    """
+
+    run: str
+    seq: int
+    at: float
+    attempt: int
+    how: str
+    step: str
+    type: str
+    message: str
+    ended: bool
+
+
+class RunStats(NamedTuple):
+    """One run. ``saved`` counts the steps that attempts after the first did not run again. Failures are newest first."""
+
+    run: str
+    status: str
+    created_at: float
+    attempts: tuple[AttemptStats, ...] = ()
+    crashes: int = 0
+    started: int = 0
+    own_s: float = 0.0
+    saved: int = 0
+    saved_s: float = 0.0
+    failures: tuple[Failure, ...] = ()
+
+
+class Stats(NamedTuple):
+    """One run, or all of a store: runs in the order given, tools with the most calls first, failures newest first."""
+
+    runs: tuple[RunStats, ...]
+    tools: tuple[ToolStats, ...]
+    failures: tuple[Failure, ...]
+
+
+class Tally:
+    """The counts of one tool while journals are walked."""
+
+    def __init__(self) -> None:
+        self.started = self.finished = self.failed = self.retried = self.in_doubt = 0
+        self.took_s: list[float] = []
+        self.own_s = 0.0
+
+    def stats(self, name: str, whole_s: float) -> ToolStats:
+        """The tool's line, given how much time all tools took."""
+        from statistics import (
+            median,
+        )  # brings a dozen modules along, which `import holdfast` need not wait for
+
+        return ToolStats(
+            name=name,
+            started=self.started,
+            finished=self.finished,
+            failed=self.failed,
+            retried=self.retried,
+            in_doubt=self.in_doubt,
+            total_s=round(sum(self.took_s, 0.0), 6),
+            own_s=round(self.own_s, 6),
+            share=round(self.own_s / whole_s, 4) if whole_s else 0.0,
+            longest_s=max(self.took_s, default=0.0),
+            median_s=round(median(self.took_s), 6) if self.took_s else 0.0,
+        )

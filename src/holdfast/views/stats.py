@@ -1,0 +1,118 @@
+"""Runs in numbers, for the eye: what was spent, what replay saved, and where it failed last time and the time before.
+
+The counting is ``core.statistics_of_runs``; this adds sums over all runs and turns failures into one line each.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from holdfast.core.tallies import AttemptStats, Failure, RunStats, Stats, ToolStats
+from holdfast.views.words import failure_line, one_line
+
+LAST_FAILURES: Final = 2
+"""Last time, and the time before."""
+
+ORDERS: Final[dict[str, Callable[[ToolStats], float]]] = {
+    "started": lambda tool: tool.started,
+    "failed": lambda tool: tool.failed,
+    "total": lambda tool: tool.total_s,
+    "longest": lambda tool: tool.longest_s,
+}
+"""What tools can be ordered by, the highest first: ran most, failed most, took longest in all, took longest once."""
+
+
+class FailureLine(NamedTuple):
+    """Where a run failed. ``step`` is empty outside of any; ``ended``: the attempt ended with it, else the run went on."""
+
+    run: str
+    seq: int
+    at: float
+    attempt: int
+    how: str
+    step: str
+    error: str
+    ended: bool
+
+
+class RunNumbers(NamedTuple):
+    """One run: its attempts, what it began and how long that took, what replay saved, and the last failures."""
+
+    run: str
+    status: str
+    created_at: float
+    crashes: int
+    started: int
+    own_s: float
+    saved: int
+    saved_s: float
+    attempts: tuple[AttemptStats, ...]
+    last_failures: tuple[FailureLine, ...]
+
+
+class Totals(NamedTuple):
+    """All runs together."""
+
+    runs: int
+    attempts: int
+    crashes: int
+    started: int
+    own_s: float
+    saved: int
+    saved_s: float
+
+
+class StatsPage(NamedTuple):
+    """Everything that ``holdfast stats`` tells: tools in the order asked for, runs and failures newest first."""
+
+    totals: Totals
+    tools: tuple[ToolStats, ...]
+    runs: tuple[RunNumbers, ...]
+    failures: tuple[FailureLine, ...]
+
+
+def arrange(stats: Stats, *, by: str = "started") -> StatsPage:
+    """The page of one run, or of all runs of a store; ``by`` is one of ``ORDERS``, and equals stay as they were."""
+    runs = stats.runs
+    totals = Totals(
+        runs=len(runs),
+        attempts=sum(len(run.attempts) for run in runs),
+        crashes=sum(run.crashes for run in runs),
+        started=sum(run.started for run in runs),
+        own_s=round(sum((run.own_s for run in runs), 0.0), 6),
+        saved=sum(run.saved for run in runs),
+        saved_s=round(sum((run.saved_s for run in runs), 0.0), 6),
+    )
+    tools = tuple(sorted(stats.tools, key=ORDERS[by], reverse=True))
+    return StatsPage(totals, tools, tuple(map(_numbers, runs)), tuple(map(_failure, stats.failures)))
+
+
+def _numbers(run: RunStats) -> RunNumbers:
+    return RunNumbers(
+        run=run.run,
+        status=run.status,
+        created_at=run.created_at,
+        crashes=run.crashes,
+        started=run.started,
+        own_s=run.own_s,
+        saved=run.saved,
+        saved_s=run.saved_s,
+        attempts=run.attempts,
+        last_failures=tuple(map(_failure, run.failures[:LAST_FAILURES])),
+    )
+
+
+def _failure(failure: Failure) -> FailureLine:
+    if failure.how == "crashed":
+        error = one_line(f"crashed {failure.message}")
+    else:
+        error = failure_line({"type": failure.type, "message": failure.message})
+    return FailureLine(
+        failure.run,
+        failure.seq,
+        failure.at,
+        failure.attempt,
+        failure.how,
+        failure.step,
+        error,
+        failure.ended,
+    )

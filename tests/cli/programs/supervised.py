@@ -1,0 +1,71 @@
+"""The agent that is killed and started again: ``supervised.py RUN MODE``. Its store is found as for anybody.
+
+It kills itself, so that nobody has to wait for the right moment.
+"""
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+import holdfast
+
+PARTS = 3
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def part(number: int) -> int:
+    """Each attempt gets one part further, and the third one through."""
+    if number == holdfast.current().attempt:
+        die()
+    return number
+
+
+@holdfast.tool(effect="once")
+def pay(name: str) -> str:
+    if mode in {"doubt", "swallow"}:
+        die()
+    return name
+
+
+def wait_inside() -> None:
+    print("inside", flush=True)
+    time.sleep(120)
+
+
+def work(run: holdfast.Run) -> None:
+    if mode == "parts":
+        run.finish([run.step("part", part, number) for number in range(PARTS)])
+    elif mode == "stuck":
+        run.step("stuck", die)
+    elif mode in {"doubt", "swallow"}:
+        pay("Ada")
+    elif mode == "diverge":
+        pay(f"attempt {run.attempt}")
+        die()
+    elif mode == "park":
+        raise holdfast.Parked(run="jobs", reason="it waits for the tide")
+    elif mode == "wait":
+        run.step("inside", wait_inside)
+    elif mode == "fail":
+        run.step("failing", lambda: 1 / 0)
+    elif mode in {"past", "caught"}:
+        with suppress(ZeroDivisionError):
+            run.step("failing", lambda: 1 / 0)
+        if mode == "past":
+            run.think("then without it")
+        die()
+
+
+if __name__ == "__main__":
+    _, name, mode = sys.argv
+    print(f"started {name}", flush=True)
+    if mode.isdigit():
+        sys.exit(int(mode))
+    with holdfast.run(name, stops="suppress" if mode == "swallow" else "raise") as opened:
+        work(opened)
+        print(f"attempt {opened.attempt} finished {name}", flush=True)
