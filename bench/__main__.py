@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import concurrency, importing, recording, replaying
+from bench import checkpoints, concurrency, importing, recording, replaying
 from bench.measuring import Figure
 
 SUBJECTS = {
@@ -16,6 +16,7 @@ SUBJECTS = {
     "replaying": replaying,
     "importing": importing,
     "concurrency": concurrency,
+    "checkpoints": checkpoints,
 }
 
 

@@ -45,3 +45,18 @@ RETRY_BACKOFF_S_MAX: Final = 30.0
 SNAPSHOT_EVENTS_MIN: Final = 50_000
 """Below this, folding the whole journal at once is faster than paging bodies in behind a snapshot."""
 SNAPSHOT_CHUNK_BYTES: Final = 512_000
+
+# state
+STATE_INLINE_BYTES_MAX: Final = 256
+"""A part of a state up to this size stands where it belongs; a larger one is stored by itself, once."""
+STATE_PIECE_BYTES_MIN: Final = 1_024
+STATE_PIECE_BYTES_MAX: Final = 4_096
+"""A longer text is stored in pieces."""
+STATE_WIDTH_MAX: Final = 64
+"""An object with more keys is stored in runs of them."""
+STATE_DEPTH_MAX: Final = 32
+"""Parts that lie deeper are stored together with what holds them."""
+STATE_PACK_BYTES: Final = 131_072
+"""What a checkpoint adds is packed together up to about this size."""
+STATE_MEMORY_NODES_MAX: Final = 500_000
+"""Stored parts that one attempt remembers before it learns its state anew."""

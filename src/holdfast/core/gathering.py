@@ -1,0 +1,95 @@
+"""A state put together again from its nodes, and the packs that it needs.
+
+It walks with a list of places to fill in instead of recursion: how deep a state is says nothing about the stack.
+"""
+
+from typing import Any
+
+import orjson
+
+from holdfast.core.nodes import (
+    DICT,
+    LIST,
+    MARK,
+    TEXT,
+    VALUE,
+    Fetch,
+    Nodes,
+    corrupt,
+    form_of,
+    pairs,
+    parse,
+    ref_in,
+    unescape,
+)
+from holdfast.limits import VALUE_DEPTH_MAX
+
+
+def gather(root: Any, fetch: Fetch) -> Any:
+    """The tree that was planted, sharing nothing with ``root``. Raises Corrupt where a node is missing or wrong."""
+    return gather_with(root, Nodes(fetch))
+
+
+def gather_with(root: Any, nodes: Nodes) -> Any:
+    """As ``gather``, by a reader that keeps what it has read."""
+    top = [_copied(root)]
+    todo: list[tuple[Any, Any, int]] = [(top, 0, 0)]
+    while todo:
+        holder, key, depth = todo.pop()
+        value, is_whole = _resolved(holder[key], nodes)
+        holder[key] = value
+        if is_whole:
+            continue
+        if depth > VALUE_DEPTH_MAX:
+            raise corrupt(f"it is nested deeper than {VALUE_DEPTH_MAX}")
+        if type(value) is list:
+            todo += [(value, i, depth + 1) for i, item in enumerate(value) if type(item) in _CONTAINERS]
+        elif type(value) is dict:
+            todo += [(value, k, depth + 1) for k, item in value.items() if type(item) in _CONTAINERS]
+    return top[0]
+
+
+def packs_of(root: Any, fetch: Fetch) -> set[str]:
+    """The addresses of all packs that the state needs."""
+    return {ref.rpartition("/")[0] for ref, _ in Nodes(fetch).reachable(root)}
+
+
+_CONTAINERS = (list, dict)
+
+
+def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
+    """The value with its own reference followed, and whether nothing in it can be a reference any more."""
+    # A node is parsed each time, so the same one in two places is never one object twice.
+    for _ in range(VALUE_DEPTH_MAX):
+        form = form_of(value)
+        if form is None:
+            return value, False
+        if form == "##":
+            return unescape(value), False
+        ref = ref_in(value)
+        if form == VALUE:
+            data = nodes.read(ref)
+            value = parse(data, ref)
+            if MARK not in data:
+                return value, True
+        elif form == LIST:
+            return nodes.items(ref), False
+        elif form == DICT:
+            return pairs(nodes.items(ref), ref), False
+        elif form == TEXT:
+            return "".join([_piece(item, nodes) for item in nodes.items(ref)]), True
+        else:
+            raise corrupt(f"{form!r} stands where a value should")
+    raise corrupt("a reference leads in a circle")
+
+
+def _piece(item: Any, nodes: Nodes) -> str:
+    piece, _ = _resolved(item, nodes)
+    if type(piece) is not str:
+        raise corrupt("a piece of a text is something else")
+    return piece
+
+
+def _copied(root: Any) -> Any:
+    """The root as if it had been read: it is small, and the caller's to keep."""
+    return orjson.loads(orjson.dumps(root))

@@ -1,0 +1,208 @@
+"""How a state's nodes are written down, and found again.
+
+A node is one line of JSON; a pack is the lines that one checkpoint added, so that ``zstd -d`` and ``grep`` can read
+it. A node refers to another as ``address/line``, or as ``/line`` inside its own pack, whose address is not known
+before it is whole. What a reference stands for is told by the word before it::
+
+    ["#", ref]        the value that the node there holds
+    ["#list", ref]    a list; ["#dict", ref] an object; ["#text", ref] a text: the items of the run there, in order
+    ["#runs", level, ref, count, ref, count, ...]   a run of runs, and how many items each of them holds
+
+A run of level 0 is an array of items: values; keys and values in turn; or pieces of text. An array of the user's own
+that begins with a text that begins with ``#`` gets one more ``#`` there. That is done on bytes: in JSON, ``["#`` can
+stand nowhere but at the beginning of an array. (References as objects would not do: a key with one more ``#`` may be
+there already.)
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from holdfast.errors import Corrupt
+
+Fetch: TypeAlias = Callable[[str], Sequence[bytes]]
+"""The nodes of the pack at an address; whoever gives it keeps the packs that were read, or does not."""
+
+VALUE: Final = "#"
+LIST: Final = "#list"
+DICT: Final = "#dict"
+TEXT: Final = "#text"
+RUNS: Final = "#runs"
+
+MARK: Final = b'["#'
+"""Bytes without it hold no reference and nothing to unescape: most nodes need no second look."""
+_LEVELS: Final = range(1, 64)
+"""A level is at most half as long as the one below."""
+_RUNS_START: Final = b'["#runs",'
+_LOCAL: Final = re.compile(rb'(\["#(?:list|dict|text)?",")/')
+_LINK: Final = re.compile(rb'\["#(?:list|dict|text)?","([^"]*)"\]')
+_RUN_LINK: Final = re.compile(rb'"([^"]+/\d+)"')
+
+
+def pack_nodes(nodes: Sequence[bytes]) -> bytes:
+    """The nodes as one content: a line each, which works because JSON writes no line break inside a value."""
+    assert nodes, "an empty pack cannot be told from one with an empty node"
+    return b"\n".join(nodes)
+
+
+def unpack_nodes(data: bytes) -> list[bytes]:
+    """The nodes of a pack, by their line."""
+    return data.split(b"\n")
+
+
+def escape(data: bytes) -> bytes:
+    """A JSON text of the user's, in which no array can be taken for a reference."""
+    return data.replace(MARK, b'["##') if MARK in data else data
+
+
+def link(form: str, ref: str) -> bytes:
+    """The JSON that stands for what is stored at ``ref``."""
+    return b'["%b","%b"]' % (form.encode(), ref.encode())
+
+
+def runs_body(level: int, refs: Sequence[bytes], counts: Sequence[int]) -> bytes:
+    """The node of a run of runs."""
+    entries = b",".join(b'"%b",%d' % entry for entry in zip(refs, counts, strict=True))
+    return b"%b%d,%b]" % (_RUNS_START, level, entries)
+
+
+def absolute(node: bytes, address: str) -> bytes:
+    """The node with every reference as it reads outside of its pack."""
+    if node.startswith(_RUNS_START):
+        return node.replace(b',"/', b',"%b/' % address.encode())
+    return _LOCAL.sub(rb"\g<1>%b/" % address.encode(), node) if MARK in node else node
+
+
+def links(node: bytes) -> list[str]:
+    """Every reference in a node whose references are absolute."""
+    if MARK not in node:
+        return []
+    pattern = _RUN_LINK if node.startswith(_RUNS_START) else _LINK
+    return [ref.decode() for ref in pattern.findall(node)]
+
+
+def form_of(value: Any) -> str | None:
+    """What a parsed array stands for instead of itself: a form, ``##`` for one to unescape; None for most."""
+    if type(value) is not list or not value:
+        return None
+    first = value[0]
+    if type(first) is not str or not first.startswith("#"):
+        return None
+    return "##" if first.startswith("##") else first
+
+
+def ref_in(value: list[Any]) -> str:
+    """The reference of a value that has a form. Raises Corrupt."""
+    if len(value) != 2 or type(value[1]) is not str:
+        raise corrupt(f"{value[0]!r} stands without a reference")
+    ref: str = value[1]
+    return ref
+
+
+def unescape(value: list[Any]) -> list[Any]:
+    """An array of the user's own, its first text as it was."""
+    return [value[0][1:], *value[1:]]
+
+
+class Nodes:
+    """Nodes by reference, as parsed JSON whose references are absolute."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._packs: dict[str, Sequence[bytes]] = {}
+
+    def read(self, ref: str) -> bytes:
+        """The node's line, its references absolute. Raises Corrupt where there is none."""
+        address, _, line = ref.rpartition("/")
+        pack = self._packs.get(address)
+        if pack is None:
+            if not address:
+                raise corrupt(f"reference {ref!r} names no pack")
+            pack = self._packs[address] = self._fetch(address)
+        if not line.isdecimal() or int(line) >= len(pack):
+            raise corrupt(f"pack {address} has {len(pack)} nodes, and node {line} is referred to")
+        return absolute(pack[int(line)], address)
+
+    def load(self, ref: str) -> Any:
+        """The node's JSON. Raises Corrupt."""
+        return parse(self.read(ref), ref)
+
+    def items(self, ref: str) -> list[Any]:
+        """The items of the run at ``ref`` and of all runs in it, in order."""
+        items: list[Any] = []
+        level, open_runs = self.level_of(ref), [iter((ref,))]
+        while open_runs:
+            inner = next(open_runs[-1], None)
+            if inner is None:
+                open_runs.pop()
+                continue
+            node = self.load(inner)
+            if form_of(node) != RUNS:
+                items += elements(node, inner)
+            else:
+                # levels fall, or a damaged node could lead in a circle
+                if len(open_runs) > level:
+                    raise corrupt(f"run {inner} stands too deep")
+                open_runs.append(run for run, _ in runs_in(node, inner))
+        return items
+
+    def level_of(self, ref: str) -> int:
+        """How many levels of runs the one at ``ref`` stands above items."""
+        node = self.load(ref)
+        if form_of(node) != RUNS:
+            return 0
+        runs_in(node, ref)
+        level: int = node[1]
+        return level
+
+    def reachable(self, root: Any) -> Iterator[tuple[str, bytes]]:
+        """Every node below a root, once, with its reference."""
+        todo = links(orjson.dumps(root))
+        seen = set(todo)
+        while todo:
+            ref = todo.pop()
+            node = self.read(ref)
+            yield ref, node
+            new = [inner for inner in links(node) if inner not in seen]
+            seen.update(new)
+            todo += new
+
+
+def parse(data: bytes, ref: str) -> Any:
+    """A node's JSON. Raises Corrupt."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise corrupt(f"node {ref} is not JSON ({error})") from error
+
+
+def pairs(flat: list[Any], ref: str) -> dict[str, Any]:
+    """The object whose keys and values stand in turn. Raises Corrupt."""
+    keys = flat[::2]
+    if len(flat) % 2 or not all(type(key) is str for key in keys):
+        raise corrupt(f"run {ref} does not hold keys and values in turn")
+    return dict(zip(keys, flat[1::2], strict=True))
+
+
+def elements(node: Any, ref: str) -> list[Any]:
+    """The items of a run of level 0. Raises Corrupt where it is something else."""
+    form = form_of(node)
+    if type(node) is not list or form not in {None, "##"}:
+        raise corrupt(f"node {ref} is not a run")
+    return unescape(node) if form else node
+
+
+def runs_in(node: list[Any], ref: str) -> list[tuple[str, int]]:
+    """The runs in a run of runs, with their counts. Raises Corrupt where it has another shape."""
+    refs, counts = node[2::2], node[3::2]
+    is_run = len(refs) == len(counts) and all(type(inner) is str for inner in refs)
+    if not is_run or not refs or node[1] not in _LEVELS or not all(type(count) is int for count in counts):
+        raise corrupt(f"node {ref} is not a run of runs")
+    return list(zip(refs, counts, strict=True))
+
+
+def corrupt(problem: str) -> Corrupt:
+    """The error for nodes that cannot be put together; the store is named by whoever knows it."""
+    return Corrupt(store="", problem=f"the state cannot be put together: {problem}")

@@ -1,0 +1,237 @@
+"""Laws of the state tree: what is planted is gathered, whatever it is and whatever was planted before it.
+
+``same`` is the yardstick: the same JSON text. To Python, 1, 1.0 and True are equal, and objects in any order.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.codec.blobs import address_of
+from holdfast.core.gathering import gather, packs_of
+from holdfast.core.nodes import unpack_nodes
+from holdfast.core.statediff import as_json_patch, changes
+from holdfast.core.tree import Garden
+
+relaxed = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+
+keys = st.sampled_from(
+    ["#", "##", "#list", "#dict", "#text", "#runs", "a", "b", "$", "/", "~1", "", "ключ"]
+) | st.text(st.characters(codec="utf-8"), max_size=4)
+texts = (
+    st.text(st.characters(codec="utf-8"), max_size=20)
+    | st.sampled_from(['["#","/0"]', "#", "##", "#list", "#runs", "/0", '"/0"', "\n", "# title"])
+    | st.builds(
+        lambda part, times: part * times,
+        st.text('ab \n"#{é漢', min_size=1, max_size=9),
+        st.integers(30, 1500),
+    )
+)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+
+
+def long(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """A list long enough to be cut, without hypothesis drawing each of its elements."""
+
+    def stretched(few: list[Any], times: int, numbered: bool) -> list[Any]:
+        return [[i, e] if numbered else copy.deepcopy(e) for i in range(times) for e in few]
+
+    return st.builds(
+        stretched, st.lists(elements, min_size=1, max_size=3), st.integers(1, 120), st.booleans()
+    )
+
+
+def wide(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.builds(
+        lambda few, names: {f"{name}{i}": copy.deepcopy(e) for name in names for i, e in enumerate(few * 20)},
+        st.lists(elements, min_size=1, max_size=4),
+        st.lists(keys, min_size=1, max_size=4, unique=True),
+    )
+
+
+# what could be taken for a reference, or for one that is escaped
+lookalikes = st.builds(
+    lambda first, rest: [first, *rest],
+    st.sampled_from(["#", "##", "#list", "#dict", "#text", "#runs", "# title"]),
+    st.lists(scalars, max_size=2),
+)
+small = scalars | lookalikes | st.dictionaries(keys, scalars, max_size=3) | st.lists(scalars, max_size=3)
+trees = st.recursive(
+    scalars | lookalikes | long(small) | wide(small),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=5,
+)
+
+
+class Beds:
+    """Packs in a dict, and a garden on top."""
+
+    def __init__(self) -> None:
+        self.packs: dict[str, bytes] = {}
+        self.garden = Garden(address_of)
+
+    def fetch(self, address: str) -> Sequence[bytes]:
+        return unpack_nodes(self.packs[address])
+
+    def plant(self, tree: Any) -> Any:
+        planted = self.garden.plant(tree)
+        self.packs |= dict(planted.packs)
+        self.garden.settle()
+        return planted.root
+
+
+def same(a: Any, b: Any) -> bool:
+    return orjson.dumps(a) == orjson.dumps(b)
+
+
+def alike(a: Any, b: Any) -> bool:
+    """The same up to the order of keys."""
+    return orjson.dumps(a, option=orjson.OPT_SORT_KEYS) == orjson.dumps(b, option=orjson.OPT_SORT_KEYS)
+
+
+@relaxed
+@given(trees)
+def test_what_is_planted_is_gathered(tree: Any) -> None:
+    """Whatever the tree, with the order of its keys. Planted: without ``escape`` a user's ["#", …] was followed."""
+    beds = Beds()
+    before = orjson.dumps(tree)
+    root = beds.plant(tree)
+    assert same(gather(root, beds.fetch), tree)
+    assert orjson.dumps(tree) == before
+    assert packs_of(root, beds.fetch) == set(beds.packs)
+
+
+@relaxed
+@given(trees)
+def test_planted_again_nothing_is_new(tree: Any) -> None:
+    """In the same garden, and in one that learned the state. Planted: ``learn`` without absolute references missed."""
+    beds = Beds()
+    root = beds.plant(tree)
+    assert beds.garden.plant(copy.deepcopy(tree)) == (root, ())
+    later = Garden(address_of)
+    later.learn(root, beds.fetch)
+    assert later.plant(tree) == (root, ())
+
+
+@st.composite
+def edited(draw: st.DrawFn, tree: Any) -> Any:
+    """The tree with some place in it changed, the way agents change their state."""
+    if isinstance(tree, list) and tree:
+        at = draw(st.integers(0, len(tree) - 1))
+        how = draw(st.sampled_from(["append", "trim", "insert", "inside", "reverse", "drop"]))
+        if how == "inside":
+            return [*tree[:at], draw(edited(tree[at])), *tree[at + 1 :]]
+        return {
+            "append": lambda: [*tree, draw(scalars)],
+            "trim": lambda: tree[at:],
+            "insert": lambda: [*tree[:at], draw(scalars), *tree[at:]],
+            "reverse": lambda: tree[::-1],
+            "drop": lambda: [*tree[:at], *tree[at + 1 :]],
+        }[how]()
+    if isinstance(tree, dict) and tree:
+        key = draw(st.sampled_from(list(tree)))
+        how = draw(st.sampled_from(["inside", "reorder", "drop", "put"]))
+        rest = {k: v for k, v in tree.items() if k != key}
+        return {
+            "inside": lambda: {**tree, key: draw(edited(tree[key]))},
+            "reorder": lambda: {**rest, key: tree[key]},
+            "drop": lambda: rest,
+            "put": lambda: {**tree, draw(keys): draw(trees)},
+        }[how]()
+    if isinstance(tree, str):
+        return tree + draw(texts)
+    return draw(trees)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Any]:
+    history = [draw(trees)]
+    for _ in range(draw(st.integers(1, 4))):
+        history.append(draw(edited(history[-1])))
+    return history
+
+
+@relaxed
+@given(histories(), st.sets(st.integers(0, 4)))
+def test_one_garden_is_as_good_as_fresh_ones(history: list[Any], failed: set[int]) -> None:
+    """Every state reads back, though appends fail in between and what they would have stored is not there.
+
+    Planted: with ``forget`` keeping its windows, the next state referred to packs that were never stored.
+    """
+    beds = Beds()
+    roots = []
+    for number, tree in enumerate(history):
+        if number in failed:
+            beds.garden.plant(tree)
+            beds.garden.forget()
+        roots.append(beds.plant(tree))
+    for tree, root in zip(history, roots, strict=True):
+        fresh = Beds()
+        assert same(gather(root, beds.fetch), tree)
+        assert same(gather(fresh.plant(tree), fresh.fetch), tree)
+
+
+def applied(patch: list[dict[str, Any]], document: Any) -> Any:
+    """RFC 6902, as far as it is used here."""
+    top = [copy.deepcopy(document)]
+    for operation in patch:
+        holder: Any = top
+        key: Any = 0
+        for part in operation["path"].split("/")[1:]:
+            holder, key = holder[key], part.replace("~1", "/").replace("~0", "~")
+            if isinstance(holder, list):
+                key = int(key)
+        if operation["op"] == "remove":
+            del holder[key]
+        elif operation["op"] == "add" and isinstance(holder, list):
+            assert key <= len(holder)
+            holder.insert(key, operation["value"])
+        else:
+            assert operation["op"] == "add" or isinstance(holder, list) or key in holder
+            holder[key] = operation["value"]
+    return top[0]
+
+
+@relaxed
+@given(histories())
+def test_changes_turn_one_state_into_the_other(history: list[Any]) -> None:
+    """Both ways, and through a JSON Patch. Planted: indices of the old list, and a removal early in it missed."""
+    beds = Beds()
+    roots = [beds.plant(tree) for tree in history]
+    for a, b in ((0, -1), (-1, 0), (0, 1)):
+        patch = as_json_patch(changes(roots[a], roots[b], beds.fetch))
+        assert alike(applied(patch, history[a]), history[b])
+
+
+@relaxed
+@given(trees, trees)
+def test_changes_between_strangers(a: Any, b: Any) -> None:
+    """States of two gardens have no reference in common, and still differ only where their content does."""
+    here, there = Beds(), Beds()
+    a_root, b_root = here.plant(a), there.plant(b)
+    here.packs |= there.packs
+    assert alike(applied(as_json_patch(changes(a_root, b_root, here.fetch)), a), b)
+    assert list(changes(a_root, Beds().plant(a), here.fetch)) == []
+
+
+@relaxed
+@given(trees)
+def test_a_state_does_not_differ_from_itself(tree: Any) -> None:
+    """Nor is anything loaded to find that out."""
+    beds = Beds()
+    root = beds.plant(tree)
+    assert list(changes(root, root, dict[str, list[bytes]]().__getitem__)) == []
