@@ -136,9 +136,7 @@ class Committer:
             self._answer(batch, mine)
         finally:
             self._measure(began, len(batch))
-            for ticket in batch:
-                if ticket.future is not None:
-                    _wake(ticket.future)
+            _wake([ticket.future for ticket in batch if ticket.future is not None])
 
     def _answer(self, batch: list[Ticket], mine: Ticket | None) -> None:
         try:
@@ -172,14 +170,18 @@ class Committer:
         self._sync_s += (taken - self._sync_s) * 0.2
 
 
-def _wake(future: "asyncio.Future[None]") -> None:
+def _wake(futures: "list[asyncio.Future[None]]") -> None:
+    if not futures:
+        return
     import asyncio
 
-    loop = future.get_loop()
-    if asyncio._get_running_loop() is loop:  # noqa: SLF001 - see context.current_task
-        _mark_done(future)
-    elif not loop.is_closed():
-        loop.call_soon_threadsafe(_mark_done, future)
+    here = asyncio._get_running_loop()  # noqa: SLF001 - see context.current_task
+    for future in futures:
+        loop = future.get_loop()
+        if loop is here:
+            _mark_done(future)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(_mark_done, future)
 
 
 def _mark_done(future: "asyncio.Future[None]") -> None:

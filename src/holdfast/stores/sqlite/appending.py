@@ -72,7 +72,7 @@ class Appender:
 
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
     """Write one item inside an open transaction, or write nothing of it."""
-    missing = _missing(connection, item)
+    missing = _missing(connection, item) if item.blobs else ()
     if missing or not item.events:
         refusal = _refusal(connection, item, missing)
         if refusal is not None:
@@ -84,7 +84,8 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
             assert refusal is not None, f"the head of {item.run} moved inside a transaction"
             assert event is item.events[0], f"event {event.seq} of {item.run} was refused after its first"
             return refusal
-    _keep_blobs(connection, item)
+    if item.blobs:
+        _keep_blobs(connection, item)
     for letter in item.consumed:
         connection.execute(CONSUME_LETTER, (inbox_space(item.run), letter))
     if item.status is not None:
@@ -102,8 +103,6 @@ def _keep_blobs(connection: apsw.Connection, item: Append) -> None:
 
 
 def _missing(connection: apsw.Connection, item: Append) -> tuple[str, ...]:
-    if not item.blobs:
-        return ()
     brought = {address for address, data in item.blobs if data is not None}
     return tuple(
         address
