@@ -27,6 +27,10 @@ VALUE_SIZE_BYTES_MAX: Final = 64_000_000
 VALUE_DEPTH_MAX: Final = 200
 NESTING_DEPTH_MAX: Final = 64
 """Steps inside steps."""
+SERIES_RUNS_MAX: Final = 100_000
+"""How far ``if_finished="new"`` counts: ``daily``, ``daily.2``, …"""
+BRANCHES_MAX: Final = 10_000
+"""Old branches that rewinds of one run may keep: ``daily~1``, ``daily~2``, …"""
 TRACEBACK_CHARS_MAX: Final = 8_000
 
 # time

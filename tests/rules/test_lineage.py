@@ -242,6 +242,24 @@ def test_rewinding_twice_and_forking_what_was_left_behind(url: str) -> None:
     assert len(calls) == before
 
 
+def test_kept_branches_and_series_are_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the bound a typed error says so, and nothing is changed."""
+    monkeypatch.setattr("holdfast.engine.branching.BRANCHES_MAX", 1)
+    monkeypatch.setattr("holdfast.engine.opening.SERIES_RUNS_MAX", 1)
+    attempt(url, three)
+    holdfast.store(url).rewind("a@2")
+    with pytest.raises(holdfast.TooLarge, match="kept branches"):
+        holdfast.store(url).rewind("a@1")
+    assert holdfast.store(url).view("a").points == 2
+    with holdfast.run("daily", store=url, if_finished="new"):
+        pass
+    with (
+        pytest.raises(holdfast.TooLarge, match="series of daily"),
+        holdfast.run("daily", store=url, if_finished="new"),
+    ):
+        pass
+
+
 def test_after_a_rewind_the_same_effect_has_a_new_key(url: str) -> None:
     """The outside service must not take the new branch's payment for the old one's."""
     attempt(url, lambda run: [run.step("s", note, 1), run.once("pay", pay, "ada")])

@@ -20,12 +20,12 @@ from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import RunExists, UnknownStep
+from holdfast.errors import RunExists, TooLarge, UnknownStep
+from holdfast.limits import BRANCHES_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import Blob, RunRow, Status
 
-KEPT_MAX = 10_000
 _ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 
 
@@ -81,14 +81,16 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
 
 
 def _keep(workshop: Workshop, run: str, head: int) -> str:
-    for number in range(1, KEPT_MAX):
+    for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~{number}"
         branch = RunRow(
             name, os.urandom(16).hex(), workshop.clock.wall(), Status.INTERRUPTED, b"{}", run, head
         )
         if workshop.store.create_run(branch):
             return name
-    raise AssertionError(f"more than {KEPT_MAX} branches of {run}")
+    raise TooLarge(
+        what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="kept branches"
+    )
 
 
 def entering(row: RunRow, view: View) -> Draft | None:

@@ -26,13 +26,11 @@ from holdfast.engine.marks import mark
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import InputsChanged, RunExists, UnknownRun
-from holdfast.limits import DRAIN_S
+from holdfast.errors import InputsChanged, RunExists, TooLarge, UnknownRun
+from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.events import Kind
 from holdfast.model.rows import Lease, RunRow, Status
 from holdfast.stores.port import StorePort
-
-SERIES_MAX = 100_000
 
 
 class Entry(NamedTuple):
@@ -131,12 +129,14 @@ def _lineage(store: StorePort, run: str) -> list[str]:
 
 def _next_in_series(store: StorePort, run: str) -> str:
     """``daily``, or the first of ``daily.2``, ``daily.3`` … that is not finished."""
-    for number in range(1, SERIES_MAX):
+    for number in range(1, SERIES_RUNS_MAX + 1):
         candidate = run if number == 1 else f"{run}.{number}"
         row = store.find_run(candidate)
         if row is None or row.status != Status.FINISHED:
             return candidate
-    raise AssertionError(f"more than {SERIES_MAX} runs of {run}")
+    raise TooLarge(
+        what=f"the series of {run}", size=SERIES_RUNS_MAX + 1, size_max=SERIES_RUNS_MAX, unit="runs"
+    )
 
 
 async def _create(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
