@@ -37,7 +37,7 @@ class Shelf:
     def checkpoint(self, state: Any) -> Any:
         planted = self.garden.plant(state)
         self.packs.update((address, pack(data)) for address, data in planted.packs)
-        self.garden.settle()
+        self.garden.settle(planted)
         return planted.root
 
     @property

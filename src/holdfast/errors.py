@@ -11,6 +11,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── BadUrl                       a store URL that cannot be understood
     │   ├── BadOption                    an option with a value outside its choices
     │   ├── NotStorable                  a value that cannot be written down
+    │   ├── StateChanged                 a state that another thread changed while it was being saved
     │   ├── TooLarge                     a value or batch beyond a documented limit
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── ForkedHandle                 a handle carried through os.fork
@@ -130,6 +131,14 @@ class NotStorable(Misuse):
     what: str
     path: str
     found: str
+
+
+class StateChanged(Misuse):
+    """A state that another thread changed while it was being saved; nothing was written."""
+
+    says = "the state of run {run} was changed by another thread while it was being saved ({problem})"
+    advises = "hold a lock around run.checkpoint(...) and around what changes the state, or hand over a copy"
+    run: str
 
 
 class TooLarge(Misuse):

@@ -14,8 +14,9 @@ from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import decode
 from holdfast.core.identity import scope_of
 from holdfast.core.names import check_name
-from holdfast.engine import marks, sources
+from holdfast.engine import checkpoints, marks, sources
 from holdfast.engine.asking import value_of
+from holdfast.engine.autosaving import EVERY_S, EVERY_STEPS, Autosaver
 from holdfast.engine.context import HERE, Here, Trail, current_task, locate
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
@@ -97,7 +98,28 @@ class _Handle(Neutral, Generic[OptionsT]):
     @property
     def state(self) -> Any:
         """The state as last checkpointed; a fresh copy, None where there is none."""
-        return marks.latest_state(self._tenure)
+        return checkpoints.latest_state(self._tenure)
+
+    @property
+    def to_rebuild(self) -> tuple[str, ...]:
+        """The paths in the restored state where ephemeral values stood: None is there, for the program to replace."""
+        return self._tenure.to_rebuild
+
+    def autosave(
+        self,
+        get_state: Callable[[], Any],
+        *,
+        every_s: float | None = EVERY_S,
+        every_steps: int | None = EVERY_STEPS,
+        thread_safe: bool = False,
+    ) -> None:
+        """Save ``get_state()`` by itself: every few steps, every so often, and before each once effect.
+
+        The state is read when a step begins. With ``thread_safe`` it is read in the middle of long steps too, by
+        another thread. ``restore`` gives the latest, as it does after ``checkpoint``.
+        """
+        self._tenure.check_usable()
+        Autosaver(get_state, every_s, every_steps, thread_safe=thread_safe).begin(self._tenure)
 
     @property
     def result(self) -> Any:
@@ -172,11 +194,11 @@ class Run(_Handle["RunOptions"]):
 
     def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the state as it is now; the number of the point."""
-        return drive(marks.checkpoint(self._tenure, BLOCKING, state, _checked(label)))
+        return drive(checkpoints.checkpoint(self._tenure, BLOCKING, state, _checked(label)))
 
     def restore(self, default: Any = None) -> Any:
         """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
-        return marks.restore(self._tenure, default)
+        return drive(checkpoints.restore(self._tenure, BLOCKING, default))
 
     def plan(self, steps: Iterable[str]) -> None:
         """Record what the agent means to do, in order."""
@@ -270,11 +292,11 @@ class AsyncRun(_Handle["AsyncRunOptions"]):
 
     async def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the state as it is now; the number of the point."""
-        return await marks.checkpoint(self._tenure, AWAITING, state, _checked(label))
+        return await checkpoints.checkpoint(self._tenure, AWAITING, state, _checked(label))
 
     async def restore(self, default: Any = None) -> Any:
         """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
-        return marks.restore(self._tenure, default)
+        return await checkpoints.restore(self._tenure, AWAITING, default)
 
     async def plan(self, steps: Iterable[str]) -> None:
         """Record what the agent means to do, in order."""

@@ -26,11 +26,12 @@ from holdfast.engine import branching, letters
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
+from holdfast.engine.states import read_state
 from holdfast.engine.workshop import Workshop, forget, workshop_of
 from holdfast.errors import AlreadyResolved, Corrupt, Misuse, UnknownPoint, UnknownRun, UnknownStep
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
-from holdfast.model.events import Event
+from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.markers import Neutral
 from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
@@ -144,6 +145,8 @@ class Store(Neutral):
         body = unpack_body(event.body)
         for name in [name for name in body if name.endswith("_blob")]:
             body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
+        if event.kind == Kind.CHECKPOINT and "state" in body:
+            body["state"] = read_state(self._port, body["state"])
         return body
 
     def now(self) -> float:

@@ -33,10 +33,10 @@ class Beds:
 
     def plant(self, tree: Any) -> tuple[Any, int]:
         """The root, and how many bytes were new."""
-        root, packs = self.garden.plant(tree)
-        self.packs |= dict(packs)
-        self.garden.settle()
-        return root, sum(len(data) for _, data in packs)
+        planted = self.garden.plant(tree)
+        self.packs |= dict(planted.packs)
+        self.garden.settle(planted)
+        return planted.root, sum(len(data) for _, data in planted.packs)
 
 
 def message(number: int) -> dict[str, str]:
@@ -92,8 +92,9 @@ def test_a_typical_edit_adds_a_few_hundred_bytes() -> None:
     beside = 0
     for number in range(50):
         messages.append(message(COUNT + number))
-        _, packs = beds.garden.plant({"messages": messages})
-        beds.garden.settle()
+        planted = beds.garden.plant({"messages": messages})
+        packs = planted.packs
+        beds.garden.settle(planted)
         assert len(packs) == 1
         beside += len(pack(packs[0].data)) - len(pack(orjson.dumps(messages[-1])))
     assert beside / 50 < 700
@@ -226,12 +227,11 @@ def test_numbers_beside_each_other_are_told_apart() -> None:
 
 
 def test_a_plant_that_was_not_stored_is_planted_again() -> None:
-    """Forgotten expressly, or by planting the next without settling."""
+    """Only what is settled counts as stored."""
     beds = Beds()
     state = {"messages": [message(i) for i in range(200)]}
     first = beds.garden.plant(state)
     assert beds.garden.plant(state) == first
-    beds.garden.forget()
     root, written = beds.plant(state)
     assert written == sum(len(data) for _, data in first.packs)
     assert gather(root, beds.fetch) == state

@@ -20,11 +20,15 @@ from holdfast.codec.refusals import RefusedError, member, too_deep, unstorable
 from holdfast.codec.scalars import FLOAT, INT, TEXT, Form, find_form
 from holdfast.codec.types import registration_of
 from holdfast.limits import VALUE_DEPTH_MAX
+from holdfast.model.markers import Ephemeral
 
 FACTORIES: Final[dict[str, type]] = {
     kind.__name__: kind for kind in (list, int, dict, set, str, float, tuple, bool, bytes, frozenset)
 }
 """What a defaultdict may be made of."""
+
+EPHEMERAL: Final = "ephemeral"
+"""Where a value stood that belonged to its process; None comes back."""
 
 _FLOAT: Final = frozenset({float})
 _INT_MIN: Final = -(2**63)
@@ -32,18 +36,27 @@ _INT_MAX: Final = 2**64 - 1
 
 
 class Mode:
-    """How to walk. ``plain`` are the types passed over without a look; ``sorts`` makes order not count."""
+    """How to walk. ``plain`` are the types passed over without a look; ``sorts`` makes order not count.
 
-    __slots__ = (
-        "careful",
-        "plain",
-        "sorts",
-    )  # and no NamedTuple: read once per container, it is the faster one
+    ``leaves_out`` keeps ephemeral values out of the tree instead of refusing them, and ``left_out`` counts them.
+    """
 
-    def __init__(self, plain: frozenset[type], *, sorts: bool = False, careful: bool = False) -> None:
+    # and no NamedTuple: read once per container, it is the faster one
+    __slots__ = ("careful", "leaves_out", "left_out", "plain", "sorts")
+
+    def __init__(
+        self,
+        plain: frozenset[type],
+        *,
+        sorts: bool = False,
+        careful: bool = False,
+        leaves_out: bool = False,
+    ) -> None:
         self.plain = plain
         self.sorts = sorts
         self.careful = careful
+        self.leaves_out = leaves_out
+        self.left_out = 0
 
 
 # Quick trusts every str and int: orjson refuses, loudly, those that it cannot write. Careful looks at each.
@@ -53,6 +66,11 @@ QUICK: Final = Mode(_QUICK_PLAIN)
 CAREFUL: Final = Mode(_CAREFUL_PLAIN, careful=True)
 QUICK_SORTED: Final = Mode(_QUICK_PLAIN, sorts=True)
 CAREFUL_SORTED: Final = Mode(_CAREFUL_PLAIN, sorts=True, careful=True)
+
+
+def of_state() -> Mode:
+    """The mode for one state, which may hold what belongs to this process."""
+    return Mode(_CAREFUL_PLAIN, careful=True, leaves_out=True)
 
 
 def tag(value: Any, depth: int, mode: Mode) -> Any:
@@ -231,6 +249,15 @@ def _tag_str(value: str, depth: int, mode: Mode) -> Any:  # noqa: ARG001
     return value if _is_text(value) else {"$": TEXT.tag, **TEXT.write(value)}
 
 
+def _tag_ephemeral(value: Ephemeral, depth: int, mode: Mode) -> Any:  # noqa: ARG001
+    if not mode.leaves_out:
+        raise RefusedError(
+            "a value marked ephemeral", "only arguments and the state of a checkpoint may hold such values"
+        )
+    mode.left_out += 1
+    return {"$": EPHEMERAL}
+
+
 _HANDLERS: Final[dict[type, Callable[[Any, int, Mode], Any]]] = {
     list: _tag_list,
     dict: _tag_dict,
@@ -244,6 +271,7 @@ _HANDLERS: Final[dict[type, Callable[[Any, int, Mode], Any]]] = {
     float: _tag_float,
     int: _tag_int,
     str: _tag_str,
+    Ephemeral: _tag_ephemeral,
 }
 
 

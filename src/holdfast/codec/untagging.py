@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.codec.objects import rebuild
 from holdfast.codec.refusals import UnreadableError, shape_error
 from holdfast.codec.scalars import READERS, Fields
-from holdfast.codec.tagging import FACTORIES
+from holdfast.codec.tagging import EPHEMERAL, FACTORIES
 from holdfast.codec.types import hint_classes, resolve
 
 
@@ -87,6 +87,7 @@ _READERS: Final[dict[str, Callable[[Fields], Any]]] = {
     "ordered-dict": lambda fields: OrderedDict(fields["v"]),
     "counter": _read_counter,
     "defaultdict": _read_defaultdict,
+    EPHEMERAL: lambda _: None,
 }
 
 

@@ -7,12 +7,22 @@ types all through, and shares nothing with it; what cannot be so is refused befo
 Two places that held the same object hold two equal ones afterwards: identity is not stored.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
 
-from holdfast.codec.refusals import RefusedError, UnreadableError
-from holdfast.codec.tagging import CAREFUL, CAREFUL_SORTED, QUICK, QUICK_SORTED, Mode, tag
+from holdfast.codec.refusals import RefusedError, UnreadableError, member
+from holdfast.codec.tagging import (
+    CAREFUL,
+    CAREFUL_SORTED,
+    EPHEMERAL,
+    QUICK,
+    QUICK_SORTED,
+    Mode,
+    of_state,
+    tag,
+)
 from holdfast.codec.untagging import Reading
 from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_SIZE_BYTES_MAX
@@ -68,6 +78,29 @@ def encode_tree(value: object, *, what: str) -> Any:
         return tag(value, 0, CAREFUL)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+
+
+def encode_state(value: object, *, what: str) -> tuple[Any, list[str]]:
+    """As ``encode_tree``; and the paths to the values in it that are marked ephemeral, which it leaves out."""
+    mode = of_state()
+    try:
+        tree = tag(value, 0, mode)
+    except RefusedError as refused:
+        raise refused.explain(what) from refused.__cause__
+    return tree, sorted(_left_out(tree, "")) if mode.left_out else []
+
+
+def _left_out(tree: Any, path: str) -> Iterator[str]:
+    if isinstance(tree, list):
+        for index, item in enumerate(tree):
+            yield from _left_out(item, f"{path}[{index}]")
+    elif isinstance(tree, dict):
+        kind = tree.get("$")
+        if kind == EPHEMERAL:
+            yield path.removeprefix(".") or "$"
+        for key, item in tree.items():
+            # what a tag wraps stands, for people, where the tag does
+            yield from _left_out(item, path if kind is not None and key == "v" else path + member(key))
 
 
 def decode_tree(tree: Any, *, what: str, hint: object = None) -> Any:

@@ -11,7 +11,7 @@ from orjson import loads
 
 from holdfast.core.identity import split_key
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.model.rows import Status
 
 FOLD_VERSION: Final = 1
@@ -45,6 +45,8 @@ class View:
         self.checkpoint: Event | None = None
         self.plan: Event | None = None
         self.last: Event | None = None
+        self.restores = False
+        """Whether the latest attempt began from a state instead of replaying from the top."""
         self.branch = 0
         """The rewind that this history goes on from; 0 where the head was never moved back."""
         self.earlier_attempts = 0
@@ -101,8 +103,12 @@ class View:
 
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
-        self._mark(event)
+        if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
+            self._mark(event)
         self.checkpoint = event
+
+    def _restored(self, _: Event) -> None:
+        self.restores = True
 
     def _conclude(self, event: Event, *, good: bool) -> Call:
         self.points += 1
@@ -153,6 +159,7 @@ class View:
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
         self.status = Status.RUNNING
+        self.restores = False
         self.trailing_failures = []
 
     def _attempt_crashed(self, event: Event) -> None:
@@ -234,6 +241,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.STEP_OVERRIDDEN: View._step_overridden,
     Kind.MARK: View._mark,
     Kind.CHECKPOINT: View._checkpoint,
+    Kind.RESTORED: View._restored,
 }
 
 

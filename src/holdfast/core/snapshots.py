@@ -20,6 +20,7 @@ def dump(view: View) -> dict[str, Any]:
         "points": view.points,
         "last_outcome_seq": view.last_outcome_seq,
         "branch": view.branch,
+        "restores": view.restores,
         "earlier_attempts": view.earlier_attempts,
         "result": None if view.result is None else view.result.decode(),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
@@ -36,6 +37,7 @@ def load(data: dict[str, Any]) -> View | None:
     view = View()
     view.head, view.status, view.points = data["head"], data["status"], data["points"]
     view.last_outcome_seq = data["last_outcome_seq"]
+    view.restores = data["restores"]
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
     view.result = None if data["result"] is None else data["result"].encode()
     for name in _EVENTS:

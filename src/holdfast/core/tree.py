@@ -2,7 +2,11 @@
 
 ``Garden`` remembers, for one tenure, what is stored already and under which reference. It knows content by its
 hash alone, never by its reference: so equal content is cut equally, wherever and whenever it was first stored. It
-does no I/O; whoever plants stores the packs, then says that they are stored (``settle``).
+does no I/O; whoever plants stores the packs, then says that they are stored (``settle``). Plants on their way at the
+same time know nothing of each other: at worst the same content is stored twice.
+
+Every pack begins with a line that names whose it is. So packs are shared within one lineage and never beyond it, and
+whoever prunes a lineage needs to ask nobody else whether a pack is still wanted.
 
 An *identity* is how content is known here: a small value is its own JSON; a large one is ``#`` and its SHA-256. On
 the way from the top to a long list or object, through objects only, everything is looked at in every plant; there,
@@ -43,13 +47,6 @@ class Pack(NamedTuple):
     data: bytes
 
 
-class Planted(NamedTuple):
-    """A state as it is to be recorded, and the packs that must be stored with it."""
-
-    root: Any
-    packs: tuple[Pack, ...]
-
-
 class _Window(NamedTuple):
     """Some elements of a long list or object as they were encoded last time, and their identities."""
 
@@ -57,39 +54,54 @@ class _Window(NamedTuple):
     items: list[bytes]
 
 
-class Garden:
-    """What is stored already. Not thread-safe: a tenure plants one state after the other."""
+class Planted(NamedTuple):
+    """A state as it is to be recorded, and the packs that must be stored with it.
 
-    def __init__(self, address_of: Callable[[bytes], str]) -> None:
+    ``identity`` is of the content alone: equal states have the same, wherever they were stored. ``size`` is that of the
+    whole state as JSON.
+    """
+
+    root: Any
+    packs: tuple[Pack, ...]
+    identity: bytes
+    size: int
+    fresh: dict[bytes, bytes]
+    windows: dict[tuple[str, ...], list[_Window]]
+
+
+class Garden:
+    """What is stored already. Not thread-safe: one plant or settle at a time."""
+
+    def __init__(self, address_of: Callable[[bytes], str], lineage: str = "") -> None:
         self._address_of = address_of
+        self._first_line = orjson.dumps(lineage)
         self._stored: dict[bytes, bytes] = {}
         """Identity -> the JSON that refers to it."""
         self._learned: dict[bytes, str] = {}
         """Hash of a node -> its reference, for a state that another tenure planted."""
         self._windows: dict[tuple[str, ...], list[_Window]] = {}
-        self.forget()
+        self._begin()
 
     def plant(self, tree: Any) -> Planted:
-        """The tree's root and the packs not stored yet. A plant before it that was not settled is forgotten.
+        """The tree's root and the packs not stored yet. What was planted and not settled counts as not stored.
 
         Raises TooLarge. The tree is JSON as orjson writes it; it is not kept.
         """
-        self.forget()
+        self._begin()
         identity = self._spine(tree, ())
         if self._size > VALUE_SIZE_BYTES_MAX:
             raise TooLarge(what="a state", size=self._size, size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
         self._seal()
-        return Planted(orjson.loads(self._json(identity)), tuple(self._packs))
+        root = orjson.loads(self._json(identity))
+        return Planted(root, tuple(self._packs), identity, self._size, self._fresh, self._new_windows)
 
-    def settle(self) -> None:
-        """The packs of the last plant are stored: later plants refer to them."""
-        self._stored.update(self._fresh)
-        self._windows = self._new_windows
+    def settle(self, planted: Planted) -> None:
+        """The packs of this plant are stored: later plants refer to them."""
+        self._stored.update(planted.fresh)
+        self._windows = planted.windows
         self._learned = {}
-        self.forget()
 
-    def forget(self) -> None:
-        """The packs of the last plant were not stored, or nobody knows: what is in them counts as new."""
+    def _begin(self) -> None:
         self._fresh: dict[bytes, bytes] = {}
         self._local: dict[bytes, tuple[str, int]] = {}
         self._nodes: list[bytes] = []
@@ -252,7 +264,7 @@ class Garden:
             self._fresh[identity] = _reference(form, ref)
             return
         # Only now, and never between making a body and adding it: the body may refer to lines of its own pack.
-        self._local[identity] = (form, len(self._nodes))
+        self._local[identity] = (form, len(self._nodes) + 1)  # after the first line
         self._nodes.append(body)
         self._bytes += len(body)
         if self._bytes >= STATE_PACK_BYTES:
@@ -269,7 +281,7 @@ class Garden:
     def _seal(self) -> None:
         if not self._nodes:
             return
-        data = pack_nodes(self._nodes)
+        data = pack_nodes([self._first_line, *self._nodes])
         address = self._address_of(data)
         self._packs.append(Pack(address, data))
         for identity, (form, index) in self._local.items():

@@ -167,6 +167,8 @@ async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None)
 
 def _let_go(tenure: Tenure) -> None:
     tenure.is_closed = True
+    if tenure.autosaver is not None:
+        tenure.autosaver.stop()
     journal = tenure.journal
     assert journal is not None
     tenure.workshop.tender.remove(journal)

@@ -1,4 +1,4 @@
-"""Marks: single records without an effect (a thought, a plan, a drawn number, a checkpoint).
+"""Marks: single records without an effect (a thought, a plan, a drawn number).
 
 They are calls like any other, with an identity and a place: on replay they are consumed, never appended twice.
 """
@@ -7,73 +7,39 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.codec.bodies import unpack_body
-from holdfast.codec.values import canonical, decode, encode
+from holdfast.codec.values import canonical, encode
 from holdfast.core.identity import site_of
 from holdfast.engine.asking import Asked, value_of
 from holdfast.engine.context import locate
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import draft
+from holdfast.engine.journal import Draft, draft
 from holdfast.engine.tenure import Tenure
+from holdfast.model.calls import Outcome
 from holdfast.model.events import Kind
 
 
 async def mark(tenure: Tenure, hands: Hands, name: str, content: dict[str, Any]) -> None:
     """Record something the agent thought, planned, decided, found or said. Synced when it returns."""
     data = canonical(content, what=f"{name} of run {tenure.run}")
-    asked = _ask(tenure, name, data)
-    if _given(tenure, asked) is None:
-        await _append(tenure, hands, asked, Kind.MARK, {}, data)
+    asked = ask(tenure, name, data)
+    if given(tenure, asked) is None:
+        await _append(tenure, hands, asked, data)
 
 
 async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any]) -> Any:
     """A value from outside the program (time, chance), drawn once and the same in every replay."""
-    asked = _ask(tenure, name, b"")
-    recorded = _given(tenure, asked)
+    asked = ask(tenure, name, b"")
+    recorded = given(tenure, asked)
     if recorded is not None:
-        return value_of(tenure, unpack_body(recorded), recorded, what=name)
+        body = tenure.body_of(recorded)
+        return value_of(tenure, unpack_body(body), body, what=name)
     value = make()
-    await _append(tenure, hands, asked, Kind.MARK, {}, encode(value, what=name))
+    await _append(tenure, hands, asked, encode(value, what=name))
     return value
 
 
-async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None) -> int:
-    """Record the agent's state as it is now; the number of the point in the run."""
-    data = encode(state, what="state of the checkpoint")
-    asked = _ask(tenure, "checkpoint", data + (label or "").encode())
-    call = tenure.view.calls.get(asked.key)
-    if call is not None and (outcome := tenure.next_outcome(call)) is not None:
-        asked.here.trail.last = asked.key
-        return outcome.point
-    await _append(tenure, hands, asked, Kind.CHECKPOINT, {"label": label}, data)
-    tenure.latest_state = data
-    return tenure.add_point()
-
-
-def restore(tenure: Tenure, default: Any) -> Any:
-    """The latest checkpointed state, and the cursor moved there; the default where there is none."""
-    tenure.check_usable()
-    event = tenure.view.checkpoint
-    if event is None:
-        return default
-    tenure.move_cursor(event.seq)
-    body = unpack_body(event.body)
-    tenure.root.last = event.key
-    return value_of(tenure, body, event.body, what="state of the checkpoint")
-
-
-def latest_state(tenure: Tenure) -> Any:
-    """The state as last checkpointed, in this tenure or before; None where there is none."""
-    if tenure.latest_state is not None:
-        return decode(tenure.latest_state, what="state of the checkpoint")
-    event = tenure.view.checkpoint
-    return (
-        None
-        if event is None
-        else value_of(tenure, unpack_body(event.body), event.body, what="state of the checkpoint")
-    )
-
-
-def _ask(tenure: Tenure, name: str, data: bytes) -> Asked:
+def ask(tenure: Tenure, name: str, data: bytes) -> Asked:
+    """Who this mark is; ``data`` tells it from others of its name."""
     tenure.check_usable()
     here, point = locate(tenure)
     site = site_of(here.scope, f"mark:{name}", data)
@@ -81,20 +47,26 @@ def _ask(tenure: Tenure, name: str, data: bytes) -> Asked:
     return Asked(name, f"{site}.{n}", site, n, data, here, point)
 
 
-def _given(tenure: Tenure, asked: Asked) -> bytes | None:
+def given(tenure: Tenure, asked: Asked) -> Outcome | None:
+    """The record of this mark, if it was made before: consumed now."""
     call = tenure.view.calls.get(asked.key)
     outcome = None if call is None else tenure.next_outcome(call)
-    if outcome is None:
-        return None
-    asked.here.trail.last = asked.key
-    return tenure.body_of(outcome)
+    if outcome is not None:
+        asked.here.trail.last = asked.key
+    return outcome
 
 
-async def _append(
-    tenure: Tenure, hands: Hands, asked: Asked, kind: str, fields: dict[str, Any], data: bytes
-) -> None:
+async def _append(tenure: Tenure, hands: Hands, asked: Asked, data: bytes) -> None:
+    await record(tenure, hands, asked, draft(Kind.MARK, asked.name, asked.key, placed(asked, {}), data))
+
+
+def placed(asked: Asked, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a mark, with the place it stands in."""
+    return {"in": asked.point.scope, **fields} if asked.point.scope else fields
+
+
+async def record(tenure: Tenure, hands: Hands, asked: Asked, event: Draft) -> None:
+    """Append a mark. Synced when it returns."""
     journal = tenure.require_journal(asked.name)
-    if asked.point.scope:
-        fields = {"in": asked.point.scope, **fields}
-    await journal.append(hands, [draft(kind, asked.name, asked.key, fields, data)], tenure.clock.wall())
+    await journal.append(hands, [event], tenure.clock.wall())
     asked.here.trail.last = asked.key

@@ -116,6 +116,8 @@ class Work:
         """Run the call to a recorded outcome, again as often as it may be."""
         asked, tenure = self.asked, self.tenure
         try:
+            if tenure.autosaver is not None:
+                await tenure.autosaver.before(self.hands, self)
             intent = self._intent()
             self.intent = intent.body
             self.intent_seq = await self.append(intent, synced=self.treatment.effect != "read")

@@ -15,12 +15,14 @@ from orjson import loads
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
 from holdfast.engine.context import Trail, current_task
 from holdfast.engine.loading import Pager
+from holdfast.engine.states import States
 from holdfast.errors import ForkedHandle, HandleClosed, RunFinished
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.rows import RunRow, Status
 
 if TYPE_CHECKING:
     from holdfast.core.fold import View
+    from holdfast.engine.autosaving import Autosaver
     from holdfast.engine.journal import Journal
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
@@ -51,7 +53,11 @@ class Tenure:
         self.may_drift = any(call.seq for call in view.calls.values())
         self.is_closed = False
         self.is_finished = journal is None
-        self.latest_state: bytes | None = None
+        self.states = States(workshop.store, row.run)
+        self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
+        """The state as last recorded."""
+        self.to_rebuild: tuple[str, ...] = ()
+        self.autosaver: Autosaver | None = None
         self.result: bytes | None = None
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""

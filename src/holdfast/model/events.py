@@ -64,4 +64,9 @@ class Kind:
 
     MARK: Final = "mark"
     CHECKPOINT: Final = "checkpoint"
+    RESTORED: Final = "restored"
     DRIFTED: Final = "drifted"
+
+
+AUTOSAVE: Final = "autosave"
+"""The name of a checkpoint that Holdfast made by itself."""

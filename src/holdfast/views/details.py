@@ -68,7 +68,7 @@ def step_detail(
         step=step,
         idempotency_key=intent.get("idempotency_key", ""),
         arguments=intent.get("args"),
-        value=end.get("value"),
+        value=end.get("state") if step.what == "checkpoint" else end.get("value"),
         lost=value_line(end) if "lost" in end else "",
         error=end.get("error"),
         events=tuple(own),

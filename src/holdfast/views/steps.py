@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.views.telling import settled_by
 from holdfast.views.timeline import Depths
-from holdfast.views.words import failure_line, one_line, value_line
+from holdfast.views.words import failure_line, one_line, state_line, value_line
 
 StepOutcome = Literal["done", "failed", "running", "in_doubt", "cut_off", "abandoned"]
 
@@ -113,7 +113,7 @@ class _Walk:
         return StepLine(
             point=point,
             what="checkpoint",
-            name=body.get("label") or "",
+            name=body.get("label") or (event.name if event.name == AUTOSAVE else ""),
             key=event.key,
             depth=depth,
             effect="",
@@ -124,7 +124,7 @@ class _Walk:
             started_at=event.at,
             took_s=None,
             arguments="",
-            detail=value_line(body),
+            detail=state_line(body),
             started_seq=event.seq,
             outcome_seq=event.seq,
         )

@@ -12,7 +12,7 @@ from orjson import loads
 from holdfast.core.moments import span
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import owner_name
-from holdfast.views.words import failure_line, one_line, status_word, value_line
+from holdfast.views.words import failure_line, one_line, state_line, status_word, value_line
 
 Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim"]
 """For a surface to colour things by."""
@@ -162,7 +162,11 @@ def _joined(*parts: str) -> str:
 
 
 def _checkpoint(body: Body) -> Told:
-    return Told("checkpoint", value_line(body))
+    return Told("checkpoint", state_line(body))
+
+
+def _restored(body: Body) -> Told:
+    return Told("restored", f"from #{body['seq']}" if body["seq"] else "nothing yet", "dim")
 
 
 def _drifted(body: Body) -> Told:
@@ -211,6 +215,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.STEP_ABANDONED: _step_abandoned,
     Kind.STEP_OVERRIDDEN: _step_overridden,
     Kind.CHECKPOINT: _checkpoint,
+    Kind.RESTORED: _restored,
     Kind.DRIFTED: _drifted,
 }
 

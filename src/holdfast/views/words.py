@@ -20,6 +20,7 @@ __all__ = [
     "readable",
     "size",
     "span",
+    "state_line",
     "status_word",
     "value_line",
 ]
@@ -60,6 +61,14 @@ def value_line(body: dict[str, Any], name: str = "value", chars_max: int = CHARS
     if f"{name}_blob" in body:
         return f"({size(body.get(f'{name}_bytes', 0))})"
     return readable(body[name], chars_max) if name in body else ""
+
+
+def state_line(body: dict[str, Any], chars_max: int = CHARS_MAX) -> str:
+    """The state in a checkpoint's body while it is small, else its size."""
+    state = body.get("state")
+    if isinstance(state, list) and state and isinstance(state[0], str) and state[0].startswith("#"):
+        return f"({size(body.get('state_bytes', 0))})"
+    return readable(state, chars_max) if "state" in body else ""
 
 
 def failure_line(record: dict[str, Any] | None) -> str:

@@ -1,0 +1,134 @@
+"""Autosave: the state, saved by itself as the program goes on.
+
+A state is taken where it agrees with the journal: when the program's own task begins a step and no other call is in
+flight, it has taken in every outcome before it, and none after. In the middle of a step the program waits, so a state
+taken there stands where that step began; only a ``get_state`` declared thread-safe is asked then, by a thread.
+
+Crash windows: a save is flushed like a beat and made durable by the next synced record; lost, the one before it stands.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from threading import Event as Flag
+from threading import Thread
+from typing import Any, Final
+
+from holdfast.engine.checkpoints import draft_of, settle
+from holdfast.engine.hands import BLOCKING, Hands, drive
+from holdfast.engine.states import Taken
+from holdfast.engine.stepping import Work
+from holdfast.engine.tenure import Tenure
+from holdfast.engine.voice import log
+from holdfast.errors import BadOption, StopSignal
+from holdfast.model.events import AUTOSAVE
+
+EVERY_S: Final = 60.0
+EVERY_STEPS: Final = 3
+
+
+class Autosaver:
+    """Saves one tenure's state when it is due."""
+
+    def __init__(
+        self,
+        get_state: Callable[[], Any],
+        every_s: float | None,
+        every_steps: int | None,
+        *,
+        thread_safe: bool,
+    ) -> None:
+        for name, given in (("every_s", every_s), ("every_steps", every_steps)):
+            if given is not None and given <= 0:
+                raise BadOption(option=name, value=repr(given), choices="a number above 0, or None for never")
+        self._get_state = get_state
+        self._every_s = every_s
+        self._every_steps = every_steps
+        self._thread_safe = thread_safe
+        self._steps = 0
+        self._numbers = count(1)
+        self._head = -1
+        self._saved_at = 0.0
+        self._stopped = Flag()
+
+    def begin(self, tenure: Tenure) -> None:
+        """Save from now on, in place of whoever saved before."""
+        if tenure.autosaver is not None:
+            tenure.autosaver.stop()
+        self._saved_at = tenure.clock.monotonic()
+        tenure.autosaver = self
+        if self._thread_safe and self._every_s is not None:
+            Thread(target=self._watch, args=(tenure,), name="holdfast-autosave", daemon=True).start()
+
+    def stop(self) -> None:
+        """Save no more."""
+        self._stopped.set()
+
+    async def before(self, hands: Hands, work: Work) -> None:
+        """A live step is about to begin: save the state first, if that is due and the state agrees with the journal."""
+        tenure = work.tenure
+        if not _is_boundary(work):
+            return
+        self._steps += 1
+        if not self._is_due(tenure, work.treatment.effect):
+            return
+        taken = tenure.states.take(self._get_state())
+        await self._save(hands, tenure, taken, {"after": work.asked.point.after})
+
+    def _is_due(self, tenure: Tenure, effect: str) -> bool:
+        if tenure.journal is None or tenure.journal.head == self._head:
+            return False
+        if effect == "once" or (self._every_steps is not None and self._steps >= self._every_steps):
+            return True
+        return self._every_s is not None and tenure.clock.monotonic() - self._saved_at >= self._every_s
+
+    async def _save(self, hands: Hands, tenure: Tenure, taken: Taken, fields: dict[str, Any]) -> None:
+        journal = tenure.require_journal(AUTOSAVE)
+        key = f"{AUTOSAVE}.{tenure.number}.{next(self._numbers)}"
+        event, planted = draft_of(tenure, taken, AUTOSAVE, key, fields)
+        self._head = await journal.append(hands, [event], tenure.clock.wall(), synced=False)
+        settle(tenure, planted)
+        self._steps, self._saved_at = 0, tenure.clock.monotonic()
+
+    # -- in the middle of a step ------------------------------------------------------------------------------
+
+    def _watch(self, tenure: Tenure) -> None:
+        assert self._every_s is not None
+        wait_s = self._every_s
+        while not self._stopped.wait(wait_s) and not tenure.is_closed:
+            since_s = tenure.clock.monotonic() - self._saved_at
+            wait_s = max(self._every_s - since_s, self._every_s / 10)
+            if since_s < self._every_s:
+                continue
+            try:
+                self.save_inside(tenure)
+            except (Exception, StopSignal) as error:  # noqa: BLE001 - the step goes on; the next boundary tells the program
+                log().warning("the state of run %s could not be saved: %s", tenure.run, error)
+
+    def save_inside(self, tenure: Tenure) -> bool:
+        """Save the state while the program waits for a step; False where it does not, or just stopped waiting."""
+        work = _waited_for(tenure)
+        if work is None:
+            return False
+        taken = tenure.states.take(self._get_state())
+        if _waited_for(tenure) is not work:
+            return False  # part of it may be from before the step's end, part from after
+        fields = {"after": work.asked.point.after, "upto_seq": work.intent_seq}
+        drive(self._save(BLOCKING, tenure, taken, fields))
+        return True
+
+
+def _is_boundary(work: Work) -> bool:
+    return work.asked.here.depth == 0 and _is_programs_own(work) and len(work.tenure.in_flight()) == 1
+
+
+def _is_programs_own(work: Work) -> bool:
+    here = work.asked.here
+    return here.trail.task == work.tenure.root.task
+
+
+def _waited_for(tenure: Tenure) -> Work | None:
+    """The one call that the program waits for."""
+    calls = [work for work in tenure.in_flight() if work.asked.here.depth == 0]
+    if len(calls) == 1 and calls[0].intent_seq and _is_programs_own(calls[0]):
+        return calls[0]
+    return None

@@ -1,0 +1,73 @@
+"""Checkpoints: the agent's state at a point, and the way back to it.
+
+A checkpoint is a mark whose content is a tree of nodes; the append that records it brings the nodes that are new.
+``upto_seq`` and ``after`` in its body say where the program stood when the state was taken, where that is not simply
+"here": a state saved in the middle of a step knows nothing of that step's outcome, whichever is recorded first.
+"""
+
+from typing import Any
+
+from holdfast.codec.bodies import unpack_body
+from holdfast.core.tree import Planted
+from holdfast.engine.hands import Hands
+from holdfast.engine.journal import Draft, draft
+from holdfast.engine.marks import ask, given, placed, record
+from holdfast.engine.states import Taken, blobs_of, state_at
+from holdfast.engine.tenure import Tenure
+from holdfast.model.events import Kind
+
+
+async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None) -> int:
+    """Record the agent's state as it is now; the number of the point."""
+    tenure.check_usable()
+    taken = tenure.states.take(state)
+    asked = ask(tenure, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
+    recorded = given(tenure, asked)
+    if recorded is not None:
+        return recorded.point
+    tenure.require_journal(asked.name)
+    event, planted = draft_of(tenure, taken, asked.name, asked.key, placed(asked, {"label": label}))
+    await record(tenure, hands, asked, event)
+    return settle(tenure, planted)
+
+
+def draft_of(
+    tenure: Tenure, taken: Taken, name: str, key: str, fields: dict[str, Any]
+) -> tuple[Draft, Planted]:
+    """The event that records a state, and what is to be settled once it is in the journal."""
+    planted = tenure.states.build_on(tenure.latest_root, taken)
+    if taken.rebuild:
+        fields["rebuild"] = taken.rebuild
+    fields |= {"state_bytes": planted.size, "state": planted.root}
+    return draft(Kind.CHECKPOINT, name, key, fields)._replace(blobs=blobs_of(planted)), planted
+
+
+def settle(tenure: Tenure, planted: Planted) -> int:
+    """The state is in the journal; the number of its point."""
+    tenure.states.settle(planted)
+    tenure.latest_root = planted.root
+    return tenure.add_point()
+
+
+async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
+    """The latest checkpointed state, and the cursor moved there; the default where there is none.
+
+    That the program restores is recorded: what lies before the state it can begin with is not needed for replay.
+    """
+    tenure.check_usable()
+    event = tenure.view.checkpoint
+    body = unpack_body(event.body) if event is not None else {}
+    value = default if event is None else state_at(tenure.store, body["state"])
+    if tenure.journal is not None and not tenure.is_finished:
+        restored = Draft(Kind.RESTORED, "", "", b'{"seq":%d}' % (event.seq if event else 0))
+        await tenure.journal.append(hands, [restored], tenure.clock.wall(), synced=False)
+    if event is not None:
+        tenure.move_cursor(body.get("upto_seq", event.seq))
+        tenure.root.last = body.get("after", event.key)
+        tenure.to_rebuild = tuple(body.get("rebuild", ()))
+    return value
+
+
+def latest_state(tenure: Tenure) -> Any:
+    """The state as last checkpointed, in this tenure or before; None where there is none."""
+    return None if tenure.latest_root is None else state_at(tenure.store, tenure.latest_root)

@@ -1,0 +1,106 @@
+"""States in a store: planted as nodes that are stored once, and put together again.
+
+Everything here reads; what is planted is stored by the append that records the checkpoint, so a state is in the
+journal whole or not at all.
+"""
+
+from threading import Lock
+from typing import Any, NamedTuple
+
+from holdfast.codec.blobs import address_of, pack
+from holdfast.codec.values import decode_tree, encode_state
+from holdfast.core.gathering import gather
+from holdfast.core.nodes import Fetch, unpack_nodes
+from holdfast.core.tree import Garden, Planted
+from holdfast.engine.journal import chain_of, read_blob
+from holdfast.errors import Corrupt, StateChanged
+from holdfast.model.rows import Blob
+from holdfast.stores.port import StorePort
+
+WHAT = "state of the checkpoint"
+
+
+class States:
+    """The states of one tenure, so that each writes only what none before it did."""
+
+    def __init__(self, store: StorePort, run: str) -> None:
+        self._store = store
+        self._run = run
+        self._lock = Lock()
+        self._garden: Garden | None = None
+        self._has_learned = False
+
+    def take(self, state: Any) -> "Taken":
+        """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
+
+        What another tenure stored is not known yet: that matters only if the state is recorded (``build_on``).
+        """
+        try:
+            tree, rebuild = encode_state(state, what=WHAT)
+            with self._lock:
+                if self._garden is None or self._garden.is_overgrown:
+                    self._forget()
+                    self._garden = Garden(address_of, lineage_of(self._store, self._run))
+                return Taken(self._garden.plant(tree), rebuild, tree)
+        except RuntimeError as error:  # a dict or set that grew under the walk
+            raise StateChanged(run=self._run, problem=str(error)) from error
+
+    def build_on(self, known: Any, taken: "Taken") -> Planted:
+        """What is to be recorded, after a state whose root is ``known`` and that another tenure may have stored."""
+        with self._lock:
+            if known is None or self._has_learned or self._garden is None:
+                return taken.planted
+            self._garden.learn(known, fetcher(self._store))
+            self._has_learned = True
+            return self._garden.plant(taken.tree)
+
+    def settle(self, planted: Planted) -> None:
+        """The state is in the journal."""
+        with self._lock:
+            if self._garden is not None:
+                self._garden.settle(planted)
+                self._has_learned = True
+
+    def forget(self) -> None:
+        """Trust nothing that was stored before: it may have been pruned since."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._garden, self._has_learned = None, False
+
+
+class Taken(NamedTuple):
+    """A state at one moment, and the paths to what was left out of it. ``tree`` may share containers with it."""
+
+    planted: Planted
+    rebuild: list[str]
+    tree: Any
+
+
+def blobs_of(planted: Planted) -> tuple[Blob, ...]:
+    """The packs as the store keeps them."""
+    return tuple(Blob(address, pack(data)) for address, data in planted.packs)
+
+
+def fetcher(store: StorePort) -> Fetch:
+    """How nodes are read from this store, each pack verified against its address."""
+    return lambda address: unpack_nodes(read_blob(store, address))
+
+
+def read_state(store: StorePort, root: Any) -> Any:
+    """The state's tree, as it was encoded. Corrupt where part of it is missing or damaged."""
+    try:
+        return gather(root, fetcher(store))
+    except Corrupt as damage:
+        raise Corrupt(store=store.url, problem=damage.fields["problem"]) from damage
+
+
+def state_at(store: StorePort, root: Any) -> Any:
+    """The state itself, made anew."""
+    return decode_tree(read_state(store, root), what=WHAT)
+
+
+def lineage_of(store: StorePort, run: str) -> str:
+    """Whose packs these are: a name that all runs of one tree of forks have in common, and no others."""
+    return chain_of(store, run)[-1].birth[:12]
