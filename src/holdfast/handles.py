@@ -3,7 +3,7 @@
 They add nothing but the way of waiting. A call on a handle is one line here; what it means stands in ``engine``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextvars import Token, copy_context
 from datetime import datetime
 from functools import wraps
@@ -53,6 +53,64 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         HERE.reset(self._token)
+
+
+class _Conversation(Sequence[Any]):
+    """The run's conversation, as far as the program has come: read like a list; each look gives fresh copies."""
+
+    __slots__ = ("_tenure",)
+
+    def __init__(self, tenure: Tenure) -> None:
+        self._tenure = tenure
+
+    def __len__(self) -> int:
+        return len(self._tenure.conversation)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._tenure.conversation.read(index)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tenure.conversation.read(slice(None)))
+
+
+class Messages(_Conversation):
+    """``run.messages``: kept by the journal, so that a checkpoint does not write them again."""
+
+    __slots__ = ()
+
+    def append(self, message: Any) -> None:
+        """Add one message at the end. Durable when it returns; on replay it is not added twice."""
+        drive(marks.add_messages(self._tenure, BLOCKING, [message]))
+
+    def extend(self, messages: Iterable[Any]) -> None:
+        """Add messages at the end, in one record."""
+        drive(marks.add_messages(self._tenure, BLOCKING, list(messages)))
+
+    def drop(self, count: int) -> None:
+        """Let the oldest messages go from the conversation; the journal still has them."""
+        drive(marks.drop_messages(self._tenure, BLOCKING, count))
+
+
+class AsyncMessages(_Conversation):
+    """``run.messages``: kept by the journal, so that a checkpoint does not write them again."""
+
+    __slots__ = ()
+
+    async def append(self, message: Any) -> None:
+        """Add one message at the end. Durable when it returns; on replay it is not added twice."""
+        await marks.add_messages(self._tenure, AWAITING, [message])
+
+    async def extend(self, messages: Iterable[Any]) -> None:
+        """Add messages at the end, in one record."""
+        await marks.add_messages(self._tenure, AWAITING, list(messages))
+
+    async def drop(self, count: int) -> None:
+        """Let the oldest messages go from the conversation; the journal still has them."""
+        await marks.drop_messages(self._tenure, AWAITING, count)
 
 
 class _Handle(Neutral, Generic[OptionsT]):
@@ -181,6 +239,11 @@ class Run(_Handle["RunOptions"]):
 
     __slots__ = ()
 
+    @property
+    def messages(self) -> Messages:
+        """The run's conversation."""
+        return Messages(self._tenure)
+
     def _treated(self, treatment: Treatment) -> "RunOptions":
         return RunOptions(self._tenure, treatment)
 
@@ -266,6 +329,11 @@ class AsyncRun(_Handle["AsyncRunOptions"]):
     """A run, entered with ``async with``. The same names as ``Run``; what waits there is awaited here."""
 
     __slots__ = ()
+
+    @property
+    def messages(self) -> AsyncMessages:
+        """The run's conversation."""
+        return AsyncMessages(self._tenure)
 
     def _treated(self, treatment: Treatment) -> "AsyncRunOptions":
         return AsyncRunOptions(self._tenure, treatment)

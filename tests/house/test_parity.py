@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 from holdfast import handles
-from holdfast.handles import AsyncRun, AsyncRunOptions, Run, RunOptions
+from holdfast.handles import AsyncMessages, AsyncRun, AsyncRunOptions, Messages, Run, RunOptions
 
-PAIRS = [(Run, AsyncRun), (RunOptions, AsyncRunOptions)]
+PAIRS = [(Run, AsyncRun), (RunOptions, AsyncRunOptions), (Messages, AsyncMessages)]
 PLAIN = {"options", "scope", "bind"}
 
 

@@ -5,17 +5,20 @@ must not cost 10,000 decodings. Only the few lifecycle events are read here.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
 from holdfast.core.identity import split_key
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import AUTOSAVE, Event, Kind
+from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
 from holdfast.model.rows import Status
 
 FOLD_VERSION: Final = 1
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
+
+
+_CONVERSATION: Final = frozenset({MESSAGES, DROPPED})
 
 
 class Attempt:
@@ -28,6 +31,14 @@ class Attempt:
         self.event = event
         self.how: str | None = None
         self.ended_at: float | None = None
+
+
+class Said(NamedTuple):
+    """An event of the conversation: messages added at its end, or the oldest dropped."""
+
+    seq: int
+    is_drop: bool
+    body: bytes | None
 
 
 class View:
@@ -45,6 +56,7 @@ class View:
         self.checkpoint: Event | None = None
         self.plan: Event | None = None
         self.last: Event | None = None
+        self.messages: list[Said] = []
         self.restores = False
         """Whether the latest attempt began from a state instead of replaying from the top."""
         self.branch = 0
@@ -98,6 +110,8 @@ class View:
         self.last_outcome_seq = event.seq
         if event.name == "plan":
             self.plan = event
+        elif event.name in _CONVERSATION:
+            self.messages.append(Said(event.seq, event.name == DROPPED, event.body))
         if self.trailing_failures:
             self.trailing_failures = []
 

@@ -6,7 +6,7 @@ snapshot made by another version of the fold is not read: the journal is the tru
 
 from typing import Any
 
-from holdfast.core.fold import FOLD_VERSION, Attempt, View
+from holdfast.core.fold import FOLD_VERSION, Attempt, Said, View
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
 
@@ -21,6 +21,7 @@ def dump(view: View) -> dict[str, Any]:
         "last_outcome_seq": view.last_outcome_seq,
         "branch": view.branch,
         "restores": view.restores,
+        "messages": [[said.seq, said.is_drop] for said in view.messages],
         "earlier_attempts": view.earlier_attempts,
         "result": None if view.result is None else view.result.decode(),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
@@ -38,6 +39,7 @@ def load(data: dict[str, Any]) -> View | None:
     view.head, view.status, view.points = data["head"], data["status"], data["points"]
     view.last_outcome_seq = data["last_outcome_seq"]
     view.restores = data["restores"]
+    view.messages = [Said(seq, is_drop, None) for seq, is_drop in data["messages"]]
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
     view.result = None if data["result"] is None else data["result"].encode()
     for name in _EVENTS:

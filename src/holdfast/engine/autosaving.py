@@ -19,7 +19,7 @@ from holdfast.engine.states import Taken
 from holdfast.engine.stepping import Work
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
-from holdfast.errors import BadOption, StopSignal
+from holdfast.errors import Misuse, StopSignal
 from holdfast.model.events import AUTOSAVE
 
 EVERY_S: Final = 60.0
@@ -39,7 +39,10 @@ class Autosaver:
     ) -> None:
         for name, given in (("every_s", every_s), ("every_steps", every_steps)):
             if given is not None and given <= 0:
-                raise BadOption(option=name, value=repr(given), choices="a number above 0, or None for never")
+                raise Misuse(
+                    problem=f"autosave({name}={given!r}) would save all the time",
+                    advice="give a number above 0, or None for never",
+                )
         self._get_state = get_state
         self._every_s = every_s
         self._every_steps = every_steps

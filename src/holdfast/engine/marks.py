@@ -3,7 +3,7 @@
 They are calls like any other, with an identity and a place: on replay they are consumed, never appended twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.codec.bodies import unpack_body
@@ -14,13 +14,18 @@ from holdfast.engine.context import locate
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.tenure import Tenure
+from holdfast.errors import Misuse
 from holdfast.model.calls import Outcome
-from holdfast.model.events import Kind
+from holdfast.model.events import DROPPED, MESSAGES, Kind
 
 
 async def mark(tenure: Tenure, hands: Hands, name: str, content: dict[str, Any]) -> None:
     """Record something the agent thought, planned, decided, found or said. Synced when it returns."""
-    data = canonical(content, what=f"{name} of run {tenure.run}")
+    await mark_value(tenure, hands, name, canonical(content, what=f"{name} of run {tenure.run}"))
+
+
+async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> None:
+    """Record a value that was encoded before, unless this is a replay of its record. Synced when it returns."""
     asked = ask(tenure, name, data)
     if given(tenure, asked) is None:
         await _append(tenure, hands, asked, data)
@@ -36,6 +41,26 @@ async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any])
     value = make()
     await _append(tenure, hands, asked, encode(value, what=name))
     return value
+
+
+async def add_messages(tenure: Tenure, hands: Hands, messages: Sequence[Any]) -> None:
+    """Add messages at the end, in one record; on replay they are known by their content."""
+    entries = [encode(message, what="message") for message in messages]
+    if entries:
+        await mark_value(tenure, hands, MESSAGES, b"[" + b",".join(entries) + b"]")
+        tenure.conversation.add(entries)
+
+
+async def drop_messages(tenure: Tenure, hands: Hands, count: int) -> None:
+    """Let the oldest messages go: what the model no longer sees, the journal still has."""
+    if not 0 <= count <= len(tenure.conversation):
+        raise Misuse(
+            problem=f"run.messages.drop({count!r}): the conversation has {len(tenure.conversation)} messages",
+            advice="drop at most as many as there are",
+        )
+    if count:
+        await mark_value(tenure, hands, DROPPED, b'{"first":%d}' % count)
+        tenure.conversation.drop(count)
 
 
 def ask(tenure: Tenure, name: str, data: bytes) -> Asked:

@@ -14,6 +14,7 @@ from orjson import loads
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
 from holdfast.engine.context import Trail, current_task
+from holdfast.engine.conversation import Conversation
 from holdfast.engine.loading import Pager
 from holdfast.engine.states import States
 from holdfast.errors import ForkedHandle, HandleClosed, RunFinished
@@ -58,6 +59,9 @@ class Tenure:
         """The state as last recorded."""
         self.to_rebuild: tuple[str, ...] = ()
         self.autosaver: Autosaver | None = None
+        self.cursor_seq = 0
+        """The event up to which the program began with what stands recorded, instead of replaying it."""
+        self._conversation: Conversation | None = None
         self.result: bytes | None = None
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""
@@ -143,6 +147,7 @@ class Tenure:
 
     def move_cursor(self, seq: int) -> None:
         """Count everything recorded up to this event as given to the program."""
+        self.cursor_seq, self._conversation = seq, None
         with self._lock:
             self._counts, self._free = self.view.consume_upto(seq)
             self._replayed_upto = max(self._replayed_upto, seq)
@@ -174,7 +179,18 @@ class Tenure:
 
     def body_of(self, outcome: Outcome) -> bytes:
         """The body of a recorded outcome."""
-        return self._pager.body_of(outcome.seq) if outcome.body is None else outcome.body
+        return self.body_at(outcome.seq, outcome.body)
+
+    def body_at(self, seq: int, body: bytes | None) -> bytes:
+        """The body of an event, read from the journal where the view has left it behind."""
+        return self._pager.body_of(seq) if body is None else body
+
+    @property
+    def conversation(self) -> Conversation:
+        """The messages that the program has come to."""
+        if self._conversation is None:
+            self._conversation = Conversation(self)
+        return self._conversation
 
     def note_arrival(self, scope: str, after: str) -> None:
         """A task that was started at this point makes its first call."""

@@ -70,3 +70,7 @@ class Kind:
 
 AUTOSAVE: Final = "autosave"
 """The name of a checkpoint that Holdfast made by itself."""
+
+MESSAGES: Final = "messages"
+DROPPED: Final = "messages dropped"
+"""The names of the marks that make up a run's conversation."""
