@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -51,7 +52,12 @@ def stored(url: str) -> int:
 
 
 def history(turns: int) -> list[dict[str, str]]:
-    return [{"role": "user", "content": f"turn {turn}: " + "lorem ipsum " * 80} for turn in range(turns)]
+    return [{"role": "user", "content": _noise(turn)} for turn in range(turns)]
+
+
+def _noise(number: int) -> str:
+    """Text that does not compress, so that bytes stored twice are seen."""
+    return "".join(sha256(b"%d %d" % (number, part)).hexdigest() for part in range(15))
 
 
 # -- what is written, and what comes back -----------------------------------------------------------------------
@@ -268,7 +274,7 @@ def test_the_state_is_saved_before_a_once_effect(url: str) -> None:
 
 
 def test_a_killed_effect_finds_the_state_that_led_to_it(url: str) -> None:
-    """In doubt, restored and asked for again: the same call. Planted: without ``after`` it was drift."""
+    """In doubt, restored and asked for again: the same call."""
 
     @holdfast.tool(effect="once", settle_s=0, verify=holdfast.NotDone)
     def pay() -> str:
@@ -288,6 +294,28 @@ def test_a_killed_effect_finds_the_state_that_led_to_it(url: str) -> None:
         resumed(url, body)
     assert resumed(url, body) == "paid"
     assert len(done) == 2
+
+
+def test_an_effect_that_changed_after_an_autosave_is_drift(url: str) -> None:
+    """A restored program stands where the state was taken. Planted: without ``after`` it paid the other amount."""
+
+    @holdfast.tool(effect="once", settle_s=0)
+    def pay(amount: int) -> None:
+        done.append(amount)
+        raise KeyboardInterrupt
+
+    def body(run: holdfast.Run, amount: int) -> None:
+        state = run.restore({"seen": None})
+        run.autosave(lambda: state)
+        if state["seen"] is None:
+            state["seen"] = run.step("look", lambda: 1)
+        pay(amount)
+
+    with pytest.raises(KeyboardInterrupt):
+        resumed(url, lambda run: body(run, 1))
+    with pytest.raises(holdfast.Diverged):
+        resumed(url, lambda run: body(run, 2))
+    assert done == [1]
 
 
 class Ticking:
@@ -383,6 +411,51 @@ def test_a_step_that_ends_while_its_state_is_taken_is_not_saved(url: str) -> Non
         ended.set()
         thread.join()
         assert saved == [False]
+
+
+def test_a_save_that_comes_to_the_journal_after_its_step_ended_does_not_swallow_the_outcome(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state knows nothing of it, so it is given again. Planted: without ``upto_seq`` the step ran twice."""
+    entered, taken, ended = threading.Event(), threading.Event(), threading.Event()
+    draft_of = autosaving.draft_of
+
+    def late(*args: Any) -> Any:
+        taken.set()
+        assert ended.wait(10)
+        return draft_of(*args)
+
+    monkeypatch.setattr(autosaving, "draft_of", late)
+
+    def slow() -> str:
+        done.append("slow")
+        entered.set()
+        assert taken.wait(10)
+        return "found"
+
+    def body(run: holdfast.Run) -> None:
+        run.autosave(lambda: {"result": None}, every_s=3600, every_steps=None, thread_safe=True)
+        tenure = run._tenure
+
+        def save() -> None:
+            assert entered.wait(10)
+            assert tenure.autosaver is not None
+            assert tenure.autosaver.save_inside(tenure)
+
+        thread = threading.Thread(target=save)
+        thread.start()
+        run.options(ignore=["entered", "taken"]).step("slow", slow)
+        ended.set()
+        thread.join()
+
+    killed(url, body)
+
+    def again(run: holdfast.Run) -> str:
+        assert run.restore() == {"result": None}
+        return run.options(ignore=["entered", "taken"]).step("slow", slow)
+
+    assert resumed(url, again) == "found"
+    assert done == ["slow"]
 
 
 def test_the_thread_saves_by_itself(url: str) -> None:
