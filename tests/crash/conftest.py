@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import apsw
 import pytest
+import zstandard
 
 from holdfast.testing.crash import Case
 
@@ -47,7 +48,7 @@ class Row(NamedTuple):
             return self.body["error"]["message"]
         if "value_bytes" in self.body:
             return self.body["value_bytes"] - 2  # without the quotes of its JSON
-        value = self.body.get("value")
+        value = self.body["state"] if self.kind == "checkpoint" else self.body.get("value")
         return value["v"] if isinstance(value, dict) and "$" in value else value
 
 
@@ -79,21 +80,43 @@ def read_journals(directory: Path) -> list[Journal]:
             letters = connection.execute(
                 "SELECT key FROM records WHERE space = ?", (f"inbox/{run}",)
             ).fetchall()
-            rows = list(_rows(events))
+            rows = list(_rows(events, _Packs(connection)))
             journals.append(Journal(run, status, rows, [str(key) for (key,) in letters], directory))
     finally:
         connection.close()
     return journals
 
 
-def _rows(events: list[tuple[Any, ...]]) -> Iterator[Row]:
+class _Packs:
+    """States put together from bare tables, by what the format says of nodes, without Holdfast's code."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def state(self, value: Any, pack: str = "") -> Any:
+        if isinstance(value, dict):
+            return {key: self.state(item, pack) for key, item in value.items()}
+        if not isinstance(value, list) or not value or value[0] not in ("#", "#list"):
+            return [self.state(item, pack) for item in value] if isinstance(value, list) else value
+        address, _, line = value[1].rpartition("/")
+        address = address or pack
+        data = self._connection.execute("SELECT data FROM blobs WHERE address = ?", (address,)).get
+        assert isinstance(data, bytes)
+        plain = zstandard.decompress(data) if data[:4] == zstandard.FRAME_HEADER else data
+        return self.state(json.loads(plain.split(b"\n")[int(line)]), address)
+
+
+def _rows(events: list[tuple[Any, ...]], packs: _Packs) -> Iterator[Row]:
     attempt = 0
     for place, (seq, kind, name, key, body) in enumerate(events, 1):
         assert seq == place, f"event {seq} stands at place {place}"
         if kind == "attempt.started":
             attempt += 1
             name = "attempt"  # noqa: PLW2901 - what the program acknowledges it as
-        yield Row(seq, kind, name, key, attempt, json.loads(body))
+        told = json.loads(body)
+        if "state" in told:
+            told["state"] = packs.state(told["state"])
+        yield Row(seq, kind, name, key, attempt, told)
 
 
 def read_lines(directory: Path, file: str) -> list[dict[str, Any]]:

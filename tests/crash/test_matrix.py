@@ -23,13 +23,13 @@ from holdfast.testing.killing import WHENS
 Check = Callable[..., None]
 Settle = Callable[[Case], bool]
 
-CALLS_MIN = {"replay": 40, "restore": 28, "gather": 36, "threads": 15, "many": 15}
+CALLS_MIN = {"replay": 40, "restore": 28, "autosave": 28, "gather": 36, "threads": 15, "many": 15}
 """Fewer port calls than this, and the program did not do what it is there for."""
 
 
 @pytest.mark.parametrize(
     ("agent_name", "every"),
-    [("replay", 131), ("restore", 97), ("gather", 131), ("threads", 61), ("many", 197)],
+    [("replay", 131), ("restore", 97), ("autosave", 97), ("gather", 131), ("threads", 61), ("many", 197)],
 )
 def test_killed_at_every_call_and_again_while_recovering(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, every: int, check_case: Check
@@ -61,7 +61,7 @@ def test_without_verify_a_person_is_asked(
 
 
 @pytest.mark.parametrize("options", [(), ("snapshots",)], ids=["plain", "snapshots"])
-@pytest.mark.parametrize("agent_name", ["replay", "restore", "gather", "threads", "many"])
+@pytest.mark.parametrize("agent_name", ["replay", "restore", "autosave", "gather", "threads", "many"])
 def test_crash_after_crash_after_crash(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, options: tuple[str, ...], check_case: Check
 ) -> None:

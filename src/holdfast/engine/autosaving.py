@@ -1,8 +1,13 @@
 """Autosave: the state, saved by itself as the program goes on.
 
-A state is taken where it agrees with the journal: when the program's own task begins a step and no other call is in
-flight, it has taken in every outcome before it, and none after. In the middle of a step the program waits, so a state
-taken there stands where that step began; only a ``get_state`` declared thread-safe is asked then, by a thread.
+A save says what state there was and which calls it already knows the outcomes of: those must not be made again, and all
+others must be answered from the journal. Nobody tells, so it is found out. The state is looked at when the program's
+own task begins a step and no other call is in flight (a *boundary*). Where it has changed since the boundary before, the
+program has taken in what came back in between. Where it has not, the outcome may still be in a variable: then the state
+stands where it first looked like this, and what was recorded since counts as not given yet.
+
+In the middle of a step the program waits, so a state taken there stands where that step began; only a ``get_state``
+declared thread-safe is asked then, by a thread.
 
 Crash windows: a save is flushed like a beat and made durable by the next synced record; lost, the one before it stands.
 """
@@ -11,7 +16,7 @@ from collections.abc import Callable
 from itertools import count
 from threading import Event as Flag
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.engine.checkpoints import draft_of, settle
 from holdfast.engine.hands import BLOCKING, Hands, drive
@@ -24,6 +29,13 @@ from holdfast.model.events import AUTOSAVE
 
 EVERY_S: Final = 60.0
 EVERY_STEPS: Final = 3
+
+
+class Standing(NamedTuple):
+    """Where a state stands in the journal: the calls up to ``upto_seq`` are in it, and the last of them is ``after``."""
+
+    upto_seq: int
+    after: str
 
 
 class Autosaver:
@@ -50,6 +62,8 @@ class Autosaver:
         self._steps = 0
         self._numbers = count(1)
         self._head = -1
+        self._identity: bytes | None = None
+        self._standing: Standing | None = None
         self._saved_at = 0.0
         self._stopped = Flag()
 
@@ -68,14 +82,25 @@ class Autosaver:
 
     async def before(self, hands: Hands, work: Work) -> None:
         """A live step is about to begin: save the state first, if that is due and the state agrees with the journal."""
-        tenure = work.tenure
         if not _is_boundary(work):
             return
-        self._steps += 1
-        if not self._is_due(tenure, work.treatment.effect):
-            return
+        tenure = work.tenure
         taken = tenure.states.take(self._get_state())
-        await self._save(hands, tenure, taken, {"after": work.asked.point.after})
+        self._stand(work, taken.planted.identity)
+        self._steps += 1
+        if self._standing is not None and self._is_due(tenure, work.treatment.effect):
+            await self._save(hands, tenure, taken, self._standing)
+
+    def _stand(self, work: Work, identity: bytes) -> None:
+        """Find out where the state stands, now that it looks like this at the beginning of a step."""
+        tenure = work.tenure
+        if identity == self._identity:
+            return
+        if self._identity is not None or not tenure.has_replayed:
+            assert tenure.journal is not None
+            self._standing = Standing(tenure.journal.head, work.asked.point.after)
+        # else: recorded outcomes were given since the last look, and it is not known which of them are in the state
+        self._identity = identity
 
     def _is_due(self, tenure: Tenure, effect: str) -> bool:
         if tenure.journal is None or tenure.journal.head == self._head:
@@ -84,10 +109,10 @@ class Autosaver:
             return True
         return self._every_s is not None and tenure.clock.monotonic() - self._saved_at >= self._every_s
 
-    async def _save(self, hands: Hands, tenure: Tenure, taken: Taken, fields: dict[str, Any]) -> None:
+    async def _save(self, hands: Hands, tenure: Tenure, taken: Taken, standing: Standing) -> None:
         journal = tenure.require_journal(AUTOSAVE)
         key = f"{AUTOSAVE}.{tenure.number}.{next(self._numbers)}"
-        event, planted = draft_of(tenure, taken, AUTOSAVE, key, fields)
+        event, planted = draft_of(tenure, taken, AUTOSAVE, key, standing._asdict())
         self._head = await journal.append(hands, [event], tenure.clock.wall(), synced=False)
         settle(tenure, planted)
         self._steps, self._saved_at = 0, tenure.clock.monotonic()
@@ -109,14 +134,13 @@ class Autosaver:
 
     def save_inside(self, tenure: Tenure) -> bool:
         """Save the state while the program waits for a step; False where it does not, or just stopped waiting."""
-        work = _waited_for(tenure)
-        if work is None:
+        work, standing = _waited_for(tenure), self._standing
+        if work is None or standing is None:
             return False
         taken = tenure.states.take(self._get_state())
         if _waited_for(tenure) is not work:
             return False  # part of it may be from before the step's end, part from after
-        fields = {"after": work.asked.point.after, "upto_seq": work.intent_seq}
-        drive(self._save(BLOCKING, tenure, taken, fields))
+        drive(self._save(BLOCKING, tenure, taken, standing))
         return True
 
 

@@ -157,6 +157,11 @@ class Tenure:
         """Whether recorded outcomes lie ahead that the program has not come to yet."""
         return not self._live and self._replayed_upto < self.view.last_outcome_seq
 
+    @property
+    def has_replayed(self) -> bool:
+        """Whether the program was given recorded outcomes since it began, or since its state was restored."""
+        return self._replayed_upto > self.cursor_seq
+
     def standing(self) -> Standing | None:
         """The recorded calls by their points; None where nothing was recorded before this tenure."""
         if self._standing is None and self.view.calls:

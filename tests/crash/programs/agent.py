@@ -1,4 +1,4 @@
-"""The agents that are killed: ``agent.py replay | restore | gather | threads | many | unverified [snapshots]``.
+"""The agents that are killed: ``agent.py replay | restore | autosave | gather | threads | many | unverified [snapshots]``.
 
 What they do to the outside world, they do to files in the working directory, one JSON line each, so that a test can
 tell afterwards what really happened: ``ledger`` (once effects), ``uploads`` (idempotent ones), ``executions`` (every
@@ -225,6 +225,29 @@ def restore() -> None:
         ack("", state)
 
 
+def autosave() -> None:
+    """A loop whose state is saved by itself, before every step; the journal keeps its conversation."""
+    with holdfast.run("agent") as run:
+        enter(run)
+        state: dict[str, Any] = run.restore({"next": 0, "receipts": []})
+        run.autosave(lambda: state, every_steps=1)
+        people = ["ada", "bob", "eve"]
+        while state["next"] < len(people):
+            person = people[state["next"]]
+            if len(run.messages) < 2 * state["next"] + 1:
+                run.messages.append({"pay": person})
+                ack("messages", [{"pay": person}])
+            receipt = ack("charge", charge(person, 7))
+            if len(run.messages) < 2 * state["next"] + 2:
+                run.messages.append({"paid": person})
+                ack("messages", [{"paid": person}])
+            total = ack("survey", run.step("survey", survey, 1))
+            state = {"next": state["next"] + 1, "receipts": [*state["receipts"], receipt, *total]}
+        result = {"receipts": state["receipts"], "messages": list(run.messages)}
+        run.finish(result)
+        ack("", result)
+
+
 async def gather() -> None:
     """Steps side by side: nested ones, once effects, plain functions in threads."""
     async with holdfast.run("agent", inputs={"size": 3}) as run:
@@ -296,7 +319,7 @@ def unverified() -> None:
 
 def main(name: str) -> None:
     agents: dict[str, Callable[[], Any]] = {
-        agent.__name__: agent for agent in (replay, restore, gather, threads, many, unverified)
+        agent.__name__: agent for agent in (replay, restore, autosave, gather, threads, many, unverified)
     }
     agent = agents[name]
     if asyncio.iscoroutinefunction(agent):
