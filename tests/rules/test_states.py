@@ -293,6 +293,30 @@ def test_an_outcome_that_is_only_in_a_variable_is_given_again(url: str, person: 
     assert done.count(3) == 6
 
 
+def test_what_was_replayed_just_now_may_be_only_in_a_variable_too(url: str) -> None:
+    """Planted: with a first look after replay that counts all before it as given, bob was paid twice."""
+
+    def body(run: holdfast.Run, *, crash_at: int) -> list[str]:
+        state: dict[str, Any] = run.restore({"first": None})
+        if crash_at:
+            run.autosave(lambda: state, every_steps=1)
+        if state["first"] is None:
+            state["first"] = run.once("pay", pay, "ada")
+        second = run.once("pay", pay, "bob")
+        if crash_at == 0:
+            raise Crash
+        third = run.step("look", square, 3)
+        if crash_at == 1:
+            raise Crash
+        return [state["first"], second, third]
+
+    for crash_at in (0, 1):
+        with pytest.raises(Crash):
+            resumed(url, partial(body, crash_at=crash_at))
+    assert resumed(url, partial(body, crash_at=2)) == ["ada paid", "bob paid", 9]
+    assert done == ["ada", "bob", 3]
+
+
 def test_the_state_is_saved_before_a_once_effect(url: str) -> None:
     """Also when neither time nor count ask for it; and not twice where nothing happened since."""
     state = {"i": 0}
