@@ -161,3 +161,9 @@ def test_every_limit_is_explained() -> None:
     told = dict(re.findall(r"^\| `([A-Z_]+)` \| ([\d,.]+)(?: s)? \|", page, flags=re.MULTILINE))
     known = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: float(text.replace(",", "")) for name, text in told.items()} == known
+
+
+def test_the_fields_of_checkpoints(shop: "Shop") -> None:
+    """Of the list and of each checkpoint."""
+    content = json.loads(shop("checkpoints", "debt-cycles", "--json").out)
+    assert tops(set(paths(content))) == tops(documented("checkpoints"))

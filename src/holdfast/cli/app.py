@@ -20,6 +20,7 @@ COMMANDS: Final = (
     "runs",
     "show",
     "log",
+    "checkpoints",
     "resume",
     "watch",
     "fork",

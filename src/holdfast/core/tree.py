@@ -137,6 +137,7 @@ class Garden:
         pairs = list(value.items())  # at one moment, whatever another thread does to it
         items = [self._spine(item, (*path, key)) for key, item in pairs]
         keys = [orjson.dumps(key) for key, _ in pairs]
+        self._size += sum(map(len, keys)) + 2 * len(keys) + 1
         if all(item[0] != _HASHED for item in items):
             data = _object(keys, items)
             if len(data) <= STATE_INLINE_BYTES_MAX:
