@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from holdfast.model.events import Event
-from holdfast.model.rows import Append, Appended, Blob, Cursor, Lease, Record, Refusal, RunRow, inbox_space
+from holdfast.model.rows import (
+    Append,
+    Appended,
+    Blob,
+    BlobInfo,
+    Cursor,
+    Lease,
+    Record,
+    Refusal,
+    RunRow,
+    RunSize,
+    inbox_space,
+)
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.port import StorePort
 from holdfast.stores.sqlite import SqliteStore
@@ -36,6 +48,7 @@ class Model(RuleBasedStateMachine):
         self.store = type(self).make(Path(self.directory.name))
         self.runs: dict[str, RunRow] = {}
         self.events: dict[str, list[Event]] = {}
+        self.fences: dict[str, int] = {}
         self.blobs: dict[str, tuple[float, bytes]] = {}
         self.records: dict[tuple[str, str], Record] = {}
 
@@ -55,13 +68,82 @@ class Model(RuleBasedStateMachine):
     def sync(self) -> None:
         self.store.sync()
 
-    @rule(run=RUNS, at=TIMES, body=BODIES, origin_seq=st.sampled_from([0, 0, 3]))
-    def create_run(self, run: str, at: float, body: bytes, origin_seq: int) -> None:
-        row = a_run(run, created_at=at, body=body, origin="o" if origin_seq else None, origin_seq=origin_seq)
-        assert self.store.create_run(row) == (run not in self.runs)
-        if run not in self.runs:
-            self.runs[run] = row._replace(head=origin_seq)
+    @rule(
+        run=RUNS,
+        at=TIMES,
+        body=BODIES,
+        origin=st.none() | RUNS,
+        origin_seq=st.sampled_from([0, 0, 3]),
+        off=OFFSETS,
+    )
+    def create_run(
+        self, run: str, at: float, body: bytes, origin: str | None, origin_seq: int, off: int
+    ) -> None:
+        parent = None if origin is None else self.runs.get(origin)
+        row = a_run(run, created_at=at, body=body, origin=origin, origin_seq=origin_seq if origin else 0)
+        revision = (parent.revision if parent else 1) + off
+        agrees = run not in self.runs and (origin is None or (parent is not None and off == 0))
+        assert self.store.create_run(row, origin_revision=revision) == agrees
+        if agrees:
+            found = self.store.find_run(run)
+            assert found is not None
+            fence = found.lease.fence
+            assert fence >= self.fences.get(run, 0)
+            self.runs[run] = row._replace(head=row.origin_seq, lease=Lease(fence))
             self.events[run] = []
+            if parent:
+                self.runs[parent.run] = parent._replace(revision=revision + 1)
+
+    @rule(run=RUNS, fence_off=OFFSETS, revision_off=OFFSETS)
+    def delete_run(self, run: str, fence_off: int, revision_off: int) -> None:
+        row = self.runs.get(run, a_run(run))
+        agrees = (
+            run in self.runs
+            and (fence_off, revision_off) == (0, 0)
+            and not any(other.origin == run for other in self.runs.values())
+        )
+        fence, revision = row.lease.fence + fence_off, row.revision + revision_off
+        assert self.store.delete_run(run, fence=fence, revision=revision) == agrees
+        if agrees:
+            self.fences[run] = fence
+            del self.runs[run], self.events[run]
+            for space, key in list(self.records):
+                if space == inbox_space(run):
+                    del self.records[space, key]
+
+    @rule(data=st.data(), run=RUNS, fence_off=OFFSETS, revision_off=OFFSETS, at=TIMES)
+    def replace_events(self, data: Any, run: str, fence_off: int, revision_off: int, at: float) -> None:
+        row = self.runs.get(run)
+        if row is None or row.head == row.origin_seq:
+            return
+        upto = data.draw(st.integers(row.origin_seq + 1, row.head))
+        after = data.draw(st.integers(row.origin_seq, upto - 1))
+        seqs = sorted(data.draw(st.sets(st.integers(after + 1, upto), max_size=3)) | {upto})
+        events = [an_event(run, seq, body=data.draw(BODIES), at=data.draw(TIMES)) for seq in seqs]
+        blobs = data.draw(st.lists(st.builds(Blob, ADDRESSES, st.none() | BODIES), max_size=2))
+        known = self.blobs.keys() | {blob.address for blob in blobs if blob.data is not None}
+        agrees = (fence_off, revision_off) == (0, 0) and all(blob.address in known for blob in blobs)
+        answer = self.store.replace_events(
+            run,
+            fence=row.lease.fence + fence_off,
+            revision=row.revision + revision_off,
+            after_seq=after,
+            upto_seq=upto,
+            events=events,
+            blobs=blobs,
+            at=at,
+        )
+        assert answer == agrees
+        if agrees:
+            kept = [event for event in self.events[run] if not after < event.seq <= upto]
+            self.events[run] = sorted([*kept, *events])
+            self.runs[run] = row._replace(revision=row.revision + 1)
+            for blob in sorted(blobs, key=lambda blob: blob.data is None):
+                self._keep(blob.address, blob.data, max(at, events[-1].at))
+
+    @rule(thoroughly=st.booleans())
+    def reclaim(self, thoroughly: bool) -> None:
+        assert self.store.reclaim(thoroughly=thoroughly) >= 0
 
     @rule(run=RUNS, off=OFFSETS, body=BODIES, status=st.sampled_from(["running", "failed"]))
     def swap_run(self, run: str, off: int, body: bytes, status: str) -> None:
@@ -206,13 +288,17 @@ class Model(RuleBasedStateMachine):
         assert self.store.list_runs(limit=10) == rows
         for run in ("a", "a/b", "b", "ü"):
             assert self.store.find_run(run) == self.runs.get(run)
-            assert self.store.read_events(run, limit=2000) == self.events.get(run, [])
+            own = self.events.get(run, [])
+            assert self.store.read_events(run, limit=2000) == own
+            assert self.store.measure(run) == RunSize(len(own), sum(len(event.body) for event in own))
 
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
     def blobs_and_records_agree(self) -> None:
         contents = {address: data for address, (_, data) in self.blobs.items()}
         assert self.store.get_blobs([f"{number:02x}" * 32 for number in range(4)]) == contents
+        infos = [BlobInfo(a, len(data), touched) for a, (touched, data) in sorted(self.blobs.items())]
+        assert self.store.scan_blobs(limit=9) == infos
         for run in ("a", "a/b", "b", "ü"):
             space = inbox_space(run)
             expected = [record for (where, _), record in sorted(self.records.items()) if where == space]

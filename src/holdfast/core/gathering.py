@@ -3,6 +3,7 @@
 It walks with a list of places to fill in instead of recursion: how deep a state is says nothing about the stack.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from holdfast.core.nodes import (
     Nodes,
     corrupt,
     form_of,
+    links,
     pairs,
     parse,
     ref_in,
@@ -50,8 +52,28 @@ def gather_with(root: Any, nodes: Nodes) -> Any:
 
 
 def packs_of(root: Any, fetch: Fetch) -> set[str]:
-    """The addresses of all packs that the state needs."""
-    return {ref.rpartition("/")[0] for ref, _ in Nodes(fetch).reachable(root)}
+    """The addresses of all packs that the state needs; ``root`` may be a list of roots. Raises Corrupt.
+
+    One pack is in memory at a time. It is fetched again if another one later turns out to need more of it.
+    """
+    seen: dict[str, set[str]] = {}
+    wanted: dict[str, list[str]] = {}
+
+    def want(refs: Iterable[str]) -> None:
+        for ref in refs:
+            address, _, line = ref.rpartition("/")
+            if line not in seen.setdefault(address, set()):
+                seen[address].add(line)
+                wanted.setdefault(address, []).append(line)
+
+    want(links(orjson.dumps(root)))
+    while wanted:
+        address, lines = wanted.popitem()
+        nodes = Nodes(fetch)
+        while lines:
+            want(links(nodes.read(f"{address}/{lines.pop()}")))
+            lines += wanted.pop(address, ())
+    return set(seen)
 
 
 _CONTAINERS = (list, dict)

@@ -14,18 +14,22 @@ from holdfast.codec.values import encode
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.names import check_run_id
+from holdfast.core.points import last_point
 from holdfast.core.recorded import is_once
 from holdfast.engine.hands import BLOCKING, Hands, drive
-from holdfast.engine.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import RunExists, TooLarge, UnknownStep
+from holdfast.errors import RunExists, StoreUnavailable, TooLarge, UnknownPoint, UnknownStep
 from holdfast.limits import BRANCHES_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import Blob, RunRow, Status
+from holdfast.stores.port import StorePort
 
+_TRIES = 50
+"""How often a fork looks at its origin anew: each of them lost to another change of it."""
 _ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 
 
@@ -39,28 +43,45 @@ class Rewound(NamedTuple):
 
 def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Mapping[str, Any]) -> RunRow:
     """A run of that name whose history is this one's up to the event. Durable when it returns; one row is written."""
-    store = workshop.store
-    origin = row
-    while origin.origin is not None and at_seq <= origin.origin_seq:
-        found = store.find_run(origin.origin)
-        assert found is not None, f"run {origin.run} was forked from {origin.origin}, which is not there"
-        origin = found
-    made = RunRow(
-        check_run_id(name),
-        os.urandom(16).hex(),
-        workshop.clock.wall(),
-        Status.QUEUED,
-        b"{}",
-        origin.run,
-        at_seq,
-    )
+    check_run_id(name)
     drafts = _overrides(workshop, row, at_seq, overrides)
-    if not store.create_run(made):
-        taken = store.find_run(name)
-        raise RunExists(run=name, status=taken.status if taken else "unknown")
-    if drafts:
-        _append(workshop, made._replace(head=at_seq), [_forked(made), *drafts])
-    return made
+    for _ in range(_TRIES):
+        origin = _origin(workshop.store, row.run, at_seq)
+        made = _branch(workshop, name, Status.QUEUED, origin, at_seq)
+        if made is not None:
+            break
+        taken = workshop.store.find_run(name)
+        if taken is not None:
+            raise RunExists(run=name, status=taken.status)
+    else:
+        raise _restless(workshop.store, row.run)
+    made = made._replace(head=at_seq)
+    if not drafts:
+        return made
+    _append(workshop, made, [_forked(made), *drafts])
+    return made._replace(head=at_seq + 1 + len(drafts))
+
+
+def _origin(store: StorePort, run: str, at_seq: int) -> RunRow:
+    """The run of this lineage whose own events hold that one, as it stands now. UnknownPoint where it is gone."""
+    chain = chain_of(store, run)
+    origin = next((row for row in chain if at_seq > row.origin_seq), chain[-1])
+    if not store.read_events(origin.run, after_seq=at_seq - 1, upto_seq=at_seq, limit=1):
+        events = read_all(store, run)
+        raise UnknownPoint(
+            run=run, what=f"event #{at_seq}", last_point=last_point(events), head=chain[0].head
+        )
+    return origin
+
+
+def _branch(workshop: Workshop, name: str, status: str, origin: RunRow, at_seq: int) -> RunRow | None:
+    """A new run forked from this one; None when the name is taken, or the origin is not as it was any more."""
+    made = RunRow(name, os.urandom(16).hex(), workshop.clock.wall(), status, b"{}", origin.run, at_seq)
+    return made if workshop.store.create_run(made, origin_revision=origin.revision) else None
+
+
+def _restless(store: StorePort, run: str) -> StoreUnavailable:
+    return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")
 
 
 def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
@@ -83,11 +104,15 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
 def _keep(workshop: Workshop, run: str, head: int) -> str:
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~{number}"
-        branch = RunRow(
-            name, os.urandom(16).hex(), workshop.clock.wall(), Status.INTERRUPTED, b"{}", run, head
-        )
-        if workshop.store.create_run(branch):
-            return name
+        for _ in range(_TRIES):
+            origin = workshop.store.find_run(run)
+            assert origin is not None, f"run {run} vanished under its holder"
+            if _branch(workshop, name, Status.INTERRUPTED, origin, head) is not None:
+                return name
+            if workshop.store.find_run(name) is not None:
+                break
+        else:
+            raise _restless(workshop.store, run)
     raise TooLarge(
         what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="kept branches"
     )

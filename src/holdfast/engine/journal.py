@@ -16,7 +16,7 @@ from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.events import Event, checksum, is_intact
+from holdfast.model.events import Event, checksum, covers_from, is_intact
 from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
@@ -200,20 +200,29 @@ def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | 
         upto = last if upto_seq is None else min(last, upto_seq)
         if upto > max(first, after_seq):
             events += _read_own(store, name, max(first, after_seq), upto)
+            if name != run and upto == last and (not events or events[-1].seq != last):
+                raise Corrupt(
+                    store=store.url,
+                    problem=f"run {run} was forked from event #{last} of {name}, which is missing",
+                )
     return events
 
 
 def _read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -> list[Event]:
+    """Own events, every seq covered: by an event, or by a later one that stands for a stretch that was removed."""
     events: list[Event] = []
     while True:
         page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
         for event in page:
-            if event.seq != after_seq + 1 or not is_intact(run, event):
+            first = event.seq if event.seq == after_seq + 1 else covers_from(event)
+            if first > after_seq + 1 or not is_intact(run, event):
                 raise Corrupt(
                     store=store.url, problem=f"event #{after_seq + 1} of run {run} is damaged or missing"
                 )
-            after_seq += 1
-        events += page
+            while events and events[-1].seq >= first:
+                events.pop()  # its stretch was replaced between two pages
+            events.append(event)
+            after_seq = event.seq
         if len(page) < EVENT_PAGE_MAX:
             return events
 

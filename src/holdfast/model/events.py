@@ -3,10 +3,13 @@
 The stored form is a few plain fields and opaque bytes. What the bytes say is the codec's business.
 """
 
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 from zlib import crc32
+
+from orjson import JSONDecodeError, loads
 
 
 class Event(NamedTuple):
@@ -67,6 +70,11 @@ class Kind:
     RESTORED: Final = "restored"
     DRIFTED: Final = "drifted"
 
+    PRUNED: Final = "pruned"
+    """Stands for the events from its body's ``from_seq`` up to itself, which were removed."""
+    COMPACTED: Final = "compacted"
+    """The same, and holds what they came to."""
+
 
 AUTOSAVE: Final = "autosave"
 """The name of a checkpoint that Holdfast made by itself."""
@@ -74,3 +82,28 @@ AUTOSAVE: Final = "autosave"
 MESSAGES: Final = "messages"
 DROPPED: Final = "messages dropped"
 """The names of the marks that make up a run's conversation."""
+
+_COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})
+
+
+def covers_from(event: Event) -> int:
+    """The first seq that this event stands for: its own, or where the stretch began that it has replaced.
+
+    Every seq of a journal is covered by one event. One that should tell where it begins and does not covers only
+    itself, so that whoever reads finds the gap.
+    """
+    if event.kind not in _COVERING:
+        return event.seq
+    try:
+        first = loads(event.body)["from_seq"]
+    except (JSONDecodeError, KeyError, TypeError):
+        return event.seq
+    return first if type(first) is int and 0 < first <= event.seq else event.seq
+
+
+def uncovered(after_seq: int, events: Iterable[Event]) -> Iterator[tuple[int, int]]:
+    """The stretches, first and last seq, that no event of a journal covers; it should cover all after ``after_seq``."""
+    for event in events:
+        if covers_from(event) > after_seq + 1:
+            yield after_seq + 1, covers_from(event) - 1
+        after_seq = event.seq

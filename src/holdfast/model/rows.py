@@ -30,7 +30,10 @@ class Grant(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """One run. ``head`` is the seq of its last event; ``revision`` grows with every change to status or body."""
+    """One run. ``head`` is the seq of its last event.
+
+    ``revision`` grows with every change to status or body or to events already written, and with every fork from it.
+    """
 
     run: str
     birth: str
@@ -49,6 +52,21 @@ class Blob(NamedTuple):
 
     address: str
     data: bytes | None = None
+
+
+class BlobInfo(NamedTuple):
+    """A kept content without its bytes: how many they are as stored, and when it was put or touched last."""
+
+    address: str
+    size: int
+    touched_at: float
+
+
+class RunSize(NamedTuple):
+    """How many events of its own a run has, and the bytes of their bodies."""
+
+    events: int
+    bytes: int
 
 
 class Append(NamedTuple):

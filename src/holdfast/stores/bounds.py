@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast import limits
 from holdfast.errors import TooLarge
+from holdfast.model.events import Event
 from holdfast.model.rows import Append, Blob
 
 
@@ -23,20 +24,34 @@ def check_item(item: Append) -> None:
     assert events or not item.blobs, (
         f"blobs of {item.run} are touched at their first event's time; there is no event"
     )
-    if len(events) > limits.APPEND_EVENTS_MAX:
-        raise TooLarge(
-            what=f"an append to {item.run}",
-            size=len(events),
-            size_max=limits.APPEND_EVENTS_MAX,
-            unit="events",
-        )
-    size = 0
     for seq, event in enumerate(events, item.after_seq + 1):
         assert event.seq == seq, f"event {event.seq} of {item.run} stands where {seq} belongs"
-        size += len(event.body)
-    if size > limits.APPEND_SIZE_BYTES_MAX:
-        raise append_too_large(item.run, size)
+    _check_events(item.run, events)
     check_blobs(item.blobs)
+
+
+def check_replacement(
+    run: str, after_seq: int, upto_seq: int, events: Sequence[Event], blobs: Sequence[Blob]
+) -> None:
+    """What replaces a stretch lies in it in order, and ends where it ended: a head never moves that way."""
+    assert events, f"a stretch of {run} is replaced by nothing"
+    last = after_seq
+    for event in events:
+        assert event.seq > last, f"event {event.seq} of {run} stands behind {last}"
+        last = event.seq
+    assert last == upto_seq, f"the stretch of {run} up to {upto_seq} is replaced by one up to {last}"
+    _check_events(run, events)
+    check_blobs(blobs)
+
+
+def _check_events(run: str, events: Sequence[Event]) -> None:
+    if len(events) > limits.APPEND_EVENTS_MAX:
+        raise TooLarge(
+            what=f"an append to {run}", size=len(events), size_max=limits.APPEND_EVENTS_MAX, unit="events"
+        )
+    size = sum(len(event.body) for event in events)
+    if size > limits.APPEND_SIZE_BYTES_MAX:
+        raise append_too_large(run, size)
 
 
 def append_too_large(run: str, size: int) -> TooLarge:

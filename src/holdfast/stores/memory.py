@@ -6,6 +6,7 @@ two verbs everything stands as the port says. Handles of one name share one shel
 
 import os
 import socket
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -13,11 +14,12 @@ from typing import Final
 from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import ForkedHandle, HandleClosed
-from holdfast.model.events import Event, is_intact
+from holdfast.model.events import Event, is_intact, uncovered
 from holdfast.model.rows import (
     Append,
     AppendOutcome,
     Blob,
+    BlobInfo,
     Cursors,
     Finding,
     Grant,
@@ -25,6 +27,7 @@ from holdfast.model.rows import (
     Liveness,
     Record,
     RunRow,
+    RunSize,
 )
 from holdfast.stores import bounds
 from holdfast.stores.shelf import Shelf, shelf_of
@@ -55,14 +58,10 @@ class MemoryStore:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
         with self._changing() as shelf:
-            if row.run in shelf.runs:
-                return False
-            shelf.runs[row.run] = row._replace(head=row.origin_seq, revision=1, lease=Lease())
-            shelf.events[row.run] = []
-            return True
+            return shelf.create(row, origin_revision)
 
     def find_run(self, run: str) -> RunRow | None:
         with self._using() as shelf:
@@ -85,6 +84,10 @@ class MemoryStore:
             shelf.runs[run] = row._replace(status=status, body=body, revision=revision + 1)
             return True
 
+    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        with self._changing() as shelf:
+            return shelf.delete(run, fence, revision)
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
@@ -98,11 +101,42 @@ class MemoryStore:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
         with self._using() as shelf:
             events = shelf.events.get(run, [])
-            if not events:
-                return []
-            start = max(0, after_seq + 1 - events[0].seq)
-            stop = len(events) if upto_seq is None else max(0, upto_seq + 1 - events[0].seq)
+            start = bisect_right(events, after_seq, key=_seq)
+            stop = len(events) if upto_seq is None else bisect_right(events, upto_seq, key=_seq)
             return events[start : min(stop, start + limit)]
+
+    def replace_events(
+        self,
+        run: str,
+        *,
+        fence: int,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+        at: float = 0.0,
+    ) -> bool:
+        bounds.check_replacement(run, after_seq, upto_seq, events, blobs)
+        with self._changing() as shelf:
+            row = shelf.runs.get(run)
+            if row is None or (row.lease.fence, row.revision) != (fence, revision) or shelf.missing(blobs):
+                return False
+            assert row.origin_seq <= after_seq < upto_seq <= row.head, (
+                f"run {run} has no stretch ({after_seq}, {upto_seq}]"
+            )
+            for blob in blobs:
+                shelf.keep(blob, max(at, events[-1].at))
+            own = shelf.events[run]
+            start, stop = (bisect_right(own, seq, key=_seq) for seq in (after_seq, upto_seq))
+            own[start:stop] = events
+            shelf.runs[run] = row._replace(revision=revision + 1)
+            return True
+
+    def measure(self, run: str) -> RunSize:
+        with self._using() as shelf:
+            own = shelf.events.get(run, [])
+            return RunSize(len(own), sum(len(event.body) for event in own))
 
     # -- blobs -----------------------------------------------------------------------------------------------
 
@@ -123,6 +157,12 @@ class MemoryStore:
             for address in doomed:
                 del shelf.blobs[address], shelf.touched[address]
             return len(doomed)
+
+    def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
+        bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
+        with self._using() as shelf:
+            found = sorted(address for address in shelf.blobs if address > after)[:limit]
+            return [BlobInfo(a, len(shelf.blobs[a]), shelf.touched[a]) for a in found]
 
     # -- leases ----------------------------------------------------------------------------------------------
 
@@ -211,18 +251,30 @@ class MemoryStore:
         with self._using():
             pass
 
+    def reclaim(self, *, thoroughly: bool = False) -> int:
+        del thoroughly
+        with self._using():
+            return 0  # what is deleted is gone
+
     def examine(self) -> list[Finding]:
         with self._using() as shelf:
             events = [(run, event) for run, own in shelf.events.items() for event in own]
+            gaps = [
+                (run, first, last)
+                for run, own in shelf.events.items()
+                for first, last in uncovered(shelf.runs[run].origin_seq, own)
+            ]
         text = "kept in this process's memory: not durable storage"
         findings = [Finding("storage", "warning", text, "use sqlite:///path for work that must survive")]
-        damaged = [(run, event.seq) for run, event in events if not is_intact(run, event)]
-        if not damaged:
-            return [*findings, Finding("events", "ok", "every event is what was appended")]
-        return findings + [
-            Finding("events", "failure", f"event {seq} of run {run} fails its checksum")
-            for run, seq in damaged
+        damage = [
+            f"event {event.seq} of run {run} fails its checksum"
+            for run, event in events
+            if not is_intact(run, event)
         ]
+        damage += [f"no event of run {run} covers {first} to {last}" for run, first, last in gaps]
+        if not damage:
+            return [*findings, Finding("events", "ok", "every event is what was appended")]
+        return findings + [Finding("events", "failure", text) for text in damage]
 
     def close(self) -> None:
         if self.is_open:
@@ -254,6 +306,10 @@ class MemoryStore:
 
 def _is_held(row: RunRow, fence: int) -> bool:
     return row.lease.fence == fence and bool(row.lease.owner)
+
+
+def _seq(event: Event) -> int:
+    return event.seq
 
 
 def _age(row: RunRow) -> tuple[float, str]:

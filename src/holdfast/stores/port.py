@@ -15,6 +15,7 @@ from holdfast.model.rows import (
     Append,
     AppendOutcome,
     Blob,
+    BlobInfo,
     Cursors,
     Finding,
     Grant,
@@ -22,6 +23,7 @@ from holdfast.model.rows import (
     Liveness,
     Record,
     RunRow,
+    RunSize,
 )
 
 
@@ -40,8 +42,13 @@ class StorePort(Protocol):
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow) -> bool:
-        """Add a run; False when the id is taken. ``head``, ``revision`` and ``lease`` of the row are ignored. Synced."""
+    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+        """Add a run; False when the id is taken. ``head``, ``revision`` and ``lease`` of the row are ignored. Synced.
+
+        A fork is added only if its origin is there and its revision is still this one, and that revision grows with it:
+        of a fork and a removal that were decided on the same state of the origin, only the first happens. A run under
+        the name of a deleted one begins at no lower fence, so that a late writer to the old one stays fenced off.
+        """
         ...
 
     def find_run(self, run: str) -> RunRow | None:
@@ -54,6 +61,13 @@ class StorePort(Protocol):
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         """Replace status and body if the revision is still this one. Synced."""
+        ...
+
+    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        """Remove the run with its events and inbox if fence and revision are still these and no run is a fork of it.
+
+        One transaction, synced. Blobs and other records stay.
+        """
         ...
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -71,6 +85,30 @@ class StorePort(Protocol):
         """The run's own events in order of seq, as stored; a page that is shorter than ``limit`` is the last."""
         ...
 
+    def replace_events(
+        self,
+        run: str,
+        *,
+        fence: int,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+        at: float = 0.0,
+    ) -> bool:
+        """Put these in the place of the run's own events in (after_seq, upto_seq]; the last one stands at upto_seq.
+
+        Only if fence and revision are still these, and every blob without data is there; the revision grows by one and
+        the head stays. Blobs are put or touched at ``at``, or at the last event's time where that is later. At most as
+        many events and bytes as in one append. One transaction, synced.
+        """
+        ...
+
+    def measure(self, run: str) -> RunSize:
+        """How many events of its own the run has, and the bytes of their bodies; of an unknown run, none."""
+        ...
+
     # -- blobs -----------------------------------------------------------------------------------------------
 
     def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
@@ -83,6 +121,10 @@ class StorePort(Protocol):
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
         """Delete those not put or touched at or after that time; the number deleted."""
+        ...
+
+    def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
+        """What is kept, in order of address, without the contents."""
         ...
 
     # -- leases ----------------------------------------------------------------------------------------------
@@ -132,6 +174,15 @@ class StorePort(Protocol):
 
     def sync(self) -> None:
         """Make what was flushed survive power loss now. Cheap when there is nothing to do."""
+        ...
+
+    def reclaim(self, *, thoroughly: bool = False) -> int:
+        """Give space that is not used any more back to the file system; by how many bytes the store shrank.
+
+        ``thoroughly`` also rewrites what is used, so that nothing deleted is left in the store's files: that takes time
+        and memory in proportion to the store, and writers wait for it. Whoever reads meanwhile keeps what they see, and
+        a reader that does not end keeps the old bytes alive: then StoreBusy, and calling it again goes on.
+        """
         ...
 
     def examine(self) -> list[Finding]:

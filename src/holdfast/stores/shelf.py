@@ -5,6 +5,7 @@ Knows what an append changes; knows no handle. The caller holds ``changed``, whi
 
 import os
 import threading
+from collections.abc import Sequence
 
 from holdfast.model.events import Event
 from holdfast.model.rows import (
@@ -13,6 +14,7 @@ from holdfast.model.rows import (
     AppendOutcome,
     Blob,
     Cursor,
+    Lease,
     Record,
     Refusal,
     RunRow,
@@ -30,12 +32,44 @@ class Shelf:
         self.blobs: dict[str, bytes] = {}
         self.touched: dict[str, float] = {}
         self.records: dict[str, dict[str, Record]] = {}
+        self.fences = 0
+        """The highest fence of a run that was deleted: nobody may write late to a new one of the same name."""
 
     def standing(self, run: str) -> Cursor:
         row = self.runs.get(run)
         if row is None:
             return Cursor(0, 0)
         return Cursor(row.lease.fence, row.head, len(self.records.get(inbox_space(run), ())))
+
+    def create(self, row: RunRow, origin_revision: int) -> bool:
+        """Add a run; a fork only if its origin stands where the caller saw it."""
+        if row.run in self.runs:
+            return False
+        if row.origin is not None:
+            origin = self.runs.get(row.origin)
+            if origin is None or origin.revision != origin_revision:
+                return False
+            self.runs[row.origin] = origin._replace(revision=origin_revision + 1)
+        self.runs[row.run] = row._replace(head=row.origin_seq, revision=1, lease=Lease(self.fences))
+        self.events[row.run] = []
+        return True
+
+    def delete(self, run: str, fence: int, revision: int) -> bool:
+        """Remove a run that stands where the caller saw it and that no other one depends on."""
+        row = self.runs.get(run)
+        if row is None or (row.lease.fence, row.revision) != (fence, revision):
+            return False
+        if any(other.origin == run for other in self.runs.values()):
+            return False
+        self.fences = max(self.fences, fence)
+        del self.runs[run], self.events[run]
+        self.records.pop(inbox_space(run), None)
+        return True
+
+    def missing(self, blobs: Sequence[Blob]) -> tuple[str, ...]:
+        """The addresses that are neither kept nor brought along."""
+        brought = {blob.address for blob in blobs if blob.data is not None}
+        return tuple(b.address for b in blobs if b.address not in brought and b.address not in self.blobs)
 
     def keep(self, blob: Blob, at: float) -> None:
         if blob.data is not None:
@@ -51,10 +85,7 @@ class Shelf:
             return Refusal("fenced", row.head, row.lease)
         if row.head != item.after_seq:
             return Refusal("conflict", row.head, row.lease)
-        brought = {blob.address for blob in item.blobs if blob.data is not None}
-        missing = tuple(
-            b.address for b in item.blobs if b.address not in brought and b.address not in self.blobs
-        )
+        missing = self.missing(item.blobs)
         if missing:
             return Refusal("missing", row.head, row.lease, missing)
         for blob in item.blobs:

@@ -26,13 +26,22 @@ from holdfast.testing.rules.leases import LeaseRules  # noqa: E402
 from holdfast.testing.rules.races import RaceRules  # noqa: E402
 from holdfast.testing.rules.records import RecordRules  # noqa: E402
 from holdfast.testing.rules.refusals import RefusalRules  # noqa: E402
+from holdfast.testing.rules.removal import RemovalRules  # noqa: E402
 from holdfast.testing.rules.runs import RunRules  # noqa: E402
 
 __all__ = ["StoreContract"]
 
 
 class StoreContract(
-    RunRules, EventRules, RefusalRules, BlobRules, LeaseRules, RecordRules, RaceRules, HandleRules
+    RunRules,
+    EventRules,
+    RefusalRules,
+    BlobRules,
+    LeaseRules,
+    RecordRules,
+    RemovalRules,
+    RaceRules,
+    HandleRules,
 ):
     """Subclass it, say how a store is made, and collect it with pytest."""
 

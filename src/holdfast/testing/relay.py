@@ -12,6 +12,7 @@ from holdfast.model.rows import (
     Append,
     AppendOutcome,
     Blob,
+    BlobInfo,
     Cursors,
     Finding,
     Grant,
@@ -19,6 +20,7 @@ from holdfast.model.rows import (
     Liveness,
     Record,
     RunRow,
+    RunSize,
 )
 from holdfast.stores.port import StorePort
 
@@ -51,8 +53,8 @@ class Relay:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow) -> bool:
-        return self.pass_on(self.port.create_run, row)
+    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+        return self.pass_on(self.port.create_run, row, origin_revision=origin_revision)
 
     def find_run(self, run: str) -> RunRow | None:
         return self.pass_on(self.port.find_run, run)
@@ -62,6 +64,9 @@ class Relay:
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         return self.pass_on(self.port.swap_run, run, revision=revision, status=status, body=body)
+
+    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        return self.pass_on(self.port.delete_run, run, fence=fence, revision=revision)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -73,6 +78,33 @@ class Relay:
     ) -> list[Event]:
         return self.pass_on(self.port.read_events, run, after_seq=after_seq, upto_seq=upto_seq, limit=limit)
 
+    def replace_events(
+        self,
+        run: str,
+        *,
+        fence: int,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+        at: float = 0.0,
+    ) -> bool:
+        return self.pass_on(
+            self.port.replace_events,
+            run,
+            fence=fence,
+            revision=revision,
+            after_seq=after_seq,
+            upto_seq=upto_seq,
+            events=events,
+            blobs=blobs,
+            at=at,
+        )
+
+    def measure(self, run: str) -> RunSize:
+        return self.pass_on(self.port.measure, run)
+
     # -- blobs -----------------------------------------------------------------------------------------------
 
     def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
@@ -83,6 +115,9 @@ class Relay:
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
         return self.pass_on(self.port.delete_blobs, addresses, untouched_since=untouched_since)
+
+    def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
+        return self.pass_on(self.port.scan_blobs, after=after, limit=limit)
 
     # -- leases ----------------------------------------------------------------------------------------------
 
@@ -119,6 +154,9 @@ class Relay:
 
     def sync(self) -> None:
         self.pass_on(self.port.sync)
+
+    def reclaim(self, *, thoroughly: bool = False) -> int:
+        return self.pass_on(self.port.reclaim, thoroughly=thoroughly)
 
     def examine(self) -> list[Finding]:
         return self.pass_on(self.port.examine)

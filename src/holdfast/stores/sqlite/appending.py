@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import apsw
 
 from holdfast import limits
-from holdfast.model.rows import Append, Appended, AppendOutcome, Lease, Refusal, inbox_space
+from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.statements import (
@@ -72,9 +72,9 @@ class Appender:
 
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
     """Write one item inside an open transaction, or write nothing of it."""
-    missing = _missing(connection, item) if item.blobs else ()
-    if missing or not item.events:
-        refusal = _refusal(connection, item, missing)
+    absent = missing(connection, item.blobs) if item.blobs else ()
+    if absent or not item.events:
+        refusal = _refusal(connection, item, absent)
         if refusal is not None:
             return refusal
     for event in item.events:
@@ -85,7 +85,7 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
             assert event is item.events[0], f"event {event.seq} of {item.run} was refused after its first"
             return refusal
     if item.blobs:
-        _keep_blobs(connection, item)
+        keep_blobs(connection, item.blobs, item.events[0].at)
     for letter in item.consumed:
         connection.execute(CONSUME_LETTER, (inbox_space(item.run), letter))
     if item.status is not None:
@@ -93,20 +93,21 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
     return Appended(item.after_seq + len(item.events))
 
 
-def _keep_blobs(connection: apsw.Connection, item: Append) -> None:
-    for address, data in item.blobs:
-        at = item.events[0].at
+def keep_blobs(connection: apsw.Connection, blobs: Sequence[Blob], at: float) -> None:
+    """Put each, or touch the one that is without data, inside an open transaction."""
+    for address, data in blobs:
         if data is None:
             connection.execute(TOUCH_BLOB, (at, address))
         else:
             connection.execute(PUT_BLOB, (address, at, data))
 
 
-def _missing(connection: apsw.Connection, item: Append) -> tuple[str, ...]:
-    brought = {address for address, data in item.blobs if data is not None}
+def missing(connection: apsw.Connection, blobs: Sequence[Blob]) -> tuple[str, ...]:
+    """The addresses that are neither kept nor brought along."""
+    brought = {address for address, data in blobs if data is not None}
     return tuple(
         address
-        for address, data in item.blobs
+        for address, data in blobs
         if data is None and address not in brought and connection.execute(HAS_BLOB, (address,)).get is None
     )
 

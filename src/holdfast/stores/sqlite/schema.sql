@@ -4,7 +4,7 @@
 --   events   the journal: the truth. One row an event, in order of run and seq; a run's head is its highest seq
 --   blobs    content by address; touched_at tells prune what was referenced lately
 --   records  small mutable things by (space, key): inbox letters, labels, pins, snapshots
---   meta     the one counter that a sync bumps when it needs something to commit
+--   meta     the counter that a sync bumps when it needs something to commit, and the highest fence of a deleted run
 --
 --   journal, tool_counts, failures   views for people with the sqlite3 shell
 --
@@ -30,6 +30,7 @@ CREATE TABLE runs (
 ) STRICT;
 
 CREATE INDEX runs_by_age ON runs (created_at, run);
+CREATE INDEX runs_by_origin ON runs (origin) WHERE origin IS NOT NULL;
 
 CREATE TABLE events (
   id    INTEGER PRIMARY KEY,              -- the run's id and the seq in one: (run << 32) | seq
@@ -61,11 +62,12 @@ CREATE TABLE records (
 ) STRICT;
 
 CREATE TABLE meta (
-  id    INTEGER PRIMARY KEY CHECK (id = 1),
-  syncs INTEGER NOT NULL
+  id     INTEGER PRIMARY KEY CHECK (id = 1),
+  syncs  INTEGER NOT NULL,
+  fences INTEGER NOT NULL                 -- a new run begins there, so that no late writer of a deleted one fits
 ) STRICT;
 
-INSERT INTO meta VALUES (1, 0);
+INSERT INTO meta VALUES (1, 0, 0);
 
 -- What happened, in order, readable:  SELECT * FROM journal WHERE run = 'debt-cycles';
 CREATE VIEW journal AS

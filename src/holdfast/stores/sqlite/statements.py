@@ -21,9 +21,12 @@ _RUN: Final = (
 # -- runs -----------------------------------------------------------------------------------------------------
 
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence) "
+    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences FROM meta "
+    "WHERE ?6 IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run = ?6 AND revision = ?8) "
     "ON CONFLICT (run) DO NOTHING"
 )
+BUMP_REVISION: Final = "UPDATE runs SET revision = revision + 1 WHERE run = ?"
 FIND_RUN: Final = _RUN + "WHERE r.run = ?"
 LIST_RUNS: Final = (
     _RUN + "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) ORDER BY r.created_at DESC, r.run DESC LIMIT ?3"
@@ -35,6 +38,11 @@ LIST_RUNS_BEFORE: Final = _RUN + (
 SWAP_RUN: Final = (
     "UPDATE runs SET status = ?, body = ?, revision = revision + 1 WHERE run = ? AND revision = ?"
 )
+FIND_GUARDED: Final = "SELECT id FROM runs WHERE run = ? AND fence = ? AND revision = ?"
+DELETE_RUN: Final = "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?2)"
+DELETE_EVENTS: Final = "DELETE FROM events WHERE id BETWEEN (?1 << 32) AND ((?1 << 32) | 4294967295)"
+DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
+RAISE_FENCES: Final = "UPDATE meta SET fences = max(fences, ?)"
 SET_STATUS: Final = "UPDATE runs SET status = ?, revision = revision + 1 WHERE run = ?"
 HEAD_AND_LEASE: Final = f"SELECT {_HEAD}, {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 
@@ -52,6 +60,15 @@ READ_EVENTS: Final = (
     f"ON e.id > {_FIRST} | ?2 AND e.id <= {_FIRST} | ?3 WHERE r.run = ?1 ORDER BY e.id LIMIT ?4"
 )
 
+STRETCH: Final = f"SELECT r.origin_seq, {_HEAD} FROM runs r WHERE r.id = ?"  # noqa: S608 - constants
+DELETE_STRETCH: Final = "DELETE FROM events WHERE id > (?1 << 32) | ?2 AND id <= (?1 << 32) | ?3"
+PUT_EVENT: Final = "INSERT INTO events (id, at, kind, name, key, fence, body, crc) VALUES ((?9 << 32) | ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+# length() of a blob column is answered from the row's header: no overflow page is read.
+MEASURE: Final = (
+    "SELECT count(e.id), coalesce(sum(length(e.body)), 0) FROM runs r JOIN events e "  # noqa: S608 - constants
+    f"ON e.id BETWEEN {_FIRST} AND {_LAST} WHERE r.run = ?"
+)
+
 # -- blobs ----------------------------------------------------------------------------------------------------
 
 # Time only moves forward: of two references the later one protects.
@@ -62,6 +79,9 @@ PUT_BLOB: Final = (
 TOUCH_BLOB: Final = "UPDATE blobs SET touched_at = max(touched_at, ?) WHERE address = ?"
 HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE address = ?"
 GET_BLOB: Final = "SELECT data FROM blobs WHERE address = ?"
+SCAN_BLOBS: Final = (
+    "SELECT address, length(data), touched_at FROM blobs WHERE address > ? ORDER BY address LIMIT ?"
+)
 DELETE_BLOB: Final = "DELETE FROM blobs WHERE address = ? AND touched_at < ?"
 SHRINK: Final = "PRAGMA incremental_vacuum(2000)"
 
@@ -101,15 +121,22 @@ STANDING: Final = (
 
 # -- the rest -------------------------------------------------------------------------------------------------
 
+FREE_PAGES: Final = "PRAGMA freelist_count"
+REWRITE: Final = "VACUUM"
+FOLD_WAL: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 BUMP: Final = "UPDATE meta SET syncs = syncs + 1"
 DATA_VERSION: Final = "PRAGMA data_version"
 ALL_EVENTS: Final = (
     "SELECT CAST(r.run AS BLOB), e.seq, e.at, CAST(e.kind AS BLOB), CAST(e.name AS BLOB), CAST(e.key AS BLOB), "
     "e.fence, e.body, e.crc FROM events e LEFT JOIN runs r ON r.id = e.run"
 )
-GAPS: Final = (
-    "SELECT r.run, r.origin_seq, min(e.seq), max(e.seq), count(*) FROM events e JOIN runs r ON r.id = e.run "
+GAPPED: Final = (
+    "SELECT r.id, CAST(r.run AS BLOB), r.origin_seq FROM events e JOIN runs r ON r.id = e.run "
     "GROUP BY e.run HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
+)
+OWN_EVENTS: Final = (
+    "SELECT seq, at, CAST(kind AS BLOB), '', '', 0, body, 0 FROM events "
+    "WHERE id BETWEEN (?1 << 32) AND ((?1 << 32) | 4294967295) ORDER BY id"
 )
 ODD_ADDRESSES: Final = (
     "SELECT address FROM blobs WHERE address = '' OR address GLOB '*[^0-9a-zA-Z_:.-]*' LIMIT 20"

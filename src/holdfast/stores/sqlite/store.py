@@ -17,6 +17,7 @@ from holdfast.model.rows import (
     Append,
     AppendOutcome,
     Blob,
+    BlobInfo,
     Cursors,
     Finding,
     Grant,
@@ -24,15 +25,18 @@ from holdfast.model.rows import (
     Liveness,
     Record,
     RunRow,
+    RunSize,
+    inbox_space,
 )
 from holdfast.stores import bounds
 from holdfast.stores.sqlite import statements as sql
-from holdfast.stores.sqlite.appending import Appender
+from holdfast.stores.sqlite.appending import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.creation import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.examination import examined
 from holdfast.stores.sqlite.owners import hold, let_go
+from holdfast.stores.sqlite.reclaiming import reclaimed
 from holdfast.stores.sqlite.waiting import wait_for_change
 
 _SEQ_MAX: Final = (1 << 32) - 1
@@ -78,11 +82,14 @@ class SqliteStore:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
         with self._database.write(synced=True) as connection:
-            connection.execute(sql.CREATE_RUN, row[:7])
-            return connection.changes() == 1
+            connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision))
+            created = connection.changes() == 1
+            if created and row.origin is not None:
+                connection.execute(sql.BUMP_REVISION, (row.origin,))
+            return created
 
     def find_run(self, run: str) -> RunRow | None:
         with self._database.read() as connection:
@@ -105,6 +112,19 @@ class SqliteStore:
             connection.execute(sql.SWAP_RUN, (status, body, run, revision))
             return connection.changes() == 1
 
+    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        with self._database.write(synced=True) as connection:
+            number = connection.execute(sql.FIND_GUARDED, (run, fence, revision)).get
+            if number is None:
+                return False
+            connection.execute(sql.DELETE_RUN, (number, run))
+            if not connection.changes():
+                return False
+            connection.execute(sql.DELETE_EVENTS, (number,))
+            connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
+            connection.execute(sql.RAISE_FENCES, (fence,))
+            return True
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
@@ -117,6 +137,38 @@ class SqliteStore:
         upto = _SEQ_MAX if upto_seq is None else upto_seq
         with self._database.read() as connection:
             return list(map(Event._make, connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit))))
+
+    def replace_events(
+        self,
+        run: str,
+        *,
+        fence: int,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+        at: float = 0.0,
+    ) -> bool:
+        bounds.check_replacement(run, after_seq, upto_seq, events, blobs)
+        with self._database.write(synced=True) as connection:
+            number = connection.execute(sql.FIND_GUARDED, (run, fence, revision)).get
+            if number is None or missing(connection, blobs):
+                return False
+            ((origin_seq, head),) = _rows(connection.execute(sql.STRETCH, (number,)))
+            assert origin_seq <= after_seq < upto_seq <= head, (
+                f"run {run} has no stretch ({after_seq}, {upto_seq}]"
+            )
+            connection.execute(sql.DELETE_STRETCH, (number, after_seq, upto_seq))
+            for event in events:
+                connection.execute(sql.PUT_EVENT, (*event, number))
+            keep_blobs(connection, blobs, max(at, events[-1].at))
+            connection.execute(sql.BUMP_REVISION, (run,))
+            return True
+
+    def measure(self, run: str) -> RunSize:
+        with self._database.read() as connection:
+            return RunSize(*_rows(connection.execute(sql.MEASURE, (run,)))[0])
 
     # -- blobs -----------------------------------------------------------------------------------------------
 
@@ -146,6 +198,11 @@ class SqliteStore:
             if deleted:
                 connection.execute(sql.SHRINK).fetchall()
         return deleted
+
+    def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
+        bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
+        with self._database.read() as connection:
+            return list(map(BlobInfo._make, connection.execute(sql.SCAN_BLOBS, (after, limit))))
 
     # -- leases ----------------------------------------------------------------------------------------------
 
@@ -212,6 +269,9 @@ class SqliteStore:
     def sync(self) -> None:
         self._database.sync()
 
+    def reclaim(self, *, thoroughly: bool = False) -> int:
+        return reclaimed(self._database, thoroughly=thoroughly)
+
     def examine(self) -> list[Finding]:
         return examined(self._database)
 
@@ -223,6 +283,11 @@ class SqliteStore:
         self._database.close()
         # Who still holds a run may still be acting for it: such a process must not look dead while it lives.
         let_go(self._owners, keeps_its_byte=holds)
+
+
+def _rows(cursor: apsw.Cursor) -> list[Any]:
+    """All of them at once, so that no statement stays open; what types they hold, the schema tells."""
+    return list(cursor)
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import limits
 from holdfast.errors import TooLarge
-from holdfast.model.rows import Append, Appended, Blob, Refusal
+from holdfast.model.rows import Append, Appended, Blob, BlobInfo, Refusal
 from holdfast.stores.port import StorePort
 from holdfast.testing.rules.making import an_append, an_event, append, held
 
@@ -12,7 +12,7 @@ A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
 
 class BlobRules:
-    """What ``put_blobs``, ``get_blobs``, ``delete_blobs`` and an append's blobs promise."""
+    """What ``put_blobs``, ``get_blobs``, ``delete_blobs``, ``scan_blobs`` and an append's blobs promise."""
 
     def test_contents_are_kept_by_address(self, store: StorePort) -> None:
         """Any bytes, none included; an absent address is absent from the answer."""
@@ -94,6 +94,18 @@ class BlobRules:
         (outcome,) = store.append([an_append("r", fence, 0, blobs=(Blob(A),))])
         assert isinstance(outcome, Refusal)
         assert append(store, an_append("r", fence, 0, blobs=(Blob(A, b"a"),))) == 1
+
+    def test_blobs_are_listed_by_address_without_their_content(self, store: StorePort) -> None:
+        """Each with its size as stored and when it was last wanted; ``after`` continues right behind an address."""
+        store.put_blobs([Blob(B, b"four"), Blob(C, b""), Blob(A, bytes(100_000))], at=1.0)
+        store.put_blobs([Blob(C, b"")], at=5.0)
+        everything = [BlobInfo(A, 100_000, 1.0), BlobInfo(B, 4, 1.0), BlobInfo(C, 0, 5.0)]
+        assert store.scan_blobs(limit=limits.BLOB_PAGE_MAX) == everything
+        assert store.scan_blobs(limit=2) == everything[:2]
+        assert store.scan_blobs(after=B, limit=2) == everything[2:]
+        assert store.scan_blobs(after="ab", limit=1) == everything[1:2]
+        with pytest.raises(TooLarge):
+            store.scan_blobs(limit=limits.BLOB_PAGE_MAX + 1)
 
     def test_a_put_without_content_is_a_defect_of_the_caller(self, store: StorePort) -> None:
         """Only an append can answer that something is missing."""

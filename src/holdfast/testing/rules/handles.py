@@ -7,16 +7,26 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HandleClosed
+from holdfast.model.events import Kind
 from holdfast.model.rows import Append, Blob, Cursor, inbox_space
 from holdfast.stores.port import StorePort
-from holdfast.testing.rules.making import AT, a_run, an_append, an_event, append, held, in_threads
+from holdfast.testing.rules.making import (
+    AT,
+    a_run,
+    an_append,
+    an_event,
+    append,
+    held,
+    in_threads,
+    revision_of,
+)
 
 _LONG_S = 20.0
 _SHORT_S = 0.05
 
 
 class HandleRules:
-    """What ``wait``, ``sync``, ``examine``, ``close``, ``url`` and ``owner`` promise."""
+    """What ``wait``, ``sync``, ``reclaim``, ``examine``, ``close``, ``url`` and ``owner`` promise."""
 
     def make_store(self, directory: Path) -> StorePort:
         raise NotImplementedError
@@ -113,6 +123,55 @@ class HandleRules:
         assert "damaged-run" in failure.text
         assert " 2 " in failure.text
 
+    def test_a_stretch_that_no_event_covers_is_named(self, store: StorePort) -> None:
+        """Removing leaves an event that tells where its stretch began; without one, something was lost."""
+        fence = held(store, "gapped-run")
+        append(store, an_append("gapped-run", fence, 0, 9))
+        for after_seq, upto_seq, kind in (
+            (0, 4, Kind.PRUNED),
+            (4, 6, Kind.COMPACTED),
+            (6, 8, "step.finished"),
+        ):
+            body = b'{"from_seq":%d}' % (after_seq + 1)
+            event = an_event("gapped-run", upto_seq, kind=kind, body=body)
+            assert [finding for finding in store.examine() if finding.verdict == "failure"] == []
+            assert store.replace_events(
+                "gapped-run",
+                fence=fence,
+                revision=revision_of(store, "gapped-run"),
+                after_seq=after_seq,
+                upto_seq=upto_seq,
+                events=[event],
+            )
+        (failure,) = [finding for finding in store.examine() if finding.verdict == "failure"]
+        assert "gapped-run" in failure.text
+        assert " 7 " in failure.text
+
+    # -- space -----------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("thoroughly", [False, True])
+    def test_reclaiming_changes_nothing_that_can_be_read(
+        self, store: StorePort, other: StorePort, thoroughly: bool
+    ) -> None:
+        """Whatever it shrinks by, also while another handle is open; and it may be called when there is nothing to do."""
+        fence = held(store)
+        addresses = [f"{number:02x}" * 32 for number in range(20)]
+        store.put_blobs([Blob(address, bytes(10_000)) for address in addresses], at=1.0)
+        append(other, an_append("r", fence, 0, 5))
+        store.put_record("s", "k", b"body", revision=0)
+        before = (store.find_run("r"), store.read_events("r", limit=9), store.get_record("s", "k"))
+        assert store.delete_blobs(addresses[1:], untouched_since=2.0) == 19
+        assert store.reclaim(thoroughly=thoroughly) >= 0
+        assert store.reclaim(thoroughly=thoroughly) >= 0
+        for handle in (store, other):
+            assert (
+                handle.find_run("r"),
+                handle.read_events("r", limit=9),
+                handle.get_record("s", "k"),
+            ) == before
+            assert handle.get_blobs(addresses) == {addresses[0]: bytes(10_000)}
+        assert append(other, an_append("r", fence, 5)) == 6
+
     # -- close -----------------------------------------------------------------------------------------------
 
     def test_close_is_idempotent(self, store: StorePort) -> None:
@@ -130,12 +189,18 @@ class HandleRules:
             lambda: store.find_run("r"),
             lambda: store.list_runs(limit=1),
             lambda: store.swap_run("r", revision=1, status="x", body=b""),
+            lambda: store.delete_run("r", fence=1, revision=1),
             lambda: store.append([an_append("r", 1, 0)]),
             lambda: store.append([an_append("r", 1, 0, 2)]),
             lambda: store.read_events("r", limit=1),
+            lambda: store.replace_events(
+                "r", fence=1, revision=1, after_seq=0, upto_seq=1, events=[an_event("r", 1)]
+            ),
+            lambda: store.measure("r"),
             lambda: store.put_blobs([Blob("aa" * 32, b"")], at=AT),
             lambda: store.get_blobs(["aa" * 32]),
             lambda: store.delete_blobs(["aa" * 32], untouched_since=AT),
+            lambda: store.scan_blobs(limit=1),
             lambda: store.acquire("r", at=AT, lease_s=30.0),
             lambda: store.renew({"r": 1}, at=AT),
             lambda: store.release("r", fence=1),
@@ -146,6 +211,7 @@ class HandleRules:
             lambda: store.delete_record("s", "k", revision=1),
             lambda: store.wait({"r": Cursor(1, 0)}, timeout_s=0.0),
             store.sync,
+            store.reclaim,
             store.examine,
         ]
         for verb in verbs:

@@ -18,11 +18,18 @@ def a_run(run: str, **fields: Any) -> RunRow:
 
 
 def an_event(
-    run: str, seq: int, *, body: bytes = b"{}", at: float = AT, name: str = "survey", fence: int = 1
+    run: str,
+    seq: int,
+    *,
+    body: bytes = b"{}",
+    at: float = AT,
+    name: str = "survey",
+    fence: int = 1,
+    kind: str = "step.finished",
 ) -> Event:
     """An event with its checksum."""
-    crc = checksum(run, seq, at, "step.finished", name, f"key-{seq}", fence, body)
-    return Event(seq, at, "step.finished", name, f"key-{seq}", fence, body, crc)
+    crc = checksum(run, seq, at, kind, name, f"key-{seq}", fence, body)
+    return Event(seq, at, kind, name, f"key-{seq}", fence, body, crc)
 
 
 def an_append(run: str, fence: int, after_seq: int, count: int = 1, **fields: Any) -> Append:
@@ -34,11 +41,21 @@ def an_append(run: str, fence: int, after_seq: int, count: int = 1, **fields: An
 
 
 def held(store: StorePort, run: str = "r", **fields: Any) -> int:
-    """Create a run, take its lease; the fence."""
-    assert store.create_run(a_run(run, **fields))
+    """Create a run, and the one it is to be a fork of where that is not there; take its lease; the fence."""
+    row = a_run(run, **fields)
+    if row.origin is not None:
+        store.create_run(a_run(row.origin))
+    assert store.create_run(row, origin_revision=revision_of(store, row.origin) if row.origin else 0)
     grant = store.acquire(run, at=AT, lease_s=30.0)
     assert grant.granted
     return grant.lease.fence
+
+
+def revision_of(store: StorePort, run: str) -> int:
+    """The revision of a run that must be there."""
+    found = store.find_run(run)
+    assert found is not None, run
+    return found.revision
 
 
 def append(store: StorePort, item: Append) -> int:

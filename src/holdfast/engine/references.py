@@ -1,0 +1,54 @@
+"""Which blobs an event needs: for whoever copies a history whole, or removes what no history needs any more.
+
+An event refers to a blob by a field of its body whose name ends in ``_blob``, and a checkpoint to the packs of its
+state. What refers in another way has to be known here, or it is lost with the next prune.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from orjson import JSONDecodeError, loads
+
+from holdfast.core.gathering import packs_of
+from holdfast.core.nodes import Fetch
+from holdfast.engine.states import fetcher
+from holdfast.model.events import Event, Kind
+from holdfast.stores.port import StorePort
+
+_PACKS_KEPT: Final = 64
+_STATEFUL: Final = frozenset({Kind.CHECKPOINT, Kind.COMPACTED})
+
+
+def references(store: StorePort, *events: Event) -> set[str]:
+    """The addresses of all blobs that these events need. Corrupt where a state's packs cannot be read.
+
+    All events at once cost what their states have in common only once.
+    """
+    return references_with(fetcher(store), events)
+
+
+def references_with(fetch: Fetch, events: Sequence[Event]) -> set[str]:
+    """The same for packs that lie elsewhere than in a store."""
+    found: set[str] = set()
+    roots: list[Any] = []
+    for event in events:
+        body = _body(event)
+        found |= named_in(body)
+        if event.kind in _STATEFUL and "state" in body:
+            roots.append(body["state"])
+    kept: Callable[[str], Sequence[bytes]] = lru_cache(_PACKS_KEPT)(fetch)
+    return found | packs_of(roots, kept)
+
+
+def named_in(body: dict[str, Any]) -> set[str]:
+    """The addresses that the fields of a body name: an event's, or a letter's."""
+    return {value for name, value in body.items() if name.endswith("_blob") and type(value) is str}
+
+
+def _body(event: Event) -> dict[str, Any]:
+    try:
+        body = loads(event.body)
+    except JSONDecodeError:
+        return {}
+    return body if type(body) is dict else {}
