@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.entrance import current, run
     from holdfast.errors import (
         AlreadyResolved,
+        AmbiguousLabel,
         BadName,
         BadOption,
         BadUrl,
@@ -64,6 +65,7 @@ __all__ = [
     "KEY",
     "Agent",
     "AlreadyResolved",
+    "AmbiguousLabel",
     "AsyncRun",
     "BadName",
     "BadOption",
@@ -133,6 +135,7 @@ _ROOMS = {
     ),
     "errors": (
         "AlreadyResolved",
+        "AmbiguousLabel",
         "BadName",
         "BadOption",
         "BadUrl",

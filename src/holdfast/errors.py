@@ -23,6 +23,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── RunFinished
     │   ├── InputsChanged                other inputs or another goal under the same id
     │   ├── UnknownPoint                 no such point, event or label in the run
+    │   ├── AmbiguousLabel               several checkpoints have it
     │   ├── UnknownStep                  no such step to resolve
     │   └── AlreadyResolved              the step's outcome is known
     ├── StoreError                       the place where bytes live refused
@@ -240,6 +241,16 @@ class UnknownPoint(RunRefused):
     what: str
     last_point: int
     head: int
+
+
+class AmbiguousLabel(RunRefused):
+    """Several checkpoints of the run have this label."""
+
+    says = "run {run} has several checkpoints labelled {label!r}: points {points}"
+    advises = "name the point instead, like {run}@{last_point}; `holdfast checkpoints {run}` lists them"
+    label: str
+    points: str
+    last_point: int
 
 
 class UnknownStep(RunRefused):

@@ -103,6 +103,15 @@ def test_a_fork_at_an_ancestors_point_hangs_on_the_ancestor(url: str) -> None:
     assert attempt(url, three, "c") == [0, 1, 2]
 
 
+def test_a_label_that_several_checkpoints_have_is_not_guessed(url: str) -> None:
+    """A typed error that names their points, and how to say which. Planted: the newest one was simply taken."""
+    attempt(url, lambda run: [run.checkpoint({"round": i}, label="round") for i in range(3)])
+    with pytest.raises(holdfast.AmbiguousLabel, match="points 1, 2, 3") as refused:
+        holdfast.store(url).fork("a@round", as_="b")
+    assert "a@3" in refused.value.hint
+    assert [info.run for info in holdfast.store(url).runs()] == ["a"]
+
+
 def test_points_events_and_labels_name_places(url: str) -> None:
     """RUN@2, RUN@#5, RUN@label and RUN; what does not exist is named with what does."""
     attempt(

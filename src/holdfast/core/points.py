@@ -10,7 +10,7 @@ from typing import NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View, fold
-from holdfast.errors import Misuse
+from holdfast.errors import AmbiguousLabel, Misuse
 from holdfast.model.events import Event, Kind
 
 
@@ -50,18 +50,27 @@ def parse_place(text: str) -> Place:
 
 
 def find_event(events: Sequence[Event], place: Place) -> Event | None:
-    """The event that a place names: of a point its outcome, of a label its newest checkpoint; None if there is none."""
+    """The event that a place names: of a point its outcome, of a label its checkpoint; None if there is none.
+
+    AmbiguousLabel where several checkpoints have it: nobody guesses which was meant.
+    """
     if place.seq is not None:
         return next((event for event in events if event.seq == place.seq), None)
-    if place.label is not None:
-        return next((event for event in reversed(events) if _is_labelled(event, place.label)), None)
     view = View()
+    labelled: dict[int, Event] = {}
     for event in events:
         before = view.points
         view.add(event)
-        if view.points > before and view.points == place.point:
+        if view.points == before:
+            continue
+        if view.points == place.point:
             return event
-    return None
+        if place.label is not None and _is_labelled(event, place.label):
+            labelled[view.points] = event
+    if len(labelled) > 1:
+        points = ", ".join(map(str, labelled))
+        raise AmbiguousLabel(run=place.run, label=place.label, points=points, last_point=max(labelled))
+    return next(iter(labelled.values()), None)
 
 
 def last_point(events: Sequence[Event]) -> int:
