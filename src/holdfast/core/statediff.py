@@ -39,6 +39,13 @@ class Change(NamedTuple):
     after: Any
 
 
+class Found(NamedTuple):
+    """A change, and where its value stood in the first state: the path of a change counts what was removed before it."""
+
+    change: Change
+    old_path: Path
+
+
 class _Run(NamedTuple):
     """Elements that are not looked at, because both sides share them; how many."""
 
@@ -50,19 +57,24 @@ class _Pair(NamedTuple):
     """Two values still to be compared."""
 
     path: Path
+    old_path: Path
     a: Any
     b: Any
 
 
 def changes(a_root: Any, b_root: Any, fetch: Fetch) -> Iterator[Change]:
     """The changes that turn the state at ``a_root`` into the one at ``b_root``. Raises Corrupt."""
-    nodes = Nodes(fetch)
-    todo = [_Pair((), a_root, b_root)]
+    return (found.change for found in find_changes(a_root, b_root, Nodes(fetch)))
+
+
+def find_changes(a_root: Any, b_root: Any, nodes: Nodes) -> Iterator[Found]:
+    """As ``changes``, with the old places, by a reader that keeps what it has read."""
+    todo = [_Pair((), (), a_root, b_root)]
     while todo:
         # What is inside an element comes after what its list gained and lost: its index is final by then.
         inner: list[_Pair] = []
         for found in _compared(todo.pop(), nodes):
-            if isinstance(found, Change):
+            if isinstance(found, Found):
                 yield found
             else:
                 inner.append(found)
@@ -81,22 +93,22 @@ def _operation(change: Change) -> dict[str, Any]:
     return {"op": "add" if change.kind == "added" else "replace", "path": path, "value": change.after}
 
 
-def _compared(pair: _Pair, nodes: Nodes) -> Iterator[Change | _Pair]:
+def _compared(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
     """One pair of values: their changes, and the pairs inside them."""
-    path, a, b = pair
+    path, old_path, a, b = pair
     # Compared as bytes: to Python 1, 1.0 and True are one.
     if orjson.dumps(a) == orjson.dumps(b):
         return
     a, b = _opened(a, nodes), _opened(b, nodes)
     kinds = {_kind(a), _kind(b)}
     if kinds == {"list"}:
-        yield from _lists(path, a, b, nodes)
+        yield from _lists(pair._replace(a=a, b=b), nodes)
     elif kinds == {"dict"}:
-        yield from _objects(path, a, b, nodes)
+        yield from _objects(pair._replace(a=a, b=b), nodes)
     else:
         before, after = gather_with(a, nodes), gather_with(b, nodes)
         if orjson.dumps(before) != orjson.dumps(after):
-            yield Change(path, "changed", before, after)
+            yield Found(Change(path, "changed", before, after), old_path)
 
 
 def _opened(value: Any, nodes: Nodes) -> Any:
@@ -116,15 +128,18 @@ def _kind(value: Any) -> str:
 # -- objects: by key ------------------------------------------------------------------------------------------
 
 
-def _objects(path: Path, a: Any, b: Any, nodes: Nodes) -> Iterator[Change | _Pair]:
+def _objects(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
+    path, old_path, a, b = pair
     before, after = _both_objects(a, b, nodes)
-    for key in before.keys() - after.keys():
-        yield Change((*path, key), "removed", gather_with(before[key], nodes), None)
+    for key, item in before.items():
+        if key not in after:
+            gone = Change((*path, key), "removed", gather_with(item, nodes), None)
+            yield Found(gone, (*old_path, key))
     for key, item in after.items():
         if key in before:
-            yield _Pair((*path, key), before[key], item)
+            yield _Pair((*path, key), (*old_path, key), before[key], item)
         else:
-            yield Change((*path, key), "added", None, gather_with(item, nodes))
+            yield Found(Change((*path, key), "added", None, gather_with(item, nodes)), (*old_path, key))
 
 
 def _both_objects(a: Any, b: Any, nodes: Nodes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -144,18 +159,21 @@ def _object(value: Any, nodes: Nodes) -> dict[str, Any]:
 # -- lists: by content ----------------------------------------------------------------------------------------
 
 
-def _lists(path: Path, a: Any, b: Any, nodes: Nodes) -> Iterator[Change | _Pair]:
+def _lists(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
     """Go through both from the left; ``at`` is where the document stands that is b before it and a after it."""
-    at = 0
+    path, old_path, a, b = pair
+    at = was_at = 0
     for before, after, count in _blocks(*_both_lists(a, b, nodes), nodes):
-        at += count
+        at, was_at = at + count, was_at + count
         for old, new in zip(before, after, strict=False):
-            yield _Pair((*path, at), old, new)
-            at += 1
+            yield _Pair((*path, at), (*old_path, was_at), old, new)
+            at, was_at = at + 1, was_at + 1
         for old in before[len(after) :]:
-            yield Change((*path, at), "removed", gather_with(old, nodes), None)
+            gone = Change((*path, at), "removed", gather_with(old, nodes), None)
+            yield Found(gone, (*old_path, was_at))
+            was_at += 1
         for new in after[len(before) :]:
-            yield Change((*path, at), "added", None, gather_with(new, nodes))
+            yield Found(Change((*path, at), "added", None, gather_with(new, nodes)), (*old_path, was_at))
             at += 1
 
 
