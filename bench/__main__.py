@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import checkpoints, concurrency, importing, recording, replaying
+from bench import checkpoints, concurrency, diffing, importing, recording, replaying
 from bench.measuring import Figure
 
 SUBJECTS = {
@@ -17,6 +17,7 @@ SUBJECTS = {
     "importing": importing,
     "concurrency": concurrency,
     "checkpoints": checkpoints,
+    "diffing": diffing,
 }
 
 

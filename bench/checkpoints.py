@@ -47,9 +47,9 @@ class Shelf:
 
 def figures(place: Path) -> Iterator[Figure]:  # noqa: ARG001 - nothing here touches a disk
     """Bytes first, as they do not depend on the machine; then times, each against another of the same run."""
-    yield _growth("ordinary text", _prose(), 0.95, trims=False)
+    yield _growth("ordinary text", prose(), 0.95, trims=False)
     yield _growth("incompressible text", _noise(), 1.2, trims=False)
-    yield _growth("ordinary text, trimmed", _prose(), 1.05, trims=True)
+    yield _growth("ordinary text, trimmed", prose(), 1.05, trims=True)
     yield _pace()
     yield _difference()
 
@@ -70,7 +70,7 @@ def _growth(what: str, text: Text, bar: float, *, trims: bool) -> Figure:
 
 def _pace() -> Figure:
     """The whole state handed over each time: it must be looked at, so the time grows with it, but slowly."""
-    text, shelf, times = _prose(), Shelf(), list[float]()
+    text, shelf, times = prose(), Shelf(), list[float]()
     messages: list[dict[str, str]] = []
     for step in range(STEPS + 10):
         messages += [_message("user", text(1_000)), _message("assistant", text(4_000))]
@@ -83,7 +83,7 @@ def _pace() -> Figure:
 
 
 def _difference() -> Figure:
-    text, shelf = _prose(), Shelf()
+    text, shelf = prose(), Shelf()
     messages = [_message("user", text(2_500)) for _ in range(DIFF_MESSAGES)]
     a = shelf.checkpoint({"messages": messages})
     messages[DIFF_MESSAGES // 2] = _message("user", "something else")
@@ -111,7 +111,7 @@ def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def _prose() -> Text:
+def prose() -> Text:
     """Plausible English: words as frequent as in a language, sentences, the same in every run."""
     chance = random.Random(7)
     words = [

@@ -7,7 +7,7 @@ import getpass
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from orjson import loads
 
@@ -37,6 +37,9 @@ from holdfast.model.markers import Neutral
 from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.stores.url import lease_s_of, open_store, place_of
+
+if TYPE_CHECKING:
+    from holdfast.core.differences import Diff
 
 _EVERY_RUN: Final = 1 << 40
 How = Literal["done", "retry", "failed", "abandon"]
@@ -171,6 +174,16 @@ class Store(Neutral):
         """The once effects that a history from this place may repeat, since they happened after it."""
         row, seq = self._at(place)
         return branching.later_effects(self._workshop, row.run, seq)
+
+    def diff(self, a: str, b: str) -> "Diff":
+        """What differs between two places of any runs: the state, what happened, and where they went apart.
+
+        The state of a place is that of the latest checkpoint there. Only what differs of it is read.
+        """
+        from holdfast.engine.contrasts import contrast  # what it needs, `import holdfast` need not wait for
+
+        places = [(str(text), row.run, seq) for text in (a, b) for row, seq in [self._at(text)]]
+        return contrast(self._port, *places)
 
     def lineage(self, run: str) -> Branch:
         """The tree of forks that the run belongs to, from its oldest ancestor."""

@@ -25,6 +25,7 @@ COMMANDS: Final = (
     "watch",
     "fork",
     "rewind",
+    "diff",
     "resolve",
     "stats",
     "doctor",

@@ -57,10 +57,14 @@ class Facts(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines as they are; a long one wraps on a screen, below where its text began."""
+    """Lines as they are; a long one wraps on a screen, below where its text began.
+
+    ``hangs``: the text begins after the first piece of the line.
+    """
 
     lines: Sequence[Sequence[Span]]
     indent: int = 0
+    hangs: bool = False
 
 
 class Commands(NamedTuple):

@@ -46,7 +46,7 @@ _SIGNS: Final[dict[Mood, str]] = {
     "strong": "·",
 }
 _ASCII: Final = str.maketrans(
-    {"✓": "+", "✗": "x", "●": "*", "○": "o", "·": "-", "…": "~", "µ": "u", "→": ">"}
+    {"✓": "+", "✗": "x", "●": "*", "○": "o", "·": "-", "…": "~", "–": "-", "µ": "u", "→": ">"}
 )
 _BETWEEN: Final = 2
 _GROWING_MIN: Final = 16
@@ -102,7 +102,12 @@ class Screen:
         ]
 
     def _paragraph(self, block: Lines) -> list[Text]:
-        return [line for spans in block.lines for line in self._hanging(Text(), _text(spans), block.indent)]
+        label = 1 if block.hangs else 0
+        return [
+            line
+            for spans in block.lines
+            for line in self._hanging(_text(spans[:label]), _text(spans[label:]), block.indent)
+        ]
 
     def _hanging(self, label: Text, content: Text, indent: int) -> list[Text]:
         """A label and its text, wrapped below where the text began."""

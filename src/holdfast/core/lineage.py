@@ -33,6 +33,24 @@ def segments(chain: Sequence[RunRow]) -> list[Segment]:
     return found[::-1]
 
 
+def meeting(a: tuple[Sequence[RunRow], int], b: tuple[Sequence[RunRow], int]) -> int:
+    """The seq up to which two points lie in the same rows; 0 for those of different lineages.
+
+    Each is a chain as for ``segments``, and the seq of the point. What rewinds have left behind is not looked at.
+    """
+    reach: dict[str, int] = {}
+    upto = a[1]
+    for row in a[0]:
+        reach[row.run] = upto
+        upto = min(upto, row.origin_seq)
+    upto = b[1]
+    for row in b[0]:
+        if row.run in reach:
+            return min(reach[row.run], upto)
+        upto = min(upto, row.origin_seq)
+    return 0
+
+
 def effective(events: Iterable[Event]) -> list[Event]:
     """The history that counts: without what rewinds have left behind."""
     kept: list[Event] = []
