@@ -35,7 +35,10 @@ def diff_blocks(page: DiffPage, desk: Desk, *, state: bool, events: bool, everyt
     """The two points, what there is to say, and the parts that are asked for."""
     blocks: list[Block] = [Facts(_head(page))]
     if not everything:
-        blocks += [Gap(), Lines([[Span("· ", "dim"), Span(sentence)] for sentence in page.sentences], hangs=True)]
+        blocks += [
+            Gap(),
+            Lines([[Span("· ", "dim"), Span(sentence)] for sentence in page.sentences], hangs=True),
+        ]
     hidden = False
     if state and page.state:
         most = len(page.state) if everything else _CHANGES_MAX

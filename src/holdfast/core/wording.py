@@ -71,12 +71,16 @@ def with_context(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
 def _shortened(text: str, *, starts: bool, ends: bool) -> str:
     """The words next to the change before it (``starts``) and the one after it (``ends``)."""
     chars = _CONTEXT_WORDS * _WORD_CHARS_MAX
-    head = [found[0] for found in _WORD.finditer(text[:chars])][:_CONTEXT_WORDS] if starts else []
-    tail = [found[0] for found in _WORD.finditer(text[-chars:]) if found[0]][-_CONTEXT_WORDS:] if ends else []
-    kept = "".join(head), "".join(tail)
-    if sum(map(len, kept)) + len(" … ") >= len(text):
-        return text
-    return f"{kept[0]}{' ' if starts else ''}…{'' if kept[1][:1].isspace() else ' '}{kept[1]}"
+    first, last = text[:chars], text[-chars:]
+    head = first[: _ends(first)[:_CONTEXT_WORDS][-1][1]] if starts else ""
+    tail = last[_ends(last)[-_CONTEXT_WORDS:][0][0] :] if ends else ""
+    short = f"{head}{' ' if head else ''}…{' ' if tail else ''}{tail}"
+    return short if len(short) < len(text) else text
+
+
+def _ends(text: str) -> list[tuple[int, int]]:
+    """Where the words begin and end."""
+    return [found.span(2) for found in _WORD.finditer(text) if found[2]] or [(0, len(text))]
 
 
 # -- what both ends share, without looking at single characters ------------------------------------------------
@@ -183,6 +187,11 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _three(kept: str, gone: str, come: str) -> Iterator[Piece]:
+    blank = gone[: len(gone) - len(gone.lstrip())]
+    if blank and come.startswith(
+        blank
+    ):  # the blank before a word stayed, where another word came in its place
+        kept, gone, come = kept + blank, gone[len(blank) :], come[len(blank) :]
     yield from (
         piece for piece in (Piece("equal", kept), Piece("removed", gone), Piece("added", come)) if piece.text
     )
