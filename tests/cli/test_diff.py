@@ -188,7 +188,7 @@ def test_on_a_terminal(talk: "Shop") -> None:
 
 
 def test_what_is_recorded_cannot_steer_the_terminal(own_shop: "Shop") -> None:
-    """Neither in a key, nor in a text, nor in the name of a step. Planted: paths put into labels, which are not made safe."""
+    """Neither in a key, nor in a text, nor in the name of a step. Planted: texts not made safe."""
     evil = "\x1b[2J\x07"
     with holdfast.run("evil", store=own_shop.store) as run:
         run.checkpoint({evil: 1, "m": [{"role": evil, "content": "a"}], "t": f"a b c d e f {evil}"})

@@ -54,7 +54,7 @@ def is_told(diff: Diff) -> bool:
 def test_the_patch_turns_one_state_into_the_other(states: list[Any]) -> None:
     """Forward, backward and across; and there is something to tell wherever something changed.
 
-    Planted: changes told by an element's new place in the old state, which made a message that had moved go untold.
+    Planted: the changes of one list of messages left untold.
     """
     store, trees = saved(states)
     last = len(states) - 1
@@ -63,6 +63,23 @@ def test_the_patch_turns_one_state_into_the_other(states: list[Any]) -> None:
         assert diff.state_patch is not None
         assert alike(applied(diff.state_patch, trees[a]), trees[b])
         assert is_told(diff)
+    store.close()
+
+
+@relaxed
+@given(conversations())
+def test_every_message_is_told_once(states: list[Any]) -> None:
+    """Those that came less those that went are those that there are more.
+
+    Planted: messages that went numbered by their place in the patch, where all at the front are the first.
+    """
+    store, trees = saved(states)
+    last = len(states) - 1
+    for a, b in ((0, last), (last, 0)):
+        told = [c for c in store.diff(f"a@s{a}", f"a@s{b}").state if c.path.startswith("messages")]
+        come = sum(change.kind == "added" for change in told)
+        went = sum(change.times for change in told if change.kind == "removed")
+        assert come - went == len(trees[b]["messages"]) - len(trees[a]["messages"])
     store.close()
 
 

@@ -75,7 +75,7 @@ def test_between_checkpoints_the_latest_counts(store: holdfast.Store) -> None:
 def test_a_fork_and_its_origin(store: holdfast.Store) -> None:
     """They have everything in common up to the fork; after it, the first call that came back differently.
 
-    Planted: the fork's own events counted from its head at the time of the fork's first event, one too late.
+    Planted: the event after the last common one counted as common.
     """
     store.fork("one@begun", as_="two")
     with holdfast.run("two", store=store) as run:
@@ -109,7 +109,10 @@ def test_an_overridden_step(store: holdfast.Store) -> None:
 
 
 def test_two_runs_of_one_program(store: holdfast.Store) -> None:
-    """Nothing in common, and still compared call by call; drawn times and numbers are no difference."""
+    """Nothing in common, and still compared call by call; drawn times and numbers are no difference.
+
+    Planted: draws compared like thoughts, and the runs went apart before they had begun.
+    """
 
     def work(run: holdfast.Run, last: str) -> None:
         run.now()
@@ -139,7 +142,10 @@ def test_calls_side_by_side_end_in_any_order(store: holdfast.Store) -> None:
 
 
 def test_a_branch_that_a_rewind_left(store: holdfast.Store) -> None:
-    """The run as it is now, the fork that keeps the rest, and an event that was left behind, each as it was."""
+    """The run as it is now, the fork that keeps the rest, and an event that was left behind, each as it was.
+
+    Planted: histories with what the rewind has left behind.
+    """
     left = store.get("one").head
     kept = store.rewind("one@begun").kept
     with holdfast.run("one", store=store) as run:
