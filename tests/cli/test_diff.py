@@ -70,7 +70,7 @@ def test_a_run_alone(talk: "Shop") -> None:
             · the thought did not change between 2 and 6
             · the same search ran 3 times, with the same result
 
-            State  (741 bytes → 476 bytes)
+            State  (771 bytes → 522 bytes)
             - messages 1–8 were dropped from the front
             + message 5 (assistant) added: call search(query="greece")
             + facts  {"GR": 2}
@@ -141,10 +141,34 @@ def test_places_in_short(talk: "Shop", words: tuple[str, ...], places: tuple[str
     assert (content["a"]["place"], content["b"]["place"]) == places
 
 
+def test_a_conversation(own_shop: "Shop") -> None:
+    """What the run's own messages gained and lost, between the state and the events."""
+    with holdfast.run("chat", store=own_shop.store) as run:
+        run.messages.append({"role": "user", "content": "hello"})
+        run.checkpoint({"turn": 1})
+        run.messages.append({"role": "assistant", "content": "hello, and what now?"})
+        run.messages.drop(1)
+        run.checkpoint({"turn": 2})
+    out = own_shop("diff", "chat").out
+    assert (
+        dedent("""\
+        State  (10 bytes → 10 bytes)
+        ~ turn  1 → 2
+
+        Conversation
+        + (assistant) hello, and what now?
+        - the oldest message
+
+        Events  (in between)
+        """)
+        in out
+    )
+
+
 def test_only_one_part(talk: "Shop") -> None:
     """All of the state, or all that happened, and no sentences."""
     state = talk("diff", "talk", "--state").out
-    assert "\nState  (741 bytes → 476 bytes)\n" in state
+    assert "\nState  (771 bytes → 522 bytes)\n" in state
     assert "Events" not in state
     assert "· " not in state
     events = talk("diff", "talk", "--events").out
@@ -249,8 +273,10 @@ def test_json(talk: "Shop") -> None:
 def test_the_fields(talk: "Shop") -> None:
     """Documented and printed fields are the same; those of ``b`` are those of ``a``."""
     fork(talk)
+    with holdfast.run("chat", store=talk.store) as run:
+        run.messages.append({"role": "user", "content": "hello"})
     found: set[str] = set()
-    for words in (["talk"], ["talk", "try-b"], ["try-b", "talk"]):
+    for words in (["talk"], ["talk", "try-b"], ["try-b", "talk"], ["talk", "chat"]):
         content: dict[str, Any] = json.loads(talk("diff", *words, "--json").out)
         content["state_patch"] = []  # RFC 6902 has its own page
         found |= {re.sub(r"^(diverged\.)?b(?=\.|$)", r"\1a", path) for path in paths(content)}

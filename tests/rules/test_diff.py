@@ -170,6 +170,36 @@ def test_the_same_call_again(store: holdfast.Store) -> None:
     assert store.diff("loop@3", "loop@4").sentences[-1] == "the same search has run 4 times by 4"
 
 
+def test_the_conversation_of_the_run(store: holdfast.Store) -> None:
+    """What came to ``run.messages`` and went from it is told, also what is long; and two runs go apart by what was said.
+
+    Planted: a long message left in its blob, which said nothing.
+    """
+    for name, last in (("chat", "yes"), ("chat-2", "no")):
+        with holdfast.run(name, store=store) as run:
+            run.messages.extend(
+                [{"role": "user", "content": "long " * 5_000}, {"role": "assistant", "content": "ok"}]
+            )
+            run.checkpoint({"turn": 1})
+            run.messages.append({"role": "user", "content": last})
+            run.messages.drop(2)
+            run.checkpoint({"turn": 2})
+    diff = store.diff("chat@1", "chat@2")
+    assert [turn[1:] for turn in diff.conversation] == [
+        ("added", "user", "yes", 1),
+        ("dropped", "", "the oldest 2 messages", 2),
+    ]
+    assert diff.sentences[1:] == (
+        "the conversation grew by 1 message",
+        "the conversation lost its oldest 2 messages",
+    )
+    other = store.diff("chat", "chat-2")
+    assert other.sentences[0] == (
+        'the runs went apart after point 1: chat added the message "yes", chat-2 added the message "no"'
+    )
+    assert other.conversation[0].line.startswith("long long")
+
+
 def test_failures_are_counted(store: holdfast.Store) -> None:
     """A call that failed and then succeeded ended well; a run where it did not is another."""
     tries: list[int] = []

@@ -15,6 +15,7 @@ from holdfast.core.differences import (
     Side,
     StepTimes,
     Times,
+    Turn,
 )
 from holdfast.core.sentences import sentences
 from holdfast.core.statechanges import StateChange, Text
@@ -55,6 +56,7 @@ def diff(**more: Any) -> Diff:
         "steps": (),
         "repeats": (),
         "effects": (),
+        "conversation": (),
         "changes": (),
         "state": (),
     }
@@ -228,6 +230,34 @@ CASES: dict[str, tuple[Diff, list[str]]] = {
             )
         ),
         ["nothing changed in the state", "in try-b the same t ran 2 times, with the same result"],
+    ),
+    "a conversation": (
+        diff(
+            conversation=(
+                Turn("b", "added", "user", "x"),
+                Turn("b", "added", "", "y"),
+                Turn("b", "dropped", "", "", 20),
+            )
+        ),
+        [
+            "nothing changed in the state",
+            "the conversation grew by 2 messages",
+            "the conversation lost its oldest 20 messages",
+        ],
+    ),
+    "conversations of two branches": (
+        branches(
+            conversation=(
+                Turn("a", "added", "user", "x"),
+                Turn("b", "added", "user", "y"),
+                Turn("b", "added", "", "z"),
+            )
+        ),
+        [
+            "nothing changed in the state",
+            "the conversation grew by 1 message in run-a",
+            "the conversation grew by 2 messages in try-b",
+        ],
     ),
     "failures of one branch": (
         branches(

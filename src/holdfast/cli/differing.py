@@ -13,6 +13,8 @@ from holdfast.views.words import moment, size, span
 
 _CHANGES_MAX: Final = 20
 _STEPS_MAX: Final = 10
+_TURNS_MAX: Final = 10
+_EVERYTHING: Final = 1 << 40
 _PIECE_CHARS_MAX: Final = 240
 _SIGNS: Final[dict[str, tuple[str, Mood]]] = {
     "added": ("+", "good"),
@@ -47,9 +49,9 @@ def diff_blocks(page: DiffPage, desk: Desk, *, state: bool, events: bool, everyt
     elif state and everything:
         blocks += [Gap(), text(_no_change(page), "dim")]
     if events and page.relation != "same":
-        most = len(page.steps) if everything else _STEPS_MAX
-        blocks += _events(page, most)
-        hidden |= len(page.steps) > most
+        turns, most = (_EVERYTHING, _EVERYTHING) if everything else (_TURNS_MAX, _STEPS_MAX)
+        blocks += [*_conversation(page, turns), *_events(page, most)]
+        hidden |= len(page.steps) > most or len(page.conversation) > turns
     if hidden:
         choices = [
             (desk.holdfast("diff", page.a.place, page.b.place, "--state"), "every change of the state"),
@@ -118,6 +120,22 @@ def _pieces(changed: Text, *, cut: bool) -> list[Span]:
             shown = shown[: _PIECE_CHARS_MAX - 1] + "…"
         spans.append(Span(marked(piece._replace(text=shown)), moods[piece.kind]))
     return spans
+
+
+def _conversation(page: DiffPage, most: int) -> list[Block]:
+    """What ``run.messages`` gained and lost on each side."""
+    if not page.conversation:
+        return []
+    runs = {"a": page.a.run, "b": page.b.run}
+    lines = []
+    for turn in page.conversation[:most]:
+        sign, mood = _SIGNS["added" if turn.kind == "added" else "removed"]
+        whose = "" if page.relation in _NO_SIDE else f"{runs[turn.side]}  "
+        role = f"({turn.role}) " if turn.role else ""
+        lines.append([Span(f"{sign} ", mood), Span(whose, "strong"), Span(f"{role}{turn.line}")])
+    if len(page.conversation) > most:
+        lines.append([Span("  "), Span(f"and {len(page.conversation) - most:,} more", "dim")])
+    return [Gap(), Heading("Conversation"), Lines(lines, hangs=True)]
 
 
 # -- what happened -----------------------------------------------------------------------------------------------

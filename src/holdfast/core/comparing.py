@@ -6,8 +6,8 @@ differs in every run and is no difference; checkpoints are compared by their sta
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
@@ -22,15 +22,17 @@ from holdfast.core.differences import (
     Side,
     StepTimes,
     Times,
+    Turn,
 )
 from holdfast.core.fold import View
 from holdfast.core.identity import split_key
-from holdfast.core.messages import call_text
-from holdfast.core.phrasing import one_line, readable
-from holdfast.model.events import Event, Kind
+from holdfast.core.messages import call_text, message_line, role_of
+from holdfast.core.phrasing import count, one_line, readable
+from holdfast.model.events import DROPPED, MESSAGES, Event, Kind
 
 DRAWS: Final = frozenset({"now", "uuid", "random"})
 _BIRTHS: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
+_OUTCOMES: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
 _RESULT_CHARS_MAX: Final = 120
 
 
@@ -69,6 +71,11 @@ class Compared(NamedTuple):
     steps: tuple[StepTimes, ...]
     repeats: tuple[Repeat, ...]
     effects: tuple[Effect, ...]
+    conversation: tuple[Turn, ...]
+
+
+Read: TypeAlias = Callable[[dict[str, Any]], Any]
+"""The value in a body, wherever it lies."""
 
 
 def shared_prefix(a: Sequence[Event], b: Sequence[Event], upto_seq: int) -> int:
@@ -81,9 +88,9 @@ def shared_prefix(a: Sequence[Event], b: Sequence[Event], upto_seq: int) -> int:
     return shared
 
 
-def compare(a: History, b: History) -> Compared:
+def compare(a: History, b: History, read: Read) -> Compared:
     """Everything that differs but the states."""
-    walks = _Walk(a), _Walk(b)
+    walks = _Walk(a, read), _Walk(b, read)
     ended_a, ended_b = (walk.ended for walk in walks)
     relation = _relation(a, b)
     return Compared(
@@ -95,6 +102,7 @@ def compare(a: History, b: History) -> Compared:
         _step_times(ended_a, ended_b),
         tuple(_repeats("a", walks[0])) + tuple(_repeats("b", walks[1])),
         (*_effects("a", ended_a, ended_b), *_effects("b", ended_b, ended_a)),
+        (*_turns("a", walks[0]), *_turns("b", walks[1])),
     )
 
 
@@ -115,8 +123,11 @@ def _relation(a: History, b: History) -> Relation:
 class _Walk:
     """Goes through a history once. Bodies are read only past what is shared."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, read: Read) -> None:
         self.history = history
+        self.said: list[tuple[str, Any]] = []
+        """What the conversation gained and lost on this side: the name of the mark, and its value."""
+        self._read = read
         self.ended: list[Ended] = []
         self.sites: Counter[str] = Counter()
         """How often each call was made in the whole history."""
@@ -131,25 +142,29 @@ class _Walk:
                 self.common = Common(history.run, event.seq, self._view.points, event.at)
 
     def _add(self, event: Event, *, is_own: bool) -> None:
-        points = self._view.points
+        points, checkpoint = self._view.points, self._view.checkpoint
         self._view.add(event)
+        if self._view.checkpoint is not None and self._view.checkpoint is not checkpoint:
+            self._saved = self._view.checkpoint, self._view.points
         if event.kind == Kind.STEP_STARTED:
             self._intents[event.key] = event
-        elif event.kind == Kind.CHECKPOINT:
-            self._saved = event, self._view.points
         elif event.kind == Kind.MARK:
             if event.name == "thought":
                 self._thought = event
             if is_own and event.name not in DRAWS:
                 self.ended.append(self._mark(event))
-        elif self._view.points > points or event.kind == Kind.STEP_OVERRIDDEN:
+        elif event.kind in _OUTCOMES and (self._view.points > points or event.kind == Kind.STEP_OVERRIDDEN):
             self.sites[_site(event)] += 1
             if is_own:
                 self.ended.append(self._outcome(event))
 
     def _mark(self, event: Event) -> Ended:
         body = loads(event.body)
-        said = f'{_MARK_WORDS.get(event.name, event.name)} "{_said(body)}"'
+        if event.name in {MESSAGES, DROPPED}:
+            self.said.append((event.name, self._read(body)))
+            said = _told_turns(*self.said[-1])
+        else:
+            said = f'{_MARK_WORDS.get(event.name, event.name)} "{_said(body)}"'
         return Ended(event, self._view.points, said, "", False, True, _digest(body), "", 0.0)
 
     def _outcome(self, event: Event) -> Ended:
@@ -221,6 +236,30 @@ def _said(body: dict[str, Any]) -> str:
     if "steps" in value:
         return one_line(" · ".join(map(str, value["steps"])))
     return one_line(str(value.get("text") or value.get("run") or readable(value)))
+
+
+def _told_turns(name: str, value: Any) -> str:
+    turns = _as_turns("a", name, value)
+    if name == DROPPED or not turns:
+        return f"dropped {count(sum(turn.times for turn in turns), 'message')}"
+    return (
+        f'added the message "{turns[0].line}"' if len(turns) == 1 else f"added {count(len(turns), 'message')}"
+    )
+
+
+def _as_turns(side: Literal["a", "b"], name: str, value: Any) -> list[Turn]:
+    if name == DROPPED:
+        times = value["first"]
+        return [
+            Turn(
+                side,
+                "dropped",
+                "",
+                "the oldest message" if times == 1 else f"the oldest {times:,} messages",
+                times,
+            )
+        ]
+    return [Turn(side, "added", role_of(message) or "", message_line(message)) for message in value]
 
 
 def _digest(body: dict[str, Any]) -> bytes:
@@ -334,6 +373,10 @@ def _repeats(side: Literal["a", "b"], walk: _Walk) -> list[Repeat]:
         if walk.sites[site] > 1
     ]
     return sorted(found, key=lambda repeat: (-repeat.times, -repeat.ever))
+
+
+def _turns(side: Literal["a", "b"], walk: _Walk) -> list[Turn]:
+    return [turn for name, value in walk.said for turn in _as_turns(side, name, value)]
 
 
 def _effects(side: Literal["a", "b"], these: Sequence[Ended], others: Sequence[Ended]) -> list[Effect]:

@@ -107,6 +107,16 @@ class Effect(NamedTuple):
     call: str
 
 
+class Turn(NamedTuple):
+    """A message that came to the run's own conversation (``run.messages``) on one side, or several that were let go."""
+
+    side: Literal["a", "b"]
+    kind: Literal["added", "dropped"]
+    role: str
+    line: str
+    times: int = 1
+
+
 class Diff(NamedTuple):
     """Everything that differs between two points. ``changes`` is None where one of them has no checkpoint.
 
@@ -121,6 +131,7 @@ class Diff(NamedTuple):
     steps: tuple[StepTimes, ...]
     repeats: tuple[Repeat, ...]
     effects: tuple[Effect, ...]
+    conversation: tuple[Turn, ...]
     changes: tuple[Change, ...] | None
     state: tuple[StateChange, ...]
     sentences: tuple[str, ...] = ()

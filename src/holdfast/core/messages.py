@@ -39,7 +39,9 @@ def role_of(value: Any) -> str | None:
 
 def message_line(value: Any) -> str:
     """What a message says, in a line: its text, then the calls it makes."""
-    fields = fields_of(value) or {}
+    fields = fields_of(value)
+    if fields is None or role_of(value) is None:
+        return one_line(value, _TEXT_CHARS_MAX) if type(value) is str else readable(value, _TEXT_CHARS_MAX)
     said = _spoken(fields.get("content")) + _spoken(fields.get("parts"))
     calls = [_call(call) for call in fields.get("tool_calls") or () if type(call) is dict]
     if type(fields.get("function_call")) is dict:

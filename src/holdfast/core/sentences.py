@@ -23,7 +23,8 @@ def sentences(diff: Diff) -> tuple[str, ...]:
     """What there is to say, the most telling first."""
     if diff.relation == "same":
         return ("both are the same point",)
-    return (*_apart(diff), *_state(diff), *_thought(diff), *_repeats(diff), *_failures(diff), *_effects(diff))
+    tellers = (_apart, _state, _conversation, _thought, _repeats, _failures, _effects)
+    return tuple(sentence for tell in tellers for sentence in tell(diff))
 
 
 def names_of(diff: Diff) -> tuple[str, str]:
@@ -154,6 +155,26 @@ def _values(state: Sequence[StateChange]) -> Iterator[str]:
 
 
 # -- what was thought and done -----------------------------------------------------------------------------------
+
+
+def _conversation(diff: Diff) -> Iterator[str]:
+    """What the run's own conversation gained and lost, where that differs between the two."""
+    gains = [_gain(diff, side) for side in ("a", "b")]
+    if gains[0] == gains[1]:
+        return
+    for name, (added, dropped) in zip(names_of(diff), gains, strict=True):
+        where = "" if _is_straight(diff) else f" in {name}"
+        if added:
+            yield f"the conversation grew by {count(added, 'message')}{where}"
+        if dropped:
+            oldest = "message" if dropped == 1 else f"{dropped:,} messages"
+            yield f"the conversation lost its oldest {oldest}{where}"
+
+
+def _gain(diff: Diff, side: str) -> tuple[int, int]:
+    turns = [turn for turn in diff.conversation if turn.side == side]
+    added = sum(turn.times for turn in turns if turn.kind == "added")
+    return added, sum(turn.times for turn in turns) - added
 
 
 def _thought(diff: Diff) -> Iterator[str]:

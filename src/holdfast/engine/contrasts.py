@@ -1,26 +1,31 @@
 """Two points of any runs of a store, read and compared. Of their states only what differs is read."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
+
+from orjson import loads
 
 from holdfast.codec.bodies import unpack_body
 from holdfast.core.comparing import History, compare, shared_prefix
 from holdfast.core.differences import Diff
+from holdfast.core.fold import fold
 from holdfast.core.lineage import effective, meeting
 from holdfast.core.nodes import Nodes
 from holdfast.core.sentences import sentences
 from holdfast.core.statechanges import StateChange, tell_changes
 from holdfast.core.statediff import Change, find_changes
-from holdfast.engine.journal import chain_of, read_all
+from holdfast.engine.journal import chain_of, read_all, read_blob
 from holdfast.engine.states import fetcher
 from holdfast.errors import Corrupt
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import Event
 from holdfast.stores.port import StorePort
 
 
 def contrast(store: StorePort, a: tuple[str, str, int], b: tuple[str, str, int]) -> Diff:
     """Everything that differs between two points, each given as it was asked for, its run and its event. Corrupt."""
     histories = _histories(store, a, b)
-    compared = compare(*histories)
+    compared = compare(*histories, partial(_value, store))
     roots = [_root(history.events) for history in histories]
     changes, told = (None, ()) if None in roots else _state(store, roots[0], roots[1])
     diff = Diff(*compared, changes, told)
@@ -38,9 +43,13 @@ def _histories(store: StorePort, a: tuple[str, str, int], b: tuple[str, str, int
     return History(*a, events[0], shared), History(*b, events[1], shared)
 
 
-def _root(events: list[Event] | Any) -> Any:
+def _value(store: StorePort, body: dict[str, Any]) -> Any:
+    return loads(read_blob(store, body["value_blob"])) if "value_blob" in body else body.get("value")
+
+
+def _root(events: Sequence[Event]) -> Any:
     """The root of the state in force, in a list so that a state of None is one; None where nothing was saved."""
-    latest = next((event for event in reversed(events) if event.kind == Kind.CHECKPOINT), None)
+    latest = fold(events).checkpoint
     return None if latest is None else [unpack_body(latest.body)["state"]]
 
 

@@ -2,7 +2,17 @@
 
 from typing import Any, NamedTuple
 
-from holdfast.core.differences import Common, Diff, Divergence, Effect, Relation, Repeat, Saved, StepTimes
+from holdfast.core.differences import (
+    Common,
+    Diff,
+    Divergence,
+    Effect,
+    Relation,
+    Repeat,
+    Saved,
+    StepTimes,
+    Turn,
+)
 from holdfast.core.statechanges import StateChange
 from holdfast.model.events import Kind
 from holdfast.views.telling import KINDS
@@ -48,6 +58,7 @@ class DiffPage(NamedTuple):
     steps: tuple[StepTimes, ...]
     repeats: tuple[Repeat, ...]
     effects: tuple[Effect, ...]
+    conversation: tuple[Turn, ...]
 
 
 def arrange_diff(diff: Diff) -> DiffPage:
@@ -84,6 +95,7 @@ def arrange_diff(diff: Diff) -> DiffPage:
         diff.steps,
         diff.repeats,
         diff.effects,
+        diff.conversation,
     )
 
 
