@@ -2,9 +2,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PEERS := .venv-peers/bin
 SOURCES := src tests bench examples
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench bench-peers clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -30,13 +31,23 @@ format: .venv/.dev  ## bring the sources into shape
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
 
+bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
+	$(PEERS)/python -m bench peers
+
 clean:  ## remove what make created
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+# Other people's libraries pin what ours must not depend on: they get an environment of their own.
+.venv-peers/.ready: pyproject.toml constraints-peers.txt
+	$(PYTHON) -m venv .venv-peers
+	$(PEERS)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(PEERS)/python -m pip install --quiet --constraint constraints-peers.txt --editable . --group peers
 	@touch $@
 
 .venv/.runtime: .venv/.created pyproject.toml constraints.txt

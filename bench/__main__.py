@@ -1,4 +1,7 @@
-"""``make bench``: measure everything and print the table. Exits 1 if a bar is missed."""
+"""``make bench``: measure everything and print the table. Exits 1 if a bar is missed.
+
+``make bench-peers`` measures beside other people's libraries, which live in an environment of their own.
+"""
 
 import logging
 import sys
@@ -8,7 +11,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import checkpoints, concurrency, diffing, importing, recording, replaying
+from bench import (
+    branching,
+    checkpoints,
+    concurrency,
+    diffing,
+    importing,
+    peers,
+    recording,
+    replaying,
+    resuming,
+)
 from bench.measuring import Figure
 
 SUBJECTS = {
@@ -18,7 +31,10 @@ SUBJECTS = {
     "concurrency": concurrency,
     "checkpoints": checkpoints,
     "diffing": diffing,
+    "branching": branching,
+    "resuming": resuming,
 }
+PEERS = {"peers": peers}
 
 
 def main(names: list[str]) -> int:
@@ -27,15 +43,15 @@ def main(names: list[str]) -> int:
     for name in names or SUBJECTS:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=Path.cwd()) as place:
             print(f"measuring {name} …", file=sys.stderr, flush=True)
-            figures += SUBJECTS[name].figures(Path(place))
+            figures += (SUBJECTS | PEERS)[name].figures(Path(place))
     table = Table("what", "measured", "bar", "", "facts")
     for figure in figures:
-        sign = "≥" if figure.at_least else "≤"
-        verdict = "[green]pass[/]" if figure.passes else "[red]miss[/]"
+        bar = "" if figure.bar is None else f"{'≥' if figure.at_least else '≤'} {figure.bar:g}"
+        verdict = "" if not bar else "[green]pass[/]" if figure.passes else "[red]miss[/]"
         table.add_row(
             figure.subject,
             f"{figure.value:.2f} {figure.unit}",
-            f"{sign} {figure.bar:g}",
+            bar,
             verdict,
             figure.facts,
         )

@@ -1,11 +1,10 @@
 """What ``store.diff`` costs: of two large states that differ in one place, against loading both."""
 
 from pathlib import Path
-from typing import Any
 
 import holdfast
-from bench.checkpoints import prose
 from bench.measuring import Figure, interleaved_us
+from bench.texts import Message, message, prose
 
 MESSAGES = 4_000
 
@@ -21,10 +20,10 @@ def figures(place: Path) -> list[Figure]:
 def _states(store: holdfast.Store) -> Figure:
     """Two checkpoints of 10 MB, and both ways through the same store: events, verified packs, everything."""
     text = prose()
-    messages: list[dict[str, Any]] = [{"role": "user", "content": text(2_500)} for _ in range(MESSAGES)]
+    messages: list[Message] = [message("user", text(2_500)) for _ in range(MESSAGES)]
     with holdfast.run("large", store=store) as run:
         run.checkpoint({"step": 1, "messages": messages}, label="a")
-        messages[MESSAGES // 2] = {"role": "user", "content": "something else"}
+        messages[MESSAGES // 2] = message("user", "something else")
         run.checkpoint({"step": 1, "messages": messages}, label="b")
 
     def walked() -> None:

@@ -411,3 +411,34 @@ def test_the_examination_tells_what_it_looked_at(store: SqliteStore) -> None:
         "blobs",
     ]
     assert sorted(entry.name for entry in store.path.parent.iterdir()) == before
+
+
+WRITES_AND_EXITS = """
+import sys, holdfast
+for number in range(50):
+    with holdfast.run(f"r{number}", store=sys.argv[1]) as run:
+        run.think("done")
+"""
+
+
+def test_a_process_that_exits_leaves_one_file(path: Path) -> None:
+    """Though it never closed its store. Planted: without the exit handler, the WAL stayed, as large as the file."""
+    subprocess.run([sys.executable, "-c", WRITES_AND_EXITS, path], check=True)
+    wal = path.with_name(path.name + "-wal")
+    assert not wal.exists() or wal.stat().st_size == 0
+    store = SqliteStore(path)
+    assert len(store.list_runs(limit=100)) == 50
+    store.close()
+
+
+def test_an_exit_waits_for_nobody(path: Path, store: SqliteStore) -> None:
+    """A reader keeps the WAL from being folded in; then it stays, and the process ends at once. Planted: with the
+    usual busy timeout the exit took ten seconds."""
+    store.create_run(a_run("before"))
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM runs").fetchone()
+    subprocess.run([sys.executable, "-c", WRITES_AND_EXITS, path], check=True, timeout=8)
+    assert path.with_name(path.name + "-wal").stat().st_size > 0
+    reader.close()
+    assert len(store.list_runs(limit=100)) == 51

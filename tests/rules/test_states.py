@@ -84,6 +84,19 @@ def test_a_restored_state_is_equal_and_nobody_elses(url: str) -> None:
     resumed(url, look)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    ["\ud800 alone", 2**70, {"\udfff": 1}, {2**70: 1}, {"deep": [{"x": -(2**70)}]}],
+    ids=["text", "int", "key", "int key", "deep"],
+)
+def test_what_json_cannot_write_comes_back_from_a_state_too(url: str, odd: Any) -> None:
+    """Beside much that it can, which is walked the quick way first. Planted: without the second, careful walk the
+    encoder's TypeError came out of the checkpoint."""
+    state = {"messages": history(100), "odd": odd, "half": [1, odd]}
+    killed(url, lambda run: run.checkpoint(state))
+    assert resumed(url, lambda run: run.restore()) == state
+
+
 def test_the_next_attempt_writes_only_what_is_new(url: str) -> None:
     """The stored state is learned, not written again. Planted: without ``build_on`` all of it was stored twice."""
     messages = history(300)

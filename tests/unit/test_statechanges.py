@@ -46,9 +46,9 @@ class Soil:
         self.packs: dict[str, bytes] = {}
         self.fetched: list[str] = []
 
-    def fetch(self, address: str) -> Sequence[bytes]:
-        self.fetched.append(address)
-        return unpack_nodes(self.packs[address])
+    def fetch(self, addresses: Sequence[str]) -> dict[str, list[bytes]]:
+        self.fetched += addresses
+        return {address: unpack_nodes(self.packs[address]) for address in addresses}
 
     def plant(self, state: Any) -> Any:
         planted = self.garden.plant(encode_state(state, what="state")[0])

@@ -13,7 +13,7 @@ from holdfast.codec.values import decode_tree, encode_tree
 from holdfast.core import tree as tree_module
 from holdfast.core.cutting import pieces, runs
 from holdfast.core.gathering import gather, packs_of
-from holdfast.core.nodes import pack_nodes, unpack_nodes
+from holdfast.core.nodes import Nodes, pack_nodes, runs_in, unpack_nodes
 from holdfast.core.statediff import Change, as_json_patch, changes
 from holdfast.core.tree import Garden
 from holdfast.errors import Corrupt, TooLarge
@@ -25,11 +25,13 @@ class Beds:
     def __init__(self) -> None:
         self.packs: dict[str, bytes] = {}
         self.fetched: list[str] = []
+        self.requests = 0
         self.garden = Garden(address_of)
 
-    def fetch(self, address: str) -> Sequence[bytes]:
-        self.fetched.append(address)
-        return unpack_nodes(self.packs[address])
+    def fetch(self, addresses: Sequence[str]) -> dict[str, list[bytes]]:
+        self.fetched += addresses
+        self.requests += 1
+        return {address: unpack_nodes(self.packs[address]) for address in addresses}
 
     def plant(self, tree: Any) -> tuple[Any, int]:
         """The root, and how many bytes were new."""
@@ -255,6 +257,56 @@ def test_edits_by_another_thread_mix_nothing_up() -> None:
     assert gather(root, beds.fetch) == first
 
 
+def test_packs_are_fetched_together_and_once() -> None:
+    """A state in hundreds of packs takes about as many requests as it has levels: the store may be far away. Planted:
+    fetched where it is met, each pack was a request."""
+    beds = Beds()
+    for upto in range(1, 300):
+        root, _ = beds.plant({"messages": [message(i) for i in range(upto)], "draft": "word " * 9_000})
+    needed = packs_of(root, beds.fetch)
+    assert len(needed) > 250
+    beds.fetched, beds.requests = [], 0
+    gather(root, beds.fetch)
+    assert sorted(beds.fetched) == sorted(needed)
+    assert beds.requests < 12
+
+
+def test_an_object_is_not_taken_for_the_list_of_its_pairs() -> None:
+    """One after the other at the same place: they are encoded alike, and are stored as what they are. Planted: with
+    what was encoded last remembered by its path alone, the one was written with the other's items."""
+    keyed = {f"key-{i}": i for i in range(200)}
+    listed = [[key, value] for key, value in keyed.items()]
+    for first, second in ((listed, keyed), (keyed, listed)):
+        beds = Beds()
+        for value in (first, second, first):
+            root, _ = beds.plant({"x": value})
+            assert gather(root, beds.fetch) == {"x": value}
+
+
+@pytest.mark.parametrize("size", [63, 64, 65, 128, 500])
+def test_a_list_is_cut_alike_however_it_came_to_be(size: int) -> None:
+    """Appended to, trimmed, edited in the middle, or planted whole. Planted: with the last run kept as it was, what
+    was appended to it began a run of its own."""
+
+    def shape(beds: Beds, value: Any) -> list[list[int]]:
+        """How many items each run of each level holds, from the top."""
+        nodes, refs, levels = Nodes(beds.fetch), [beds.plant(value)[0][1]], list[list[int]]()
+        for _ in range(nodes.level_of(refs[0])):
+            inner = [runs_in(nodes.load(ref), ref) for ref in refs]
+            levels.append([count for run in inner for _, count in run])
+            refs = [ref for run in inner for ref, _ in run]
+        return levels
+
+    grown = Beds()
+    for upto in range(1, size):
+        grown.plant([message(i) for i in range(upto)])
+    for kept in (range(size), range(size + 1), range(size // 5, size + 1), range(1, size + 2)):
+        state = [message(i) for i in kept]
+        assert shape(grown, state) == shape(Beds(), state)
+        state[size // 2] = message(-1)
+        assert shape(grown, state) == shape(Beds(), state)
+
+
 def test_a_garden_says_when_it_is_overgrown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a new one learns the latest state, which writes nothing."""
     monkeypatch.setattr(tree_module, "STATE_MEMORY_NODES_MAX", 100)
@@ -293,6 +345,8 @@ def test_a_state_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         ([b'["#runs","/0",1]'], ["#list", "p/0"]),
         ([b'["#runs",1,"/1"]', b"[]"], ["#list", "p/0"]),
         ([b'["#runs"]'], ["#list", "p/0"]),
+        ([b'["#runs",2,"/1",1]', b'["#runs"]'], ["#list", "p/0"]),
+        ([b'["#runs",2,"/1",1]', b'["#runs",2,"/0",1]'], ["#list", "p/0"]),
         ([b'["#","/0"]'], ["#", "p/0"]),
         ([b'[["#","/0"]]'], ["#", "p/0"]),
         ([b"1"], ["#what", "p/0"]),
@@ -304,7 +358,7 @@ def test_a_state_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_damage_is_named_and_never_returned(pack: list[bytes], root: Any) -> None:
     """A missing node, one of another kind, a circle: Corrupt, not a wrong value nor an endless walk."""
     with pytest.raises(Corrupt, match="cannot be put together"):
-        gather(root, {"p": pack}.__getitem__)
+        gather(root, lambda _: {"p": pack})
 
 
 def test_packs_are_lines_of_json() -> None:

@@ -68,9 +68,9 @@ QUICK_SORTED: Final = Mode(_QUICK_PLAIN, sorts=True)
 CAREFUL_SORTED: Final = Mode(_CAREFUL_PLAIN, sorts=True, careful=True)
 
 
-def of_state() -> Mode:
+def of_state(*, careful: bool) -> Mode:
     """The mode for one state, which may hold what belongs to this process."""
-    return Mode(_CAREFUL_PLAIN, careful=True, leaves_out=True)
+    return Mode(_CAREFUL_PLAIN if careful else _QUICK_PLAIN, careful=careful, leaves_out=True)
 
 
 def tag(value: Any, depth: int, mode: Mode) -> Any:

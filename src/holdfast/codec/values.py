@@ -80,9 +80,12 @@ def encode_tree(value: object, *, what: str) -> Any:
         raise refused.explain(what) from refused.__cause__
 
 
-def encode_state(value: object, *, what: str) -> tuple[Any, list[str]]:
-    """As ``encode_tree``; and the paths to the values in it that are marked ephemeral, which it leaves out."""
-    mode = of_state()
+def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any, list[str]]:
+    """As ``encode_tree``; and the paths to the values in it that are marked ephemeral, which it leaves out.
+
+    Not ``careful`` is quick: then orjson may raise TypeError over an int or a text that it cannot write.
+    """
+    mode = of_state(careful=careful)
     try:
         tree = tag(value, 0, mode)
     except RefusedError as refused:

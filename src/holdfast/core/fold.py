@@ -221,13 +221,16 @@ class View:
         counts: dict[str, int] = {}
         free: dict[str, list[int]] = {}
         for call in self.calls.values():
-            call.taken = sum(o.seq <= seq for o in call.outcomes)
-            if call.taken == 0:
+            outcomes = call.outcomes
+            if not outcomes or outcomes[0].seq > seq:
+                call.taken = 0
                 continue
+            call.taken = 1 if len(outcomes) == 1 else sum(o.seq <= seq for o in outcomes)
             site, n = split_key(call.key)
             if n is not None:
-                counts[site] = max(n, counts.get(site, 0))
-                if not call.outcomes[call.taken - 1].good:
+                if n > counts.get(site, 0):
+                    counts[site] = n
+                if not outcomes[call.taken - 1].good:
                     free.setdefault(site, []).append(n)
         return counts, {site: sorted(ns) for site, ns in free.items()}
 

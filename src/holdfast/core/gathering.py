@@ -11,7 +11,6 @@ import orjson
 from holdfast.core.nodes import (
     DICT,
     LIST,
-    MARK,
     TEXT,
     VALUE,
     Fetch,
@@ -20,7 +19,6 @@ from holdfast.core.nodes import (
     form_of,
     links,
     pairs,
-    parse,
     ref_in,
     unescape,
 )
@@ -35,19 +33,18 @@ def gather(root: Any, fetch: Fetch) -> Any:
 def gather_with(root: Any, nodes: Nodes) -> Any:
     """As ``gather``, by a reader that keeps what it has read."""
     top = [_copied(root)]
-    todo: list[tuple[Any, Any, int]] = [(top, 0, 0)]
+    todo: list[tuple[Any, int]] = [(top, 0)]
     while todo:
-        holder, key, depth = todo.pop()
-        value, is_whole = _resolved(holder[key], nodes)
-        holder[key] = value
-        if is_whole:
-            continue
+        holder, depth = todo.pop()
         if depth > VALUE_DEPTH_MAX:
             raise corrupt(f"it is nested deeper than {VALUE_DEPTH_MAX}")
-        if type(value) is list:
-            todo += [(value, i, depth + 1) for i, item in enumerate(value) if type(item) in _CONTAINERS]
-        elif type(value) is dict:
-            todo += [(value, k, depth + 1) for k, item in value.items() if type(item) in _CONTAINERS]
+        parts = holder.items() if type(holder) is dict else enumerate(holder)
+        inner = [(key, part) for key, part in parts if type(part) in _CONTAINERS]
+        _expect([part for _, part in inner], nodes)
+        for key, part in inner:
+            holder[key], is_whole = _resolved(part, nodes)
+            if not is_whole and type(holder[key]) in _CONTAINERS:
+                todo.append((holder[key], depth + 1))
     return top[0]
 
 
@@ -77,6 +74,8 @@ def packs_of(root: Any, fetch: Fetch) -> set[str]:
 
 
 _CONTAINERS = (list, dict)
+_OWN = (None, "##")
+"""The forms of what is the user's own."""
 
 
 def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
@@ -90,19 +89,25 @@ def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
             return unescape(value), False
         ref = ref_in(value)
         if form == VALUE:
-            data = nodes.read(ref)
-            value = parse(data, ref)
-            if MARK not in data:
+            value, is_whole = nodes.open(ref)
+            if is_whole:
                 return value, True
         elif form == LIST:
             return nodes.items(ref), False
         elif form == DICT:
             return pairs(nodes.items(ref), ref), False
         elif form == TEXT:
-            return "".join([_piece(item, nodes) for item in nodes.items(ref)]), True
+            items = nodes.items(ref)
+            _expect(items, nodes)
+            return "".join([_piece(item, nodes) for item in items]), True
         else:
             raise corrupt(f"{form!r} stands where a value should")
     raise corrupt("a reference leads in a circle")
+
+
+def _expect(values: Iterable[Any], nodes: Nodes) -> None:
+    """Have what these values refer to fetched together."""
+    nodes.expect(ref_in(value) for value in values if form_of(value) not in _OWN)
 
 
 def _piece(item: Any, nodes: Nodes) -> str:

@@ -13,8 +13,10 @@ the way from the top to a long list or object, through objects only, everything 
 64 elements at a time are compared as bytes with the last plant, and hashed only where they differ.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -54,6 +56,29 @@ class _Window(NamedTuple):
     items: list[bytes]
 
 
+class _Cuts(NamedTuple):
+    """Where the runs of a sequence end, and their identities."""
+
+    ends: list[int]
+    runs: list[bytes]
+
+    def upto(self, size: int) -> "_Cuts":
+        """Those that stay if the sequence stays as it is up to there: all but the last, which may grow."""
+        count = min(bisect_right(self.ends, size), max(len(self.ends) - 1, 0))
+        return _Cuts(self.ends[:count], self.runs[:count])
+
+
+class _Long(NamedTuple):
+    """A long list or object as it was planted last time."""
+
+    windows: list[_Window]
+    cuts: _Cuts
+
+
+_UNCUT: Final = _Cuts([], [])
+_NEVER: Final = _Long([], _UNCUT)
+
+
 class Planted(NamedTuple):
     """A state as it is to be recorded, and the packs that must be stored with it.
 
@@ -66,7 +91,7 @@ class Planted(NamedTuple):
     identity: bytes
     size: int
     fresh: dict[bytes, bytes]
-    windows: dict[tuple[str, ...], list[_Window]]
+    long: dict[tuple[str, ...], _Long]
 
 
 class Garden:
@@ -79,7 +104,7 @@ class Garden:
         """Identity -> the JSON that refers to it."""
         self._learned: dict[bytes, str] = {}
         """Hash of a node -> its reference, for a state that another tenure planted."""
-        self._windows: dict[tuple[str, ...], list[_Window]] = {}
+        self._long: dict[tuple[str, ...], _Long] = {}
         self._begin()
 
     def plant(self, tree: Any) -> Planted:
@@ -93,12 +118,12 @@ class Garden:
             raise TooLarge(what="a state", size=self._size, size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
         self._seal()
         root = orjson.loads(self._json(identity))
-        return Planted(root, tuple(self._packs), identity, self._size, self._fresh, self._new_windows)
+        return Planted(root, tuple(self._packs), identity, self._size, self._fresh, self._new_long)
 
     def settle(self, planted: Planted) -> None:
         """The packs of this plant are stored: later plants refer to them."""
         self._stored.update(planted.fresh)
-        self._windows = planted.windows
+        self._long = planted.long
         self._learned = {}
 
     def _begin(self) -> None:
@@ -107,7 +132,7 @@ class Garden:
         self._nodes: list[bytes] = []
         self._packs: list[Pack] = []
         self._bytes = self._size = 0
-        self._new_windows: dict[tuple[str, ...], list[_Window]] = {}
+        self._new_long: dict[tuple[str, ...], _Long] = {}
 
     def learn(self, root: Any, fetch: Fetch) -> None:
         """Know a state that is stored: the next plant reads through it, and writes only what is not in it."""
@@ -148,25 +173,30 @@ class Garden:
         return identity
 
     def _windowed(self, form: str, elements: Sequence[Any], path: tuple[str, ...]) -> bytes:
-        old = self._windows.get(path, ())
+        # By form too: an object's pairs are encoded as a list of pairs would be, and are other items.
+        place = (form, *path)
+        old = self._long.get(place, _NEVER)
         new: list[_Window] = []
+        same = 0
         for number, began in enumerate(range(0, len(elements), _WINDOW)):
             data = orjson.dumps(elements[began : began + _WINDOW])
             self._size += len(data)
-            if number < len(old) and old[number].data == data:
-                new.append(old[number])
+            if number < len(old.windows) and old.windows[number].data == data:
+                new.append(old.windows[number])
+                same += same == number
             else:
                 # Read back, so that the bytes and the items agree though another thread edits the elements.
                 new.append(_Window(data, self._items(form, orjson.loads(data), len(path) + 1)))
-        self._new_windows[path] = new
         items = [item for window in new for item in window.items]
+        cuts = old.cuts.upto(same * _WINDOW)
+        self._new_long[place] = _Long(new, cuts)
         if len(items) < STATE_INLINE_BYTES_MAX // 2 and all(item[0] != _HASHED for item in items):
             data = _array(items)
             if form == LIST and len(data) <= STATE_INLINE_BYTES_MAX:
                 return data
         identity = _hashed(b"long " + form.encode(), *items)
         if not self._is_known(identity):
-            self._cut(identity, form, items)
+            self._new_long[place] = _Long(new, self._cut(identity, form, items, cuts))
         return identity
 
     def _items(self, form: str, part: Sequence[Any], depth: int) -> list[bytes]:
@@ -212,10 +242,12 @@ class Garden:
             self._add(identity, VALUE, data)
         return identity
 
-    def _cut(self, identity: bytes, form: str, items: Sequence[bytes]) -> None:
-        """Store a sequence as runs, runs of runs, and so on to the one at the top."""
-        level, counts = 0, [1] * len(items)
-        while level == 0 or len(items) > 1:
+    def _cut(self, identity: bytes, form: str, items: Sequence[bytes], stored: _Cuts = _UNCUT) -> _Cuts:
+        """Store a sequence as runs, runs of runs, and so on to the one at the top; how it begins may be ``stored``."""
+        cuts = self._cut_on(form, items, stored)
+        items, level = cuts.runs, 1
+        counts = [end - began for began, end in pairwise((0, *cuts.ends))]
+        while len(items) > 1:
             above: list[bytes] = []
             sums: list[int] = []
             began = 0
@@ -227,6 +259,17 @@ class Garden:
             items, counts, level = above, sums, level + 1
         # a list of one run is that run's array, and needs no form of its own
         self._refer(identity, VALUE if form == LIST and level == 1 else form, items[0])
+        return cuts
+
+    def _cut_on(self, form: str, items: Sequence[bytes], stored: _Cuts) -> _Cuts:
+        """Cut items into runs where the last stored run ends: what was appended says nothing about those before it."""
+        end = stored.ends[-1] if stored.ends else 0
+        ends, found = stored.ends.copy(), stored.runs.copy()
+        for run in runs(items[end:]):
+            end += len(run)
+            ends.append(end)
+            found.append(self._run(form, 0, run, ()))
+        return _Cuts(ends, found)
 
     def _run(self, form: str, level: int, run: Sequence[bytes], counts: Sequence[int]) -> bytes:
         identity = _hashed(b"run %d %b" % (level, form.encode()), *run)

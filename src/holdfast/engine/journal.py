@@ -4,7 +4,7 @@ Invariant: ``head`` is the seq of the last event that this process submitted; it
 of their seqs. A failed append is of unknown outcome: the journal is read again before anything else is said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -229,7 +229,14 @@ def _read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) 
 
 def read_blob(store: StorePort, address: str) -> bytes:
     """A blob's content, verified against its address."""
-    packed = store.get_blobs([address]).get(address)
-    if packed is None:
-        raise Corrupt(store=store.url, problem=f"blob {address} is missing")
-    return unpack(packed, address=address)
+    ((_, content),) = read_blobs(store, [address])
+    return content
+
+
+def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Blobs asked for together and unpacked one by one, each verified. Corrupt names one that is missing or damaged."""
+    packed = store.get_blobs(addresses)
+    for address in addresses:
+        if address not in packed:
+            raise Corrupt(store=store.url, problem=f"blob {address} is missing")
+        yield address, unpack(packed.pop(address), address=address)

@@ -10,6 +10,7 @@ from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.core import snapshots
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
+from holdfast.engine.bulk import without_collecting
 from holdfast.engine.journal import read_all
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, HoldfastError
@@ -21,6 +22,7 @@ SPACE = "snapshots"
 PAGE_EVENTS = 500
 
 
+@without_collecting()
 def load(store: StorePort, run: str) -> View:
     """The run's view up to its head."""
     view = _read_snapshot(store, run) or View()

@@ -4,7 +4,7 @@ An event refers to a blob by a field of its body whose name ends in ``_blob``, a
 state. What refers in another way has to be known here, or it is lost with the next prune.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,8 +37,12 @@ def references_with(fetch: Fetch, events: Sequence[Event]) -> set[str]:
         found |= named_in(body)
         if event.kind in _STATEFUL and "state" in body:
             roots.append(body["state"])
-    kept: Callable[[str], Sequence[bytes]] = lru_cache(_PACKS_KEPT)(fetch)
-    return found | packs_of(roots, kept)
+
+    @lru_cache(_PACKS_KEPT)
+    def kept(address: str) -> Sequence[bytes]:
+        return fetch((address,))[address]
+
+    return found | packs_of(roots, lambda addresses: {address: kept(address) for address in addresses})
 
 
 def named_in(body: dict[str, Any]) -> set[str]:

@@ -12,7 +12,8 @@ from holdfast.codec.values import decode_tree, encode_state
 from holdfast.core.gathering import gather
 from holdfast.core.nodes import Fetch, unpack_nodes
 from holdfast.core.tree import Garden, Planted
-from holdfast.engine.journal import chain_of, read_blob
+from holdfast.engine.bulk import without_collecting
+from holdfast.engine.journal import chain_of, read_blobs
 from holdfast.errors import Corrupt, StateChanged
 from holdfast.model.rows import Blob
 from holdfast.stores.port import StorePort
@@ -36,14 +37,21 @@ class States:
         What another tenure stored is not known yet: that matters only if the state is recorded (``build_on``).
         """
         try:
-            tree, rebuild = encode_state(state, what=WHAT)
-            with self._lock:
-                if self._garden is None or self._garden.is_overgrown:
-                    self._forget()
-                    self._garden = Garden(address_of, lineage_of(self._store, self._run))
-                return Taken(self._garden.plant(tree), rebuild, tree)
+            try:
+                return self._taken(state, careful=False)
+            except TypeError:
+                # an int or a text that orjson cannot write: they are rare enough to walk a second time for
+                return self._taken(state, careful=True)
         except RuntimeError as error:  # a dict or set that grew under the walk
             raise StateChanged(run=self._run, problem=str(error)) from error
+
+    def _taken(self, state: Any, *, careful: bool) -> "Taken":
+        tree, rebuild = encode_state(state, what=WHAT, careful=careful)
+        with self._lock:
+            if self._garden is None or self._garden.is_overgrown:
+                self._forget()
+                self._garden = Garden(address_of, lineage_of(self._store, self._run))
+            return Taken(self._garden.plant(tree), rebuild, tree)
 
     def build_on(self, known: Any, taken: "Taken") -> Planted:
         """What is to be recorded, after a state whose root is ``known`` and that another tenure may have stored."""
@@ -85,9 +93,10 @@ def blobs_of(planted: Planted) -> tuple[Blob, ...]:
 
 def fetcher(store: StorePort) -> Fetch:
     """How nodes are read from this store, each pack verified against its address."""
-    return lambda address: unpack_nodes(read_blob(store, address))
+    return lambda addresses: {address: unpack_nodes(data) for address, data in read_blobs(store, addresses)}
 
 
+@without_collecting()
 def read_state(store: StorePort, root: Any) -> Any:
     """The state's tree, as it was encoded. Corrupt where part of it is missing or damaged."""
     try:

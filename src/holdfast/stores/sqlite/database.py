@@ -8,6 +8,7 @@ The invariant: ``trouble`` is empty exactly while the next write may go straight
 make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it first.
 """
 
+import atexit
 import os
 import threading
 import weakref
@@ -18,6 +19,7 @@ from typing import Final, Literal, NoReturn
 
 import apsw
 
+from holdfast import limits
 from holdfast.errors import ForkedHandle, HandleClosed, StoreUnavailable
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.connection import open_connection
@@ -150,6 +152,23 @@ class Database:
             with self.moved:
                 self.moved.notify_all()
 
+    def fold_wal(self) -> None:
+        """Bring into the file what this process left in the WAL, if nobody is in the way: it takes no space twice then.
+
+        Nothing depends on it, so nothing is waited for and nothing is raised.
+        """
+        if self.trouble or not any(c.total_changes() for c in (self.synced, self.flushed)):
+            return
+        if self.writing.acquire(blocking=False):
+            try:
+                self.synced.set_busy_timeout(0)
+                self.synced.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except apsw.Error:  # it stays, and whoever opens the store next reads it there
+                pass
+            finally:
+                self.synced.set_busy_timeout(int(limits.BUSY_TIMEOUT_S * 1000))
+                self.writing.release()
+
     def _undo(self, connection: apsw.Connection, error: BaseException) -> None:
         """Roll back; after this ``trouble`` is right whether or not that worked."""
         if self.trouble == "forked":
@@ -216,3 +235,13 @@ def _disown_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disown_after_fork)
+
+
+@atexit.register
+def _fold_at_exit() -> None:
+    """Most programs never close their store: what they leave behind is one file all the same.
+
+    Not closed, only tidied: the program's own exit handlers may still have something to record.
+    """
+    for database in tuple(_opened):
+        database.fold_wal()
