@@ -141,6 +141,33 @@ class Model(RuleBasedStateMachine):
             for blob in sorted(blobs, key=lambda blob: blob.data is None):
                 self._keep(blob.address, blob.data, max(at, events[-1].at))
 
+    @rule(run=RUNS, of=RUNS, fence_off=OFFSETS, revision_off=OFFSETS)
+    def adopt_events(self, run: str, of: str, fence_off: int, revision_off: int) -> None:
+        row, other = self.runs.get(run), self.runs.get(of)
+        if run == of or (row and other and row.head != other.head):
+            return
+        agrees = (
+            row is not None
+            and other is not None
+            and (fence_off, revision_off) == (0, 0)
+            and not any(fork.origin == of for fork in self.runs.values())
+        )
+        fence, revision = (row.lease.fence, row.revision) if row else (1, 1)
+        answer = self.store.adopt_events(
+            run, of=of, fence=fence + fence_off, revision=revision + revision_off
+        )
+        assert answer == agrees
+        if agrees and row and other:
+            self.runs[run] = row._replace(
+                origin=other.origin, origin_seq=other.origin_seq, revision=revision + 1
+            )
+            self.events[run] = self.events[of]
+            self.fences[of] = other.lease.fence
+            del self.runs[of], self.events[of]
+            for space, key in list(self.records):
+                if space == inbox_space(of):
+                    del self.records[space, key]
+
     @rule(thoroughly=st.booleans())
     def reclaim(self, thoroughly: bool) -> None:
         assert self.store.reclaim(thoroughly=thoroughly) >= 0

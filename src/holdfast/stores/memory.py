@@ -28,6 +28,7 @@ from holdfast.model.rows import (
     Record,
     RunRow,
     RunSize,
+    Status,
 )
 from holdfast.stores import bounds
 from holdfast.stores.shelf import Shelf, shelf_of
@@ -132,6 +133,10 @@ class MemoryStore:
             own[start:stop] = events
             shelf.runs[run] = row._replace(revision=revision + 1)
             return True
+
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        with self._changing() as shelf:
+            return shelf.adopt(run, of, fence, revision)
 
     def measure(self, run: str) -> RunSize:
         with self._using() as shelf:
@@ -258,14 +263,17 @@ class MemoryStore:
 
     def examine(self) -> list[Finding]:
         with self._using() as shelf:
-            events = [(run, event) for run, own in shelf.events.items() for event in own]
+            whole = {run: own for run, own in shelf.events.items() if not _is_partial(shelf.runs[run])}
+            partial = sorted(shelf.events.keys() - whole.keys())
+            events = [(run, event) for run, own in whole.items() for event in own]
             gaps = [
                 (run, first, last)
-                for run, own in shelf.events.items()
+                for run, own in whole.items()
                 for first, last in uncovered(shelf.runs[run].origin_seq, own)
             ]
         text = "kept in this process's memory: not durable storage"
         findings = [Finding("storage", "warning", text, "use sqlite:///path for work that must survive")]
+        findings += [bounds.partial_finding(run) for run in partial]
         damage = [
             f"event {event.seq} of run {run} fails its checksum"
             for run, event in events
@@ -306,6 +314,10 @@ class MemoryStore:
 
 def _is_held(row: RunRow, fence: int) -> bool:
     return row.lease.fence == fence and bool(row.lease.owner)
+
+
+def _is_partial(row: RunRow) -> bool:
+    return row.status == Status.IMPORTING
 
 
 def _seq(event: Event) -> int:

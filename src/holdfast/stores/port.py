@@ -105,6 +105,14 @@ class StorePort(Protocol):
         """
         ...
 
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        """Take another run's events and origin in place of the run's own; the other one is gone, with its inbox.
+
+        Only if fence and revision are still these, the other is there, and no run is a fork of it. Both end at the
+        same seq. All else about the run stays; its revision grows by one. One transaction, synced.
+        """
+        ...
+
     def measure(self, run: str) -> RunSize:
         """How many events of its own the run has, and the bytes of their bodies; of an unknown run, none."""
         ...

@@ -102,6 +102,9 @@ class Relay:
             at=at,
         )
 
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        return self.pass_on(self.port.adopt_events, run, of=of, fence=fence, revision=revision)
+
     def measure(self, run: str) -> RunSize:
         return self.pass_on(self.port.measure, run)
 
