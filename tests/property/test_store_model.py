@@ -257,14 +257,17 @@ class Model(RuleBasedStateMachine):
         for address in doomed:
             del self.blobs[address]
 
-    @rule(run=RUNS, at=TIMES, over=st.none() | st.tuples(OFFSETS, OFFSETS))
-    def acquire(self, run: str, at: float, over: tuple[int, int] | None) -> None:
+    @rule(
+        run=RUNS, at=TIMES, over=st.none() | st.tuples(OFFSETS, OFFSETS), above=st.sampled_from([0, 0, 0, 9])
+    )
+    def acquire(self, run: str, at: float, over: tuple[int, int] | None, above: int) -> None:
         row = self.runs.get(run)
         held = row.lease if row else Lease()
         seen = None if over is None else held._replace(fence=held.fence + over[0], beat=held.beat + over[1])
         granted = row is not None and (not held.owner or over == (0, 0))
-        lease = Lease(held.fence + 1, self.store.owner, 0, at, at, 9.0) if granted else held
-        assert self.store.acquire(run, at=at, lease_s=9.0, over=seen) == (granted, lease)
+        fence = max(held.fence, above) + 1
+        lease = Lease(fence, self.store.owner, 0, at, at, 9.0) if granted else held
+        assert self.store.acquire(run, at=at, lease_s=9.0, over=seen, above=above) == (granted, lease)
         if row:
             self.runs[run] = row._replace(lease=lease)
 

@@ -151,6 +151,10 @@ class Status:
     """Not whole yet: whoever brings it in was cut off, or is at it."""
 
 
+RUN_SPACES: Final = ("snapshots", "labels", "pins")
+"""The record spaces whose keys begin with a run's name: that alone, or up to an ``@``, which no name holds."""
+
+
 def inbox_space(run: str) -> str:
     """The record space that holds a run's inbox."""
     return f"inbox/{run}"

@@ -171,7 +171,9 @@ class MemoryStore:
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
         with self._changing() as shelf:
             row = shelf.runs.get(run)
             if row is None:
@@ -179,7 +181,7 @@ class MemoryStore:
             held = row.lease
             if held.owner and (over is None or (over.fence, over.beat) != (held.fence, held.beat)):
                 return Grant(False, held)
-            lease = Lease(held.fence + 1, self._owner, 0, at, at, lease_s)
+            lease = Lease(max(held.fence, above) + 1, self._owner, 0, at, at, lease_s)
             shelf.runs[run] = row._replace(lease=lease)
             return Grant(True, lease)
 

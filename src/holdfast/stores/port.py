@@ -137,9 +137,12 @@ class StorePort(Protocol):
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
         """Take the lease under a new fence if nobody holds it, or if ``over`` is still the very lease (fence, beat).
 
+        The fence is higher than the run's before, and than ``above``: events that were written elsewhere have fences, too.
         Refused, the answer is the lease that stands. A run that does not exist: refused with an empty lease.
         """
         ...

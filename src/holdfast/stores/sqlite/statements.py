@@ -98,7 +98,7 @@ SHRINK: Final = "PRAGMA incremental_vacuum(2000)"
 
 GET_LEASE: Final = f"SELECT {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 TAKE_LEASE: Final = (
-    "UPDATE runs SET fence = fence + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
+    "UPDATE runs SET fence = max(fence, ?7) + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
     "WHERE run = ?4 AND (owner = '' OR (fence = ?5 AND beat = ?6))"
 )
 HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1"

@@ -224,11 +224,13 @@ class SqliteStore:
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
         self._database.check_in_place()
         fence, beat = (over.fence, over.beat) if over is not None else (-1, -1)
         with self._database.write(synced=True) as connection:
-            connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat))
+            connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat, above))
             granted = connection.changes() == 1
             found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
         return Grant(granted, Lease() if found is None else Lease(*found))
