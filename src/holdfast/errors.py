@@ -252,7 +252,7 @@ class RunSealed(RunRefused):
 class RunHasForks(RunRefused):
     """Other runs borrow this one's history, and would lose it."""
 
-    says = "run {run} is where {forks} began; without it they would lose their history"
+    says = "run {run} is where {forks} began: what was borrowed from it would be lost"
     advises = "`holdfast erase {run} --flatten` gives each its own copy first"
     forks: str
 

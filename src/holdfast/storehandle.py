@@ -28,6 +28,7 @@ from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.states import read_state
+from holdfast.engine.unpacking import verified
 from holdfast.engine.workshop import Workshop, forget, workshop_of
 from holdfast.errors import AlreadyResolved, Corrupt, Misuse, UnknownPoint, UnknownRun, UnknownStep
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
@@ -350,6 +351,12 @@ def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
         except OSError:  # it may be there: opening it explains better
             pass
     return store(url)
+
+
+def check_export(path: "str | os.PathLike[str]") -> None:
+    """Look through an export without a store to import it into. NotAnExport, NewerExport, DamagedExport."""
+    with open_parcel(path) as parcel:
+        verified(parcel)
 
 
 def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:

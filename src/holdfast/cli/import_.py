@@ -6,6 +6,7 @@ from holdfast.cli import render
 from holdfast.cli.blocks import Commands, Facts, Gap, Span
 from holdfast.cli.options import desk, surface
 from holdfast.model.exports import Imported
+from holdfast.storehandle import check_export, find_store
 from holdfast.storehandle import store as open_store
 from holdfast.views.words import count
 
@@ -25,6 +26,8 @@ def command(*, path: str, name: str | None, url: str | None, as_json: bool) -> N
       holdfast import debt-cycles.holdfast
       holdfast import debt-cycles.holdfast --as second-opinion
     """  # noqa: D301 - click's own mark
+    if find_store(url) is None:
+        check_export(path)  # nothing is made for a file that cannot be imported
     store = open_store(url)
     made = store.import_(path, as_=name)
     if as_json:
@@ -41,8 +44,8 @@ def command(*, path: str, name: str | None, url: str | None, as_json: bool) -> N
 def _facts(made: Imported) -> list[tuple[str, list[Span]]]:
     how = "as it left" if made.moved else "as a fork"
     facts = [("imported", [Span(made.run, "strong"), Span(f", {how}, up to #{made.head}")])]
-    if made.sealed:
-        names = ", ".join(made.sealed)
+    if made.copies:
+        names = ", ".join(made.copies)
         facts.append(("sealed", [Span(names), Span(": history to fork from, not to act", "dim")]))
     written = f"{count(made.events, 'event')} and {count(made.blobs, 'blob')}"
     facts.append(("brought", [Span(written if made.events else "nothing new: it was all there")]))

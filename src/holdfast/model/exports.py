@@ -66,8 +66,8 @@ class Imported(NamedTuple):
     run: str
     moved: bool
     head: int
-    sealed: tuple[str, ...]
-    """The copies of the exported runs, nearest first: histories to fork from, not to act."""
+    copies: tuple[str, ...]
+    """The exported runs that are sealed here, nearest first: histories to fork from, not to act."""
     events: int
     blobs: int
     sha256: str
