@@ -57,35 +57,9 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
 """
 
-from typing import Any, ClassVar, Self
+from typing import Any
 
-
-def _rebuild(cls: "type[_Explained]", fields: dict[str, Any]) -> "_Explained":
-    return cls(**fields)
-
-
-class _Explained(BaseException):
-    """A message made from fields, so that an error can be read, matched on and pickled."""
-
-    says: ClassVar[str] = ""
-    advises: ClassVar[str] = ""
-
-    def __init__(self, **fields: Any) -> None:
-        self.fields = fields
-        for name, value in fields.items():
-            setattr(self, name, value)
-        super().__init__(self.says.format(**fields))
-        self.hint: str = self.advises.format(**fields)
-        if self.hint:
-            self.add_note(f"hint: {self.hint}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.fields))
-
-    def because(self, cause: BaseException) -> Self:
-        """The same error with its cause set, for raising from inside an expression."""
-        self.__cause__ = cause
-        return self
+from holdfast.model.explained import Explained as _Explained
 
 
 class HoldfastError(_Explained, Exception):

@@ -54,18 +54,20 @@ class Crate(Protocol):
 
 def export(workshop: Workshop, run: str, crate: Crate) -> Exported:
     """Write the run as it stands now. Durable and at its place when it returns; the run is not touched."""
-    store = workshop.store
-    for left in reversed(range(_TRIES)):
-        chain = _chain(store, run)
-        try:
-            manifest, size = _write(store, chain, (), chain[0].status, crate, moved=False)
-            break
-        except Corrupt:
-            if left == 0 or _revisions(store, run) == [row.revision for row in chain]:
-                raise
-            crate.clear()  # it was pruned while it was read: what is left of it can be read again
+    manifest, size = _written(workshop.store, run, crate, _TRIES)
     crate.publish()
     return _exported(manifest, crate, size)
+
+
+def _written(store: StorePort, run: str, crate: Crate, tries: int) -> tuple[Manifest, int]:
+    chain = _chain(store, run)
+    try:
+        return _write(store, chain, (), chain[0].status, crate, moved=False)
+    except Corrupt:
+        if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
+            raise
+    crate.clear()  # it was pruned while it was read: what is left of it can be read again
+    return _written(store, run, crate, tries - 1)
 
 
 def move(workshop: Workshop, run: str, crate: Crate) -> Exported:
