@@ -17,8 +17,8 @@ from holdfast.codec.state import put_state, state_of
 from holdfast.codec.types import find_class, type_name
 from holdfast.codec.values import decode_tree, encode_tree
 from holdfast.errors import ReplayedFailure
-from holdfast.model.explained import Explained
 from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
+from holdfast.model.explained import Explained
 
 Record = dict[str, Any]
 
