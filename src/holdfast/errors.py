@@ -19,8 +19,11 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── RunRefused                       the run's state does not allow this
     │   ├── UnknownRun
     │   ├── RunExists
+    │   │   └── ImportClash              an import meets a run of that id that is not the same one
     │   ├── RunHeld                      another attempt is alive
     │   ├── RunFinished
+    │   ├── RunSealed                    it is not to act here: moved elsewhere, a copy, or not whole yet
+    │   ├── RunHasForks                  other runs borrow its history
     │   ├── InputsChanged                other inputs or another goal under the same id
     │   ├── UnknownPoint                 no such point, event or label in the run
     │   ├── AmbiguousLabel               several checkpoints have it
@@ -35,6 +38,10 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NewerFormat                  written by a newer Holdfast
     │   ├── NotDurable                   a network file system under an embedded store
     │   └── Corrupt                      bytes that fail their checksum
+    ├── ExportError                      a file or directory that cannot be written, or cannot be imported
+    │   ├── NotAnExport
+    │   ├── NewerExport                  written by a newer Holdfast
+    │   └── DamagedExport                cut off, changed, or not whole
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
     ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
@@ -50,35 +57,9 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
 """
 
-from typing import Any, ClassVar, Self
+from typing import Any
 
-
-def _rebuild(cls: "type[_Explained]", fields: dict[str, Any]) -> "_Explained":
-    return cls(**fields)
-
-
-class _Explained(BaseException):
-    """A message made from fields, so that an error can be read, matched on and pickled."""
-
-    says: ClassVar[str] = ""
-    advises: ClassVar[str] = ""
-
-    def __init__(self, **fields: Any) -> None:
-        self.fields = fields
-        for name, value in fields.items():
-            setattr(self, name, value)
-        super().__init__(self.says.format(**fields))
-        self.hint: str = self.advises.format(**fields)
-        if self.hint:
-            self.add_note(f"hint: {self.hint}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.fields))
-
-    def because(self, cause: BaseException) -> Self:
-        """The same error with its cause set, for raising from inside an expression."""
-        self.__cause__ = cause
-        return self
+from holdfast.model.explained import Explained as _Explained
 
 
 class HoldfastError(_Explained, Exception):
@@ -205,6 +186,15 @@ class RunExists(RunRefused):
     status: str
 
 
+class ImportClash(RunExists):
+    """An import meets a run of that id, and it is not the one in the file, or went another way since."""
+
+    says = "run {run} exists already ({status}), and {problem}"
+    advises = "{advice}"
+    problem: str
+    advice: str
+
+
 class RunHeld(RunRefused):
     """A live attempt holds the run."""
 
@@ -222,6 +212,23 @@ class RunFinished(RunRefused):
     says = "run {run} is finished; {what} is not in its journal"
     advises = 'continue it with if_finished="reopen", or start the next one with if_finished="new"'
     what: str
+
+
+class RunSealed(RunRefused):
+    """The run is not to act in this store."""
+
+    says = "run {run} {problem}"
+    advises = "{advice}"
+    problem: str
+    advice: str
+
+
+class RunHasForks(RunRefused):
+    """Other runs borrow this one's history, and would lose it."""
+
+    says = "run {run} is where {forks} began: what was borrowed from it would be lost"
+    advises = "`holdfast erase {run} --flatten` gives each its own copy first"
+    forks: str
 
 
 class InputsChanged(RunRefused):
@@ -331,6 +338,35 @@ class Corrupt(StoreError):
     """Bytes that fail their checksum. They are named and never returned."""
 
     advises = "`holdfast doctor --store {store}` lists every damaged row; restore from a copy or an export"
+
+
+# -- exports ------------------------------------------------------------------------------------------------
+
+
+class ExportError(HoldfastError):
+    """A file or directory that cannot be written as an export, or cannot be imported; nothing of it was."""
+
+    says = "{path} {problem}"
+    path: str
+    problem: str
+
+
+class NotAnExport(ExportError):
+    """It was not made by ``holdfast export``."""
+
+    advises = "what can be imported is made with: holdfast export RUN"
+
+
+class NewerExport(ExportError):
+    """Made by a newer Holdfast; reading it with this one could lose what it does not know."""
+
+    advises = "upgrade holdfast"
+
+
+class DamagedExport(ExportError):
+    """It is cut off, or not what was written. Nothing of it can be trusted."""
+
+    advises = "copy it again, or export it again where the run is: holdfast export RUN"
 
 
 # -- values -------------------------------------------------------------------------------------------------

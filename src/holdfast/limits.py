@@ -34,6 +34,11 @@ BRANCHES_MAX: Final = 10_000
 """Old branches that rewinds of one run may keep: ``daily~1``, ``daily~2``, …"""
 TRACEBACK_CHARS_MAX: Final = 8_000
 
+# exports
+EXPORT_LINE_BYTES_MAX: Final = 4_000_000
+"""More than any event or letter takes as a line, so that a damaged file is not read as one endless one."""
+EXPORT_MANIFEST_BYTES_MAX: Final = 256_000_000
+
 # time
 LEASE_S: Final = 30.0
 """A holder that shows no beat for this long may be taken over."""

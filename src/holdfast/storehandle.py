@@ -22,19 +22,24 @@ from holdfast.core.points import find_event, last_point, parse_place
 from holdfast.core.recorded import is_once
 from holdfast.core.statistics_of_runs import gather
 from holdfast.core.tallies import Source, Stats
-from holdfast.engine import branching, letters
+from holdfast.engine import branching, erasing, exporting, importing, letters
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
+from holdfast.engine.sealing import check_may_act
 from holdfast.engine.states import read_state
+from holdfast.engine.unpacking import verified
 from holdfast.engine.workshop import Workshop, forget, workshop_of
 from holdfast.errors import AlreadyResolved, Corrupt, Misuse, UnknownPoint, UnknownRun, UnknownStep
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Event, Kind
+from holdfast.model.exports import Erased, Exported, Imported
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.markers import Neutral
 from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
+from holdfast.parcels.reading import open_parcel
+from holdfast.parcels.writing import writing
 from holdfast.stores.port import StorePort
 from holdfast.stores.url import lease_s_of, open_store, place_of
 
@@ -125,9 +130,13 @@ class Store(Neutral):
             raise Misuse(
                 problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon"
             )
+        check_may_act(self._port, self._row(run))
         content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or _whoami()}
         if not letters.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
             raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
+        check_may_act(
+            self._port, self._row(run)
+        )  # if it was moved away just now, the letter may not have come along
         return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
 
     def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
@@ -195,6 +204,44 @@ class Store(Neutral):
             before = page[-1]
         return tree(rows, run)
 
+    def export(
+        self,
+        run: str,
+        path: "str | os.PathLike[str]",
+        *,
+        directory: bool = False,
+        move: bool = False,
+    ) -> Exported:
+        """Write a run, with all that it needs, to one file; or to a ``directory`` of readable lines and blobs.
+
+        It can be imported into any store. With ``move`` the run is sealed here and goes on where the file is imported;
+        otherwise an import is a fork. Durable and whole when it returns. RunHeld if a run that is to move is live.
+        """
+        self._row(run)
+        with writing(path, directory=directory) as crate:
+            return (exporting.move if move else exporting.export)(self._workshop, run, crate)
+
+    def import_(self, path: "str | os.PathLike[str]", *, as_: str | None = None) -> Imported:
+        """Bring an exported run into this store, its history byte for byte. Nothing is written unless all of it is sound.
+
+        The export of a moved run is that run. Any other becomes a fork, ``RUN~1`` unless ``as_`` names it: so two copies
+        never both act. Importing again what was cut off goes on. NotAnExport, NewerExport, DamagedExport, ImportClash.
+        """
+        with open_parcel(path) as parcel:
+            return importing.bring_in(self._workshop, parcel, as_)
+
+    def erase(self, run: str, *, flatten: bool = False) -> Erased:
+        """Remove every trace of a run from the store's files; it cannot be brought back.
+
+        RunHasForks where other runs borrow its history, unless ``flatten`` gives each its own copy first. RunHeld while
+        it is live, or a fork to be flattened is. Cut off, it goes on when called again.
+        """
+        return erasing.erase(self._workshop, check_run_id(run), flatten=flatten)
+
+    def check_may_act(self, run: str) -> None:
+        """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
+        check_may_act(self._port, self._row(run))
+
     def stats(self, run: str | None = None) -> Stats:
         """Which steps ran most, failed most and took longest, where runs failed, and what replay has saved.
 
@@ -202,7 +249,8 @@ class Store(Neutral):
         """
         if run is not None:
             return gather([Source(self.get(run), self.events(run, whole=True))])
-        return gather(self._source(info) for info in self.runs(limit=_EVERY_RUN))
+        whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
+        return gather(map(self._source, whole))
 
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
@@ -303,6 +351,12 @@ def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
         except OSError:  # it may be there: opening it explains better
             pass
     return store(url)
+
+
+def check_export(path: "str | os.PathLike[str]") -> None:
+    """Look through an export without a store to import it into. NotAnExport, NewerExport, DamagedExport."""
+    with open_parcel(path) as parcel:
+        verified(parcel)
 
 
 def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:

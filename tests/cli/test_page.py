@@ -147,6 +147,19 @@ def test_the_fields_of_doctor(shop: "Shop") -> None:
     assert tops(set(paths(json.loads(shop("doctor", "--json").out)))) == tops(documented("doctor"))
 
 
+def test_the_fields_of_export_import_and_erase(own_shop: "Shop", tmp_path: Path) -> None:
+    """Documented and printed fields are the same."""
+    own_shop.work("debt-cycles", "finish")
+    file = str(tmp_path / "x.holdfast")
+    for args in (
+        ("export", "debt-cycles", "-o", file),
+        ("import", file),
+        ("erase", "debt-cycles~1", "--yes"),
+    ):
+        found = json.loads(own_shop(*args, "--json").out)
+        assert set(found) == documented(args[0]), args[0]
+
+
 def test_the_statuses_are_those_that_can_be_seen() -> None:
     """The page explains every status that is recorded or found by looking."""
     from holdfast.model.rows import Status

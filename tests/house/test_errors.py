@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from holdfast import errors
+from holdfast.model.explained import Explained
 
 CLASSES = [
     value
     for name, value in vars(errors).items()
-    if inspect.isclass(value) and issubclass(value, errors._Explained) and not name.startswith("_")
+    if inspect.isclass(value) and issubclass(value, Explained) and not name.startswith("_")
 ]
 
 
-def sample(cls: type[errors._Explained]) -> errors._Explained:
+def sample(cls: type[Explained]) -> Explained:
     """One of each, with every field its texts name."""
     names = {name for text in (cls.says, cls.advises) for _, name, _, _ in Formatter().parse(text) if name}
     numbers = {
@@ -38,7 +39,7 @@ def sample(cls: type[errors._Explained]) -> errors._Explained:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
-def test_an_error_explains_itself(cls: type[errors._Explained]) -> None:
+def test_an_error_explains_itself(cls: type[Explained]) -> None:
     """It has a docstring, its message names its fields, the hint is a note, and it survives pickling."""
     assert cls.__doc__
     if not cls.says:

@@ -141,6 +141,33 @@ class Model(RuleBasedStateMachine):
             for blob in sorted(blobs, key=lambda blob: blob.data is None):
                 self._keep(blob.address, blob.data, max(at, events[-1].at))
 
+    @rule(run=RUNS, of=RUNS, fence_off=OFFSETS, revision_off=OFFSETS)
+    def adopt_events(self, run: str, of: str, fence_off: int, revision_off: int) -> None:
+        row, other = self.runs.get(run), self.runs.get(of)
+        if run == of or (row and other and row.head != other.head):
+            return
+        agrees = (
+            row is not None
+            and other is not None
+            and (fence_off, revision_off) == (0, 0)
+            and not any(fork.origin == of for fork in self.runs.values())
+        )
+        fence, revision = (row.lease.fence, row.revision) if row else (1, 1)
+        answer = self.store.adopt_events(
+            run, of=of, fence=fence + fence_off, revision=revision + revision_off
+        )
+        assert answer == agrees
+        if agrees and row and other:
+            self.runs[run] = row._replace(
+                origin=other.origin, origin_seq=other.origin_seq, revision=revision + 1
+            )
+            self.events[run] = self.events[of]
+            self.fences[of] = other.lease.fence
+            del self.runs[of], self.events[of]
+            for space, key in list(self.records):
+                if space == inbox_space(of):
+                    del self.records[space, key]
+
     @rule(thoroughly=st.booleans())
     def reclaim(self, thoroughly: bool) -> None:
         assert self.store.reclaim(thoroughly=thoroughly) >= 0
@@ -230,14 +257,17 @@ class Model(RuleBasedStateMachine):
         for address in doomed:
             del self.blobs[address]
 
-    @rule(run=RUNS, at=TIMES, over=st.none() | st.tuples(OFFSETS, OFFSETS))
-    def acquire(self, run: str, at: float, over: tuple[int, int] | None) -> None:
+    @rule(
+        run=RUNS, at=TIMES, over=st.none() | st.tuples(OFFSETS, OFFSETS), above=st.sampled_from([0, 0, 0, 9])
+    )
+    def acquire(self, run: str, at: float, over: tuple[int, int] | None, above: int) -> None:
         row = self.runs.get(run)
         held = row.lease if row else Lease()
         seen = None if over is None else held._replace(fence=held.fence + over[0], beat=held.beat + over[1])
         granted = row is not None and (not held.owner or over == (0, 0))
-        lease = Lease(held.fence + 1, self.store.owner, 0, at, at, 9.0) if granted else held
-        assert self.store.acquire(run, at=at, lease_s=9.0, over=seen) == (granted, lease)
+        fence = max(held.fence, above) + 1
+        lease = Lease(fence, self.store.owner, 0, at, at, 9.0) if granted else held
+        assert self.store.acquire(run, at=at, lease_s=9.0, over=seen, above=above) == (granted, lease)
         if row:
             self.runs[run] = row._replace(lease=lease)
 

@@ -28,8 +28,13 @@ COMMANDS: Final = (
     "diff",
     "resolve",
     "stats",
+    "export",
+    "import",
+    "erase",
     "doctor",
 )
+_MODULES: Final = {"import": "import_"}
+"""Where a command's module cannot have its name."""
 
 
 class App(click.Group):
@@ -37,13 +42,13 @@ class App(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The commands that are there."""
-        return [name for name in COMMANDS if find_spec(f"{__package__}.{name}") is not None]
+        return [name for name in COMMANDS if find_spec(_module(name)) is not None]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command, imported now."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"{__package__}.{cmd_name}").command
+        command: click.Command = import_module(_module(cmd_name)).command
         return command
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
@@ -66,6 +71,10 @@ class App(click.Group):
             render.complain(complaint.message, with_store(complaint.hint, args))
             return complaint.code
         return code if isinstance(code, int) else EXIT_DONE
+
+
+def _module(name: str) -> str:
+    return f"{__package__}.{_MODULES.get(name, name)}"
 
 
 @click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -21,13 +21,14 @@ from holdfast.core.moments import ago, moment
 from holdfast.errors import RunHeld
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import RunInfo
-from holdfast.model.rows import owner_name
+from holdfast.model.rows import Status, owner_name
 from holdfast.storehandle import Store
 from holdfast.views.plain import as_plain
 from holdfast.views.resuming import Answers, Launch, Repeat, ResumePlan, plan_resume
 from holdfast.views.words import count, status_word
 
 _EVERYTHING = 1 << 40
+_OVER = frozenset({Status.FINISHED, Status.SEALED, Status.IMPORTING})
 
 
 @click.command(short_help="Start a run's program again, where it was started.")
@@ -73,7 +74,7 @@ def command(*, run: str | None, last: bool, dry_run: bool, url: str | None, as_j
 def _last(store: Store) -> RunInfo:
     for info in store.runs(limit=_EVERYTHING):
         # A fork that was just made is queued too, and has the attempts of the run that it comes from.
-        if info.status != "finished" and (info.status != "queued" or store.view(info.run).attempts):
+        if info.status not in _OVER and (info.status != "queued" or store.view(info.run).attempts):
             return info
     raise RefusedError(
         f"every run in {store.url} is finished, or was never begun", "`holdfast runs` lists what is there"
@@ -87,6 +88,7 @@ def _check(store: Store, info: RunInfo) -> RunInfo:
             f"run {info.run} is finished: there is nothing to resume",
             f"`holdfast show {info.run}` shows its result",
         )
+    store.check_may_act(info.run)
     lease = info.lease
     if info.holder in {"alive", "unknown"} and store.now() - lease.beat_at <= lease.lease_s:
         raise RunHeld(

@@ -8,6 +8,7 @@ from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import desk, open_existing, surface, where
 from holdfast.errors import Corrupt
 from holdfast.model.infos import RunInfo
+from holdfast.model.rows import Status
 from holdfast.storehandle import Store, find_store
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
@@ -52,6 +53,8 @@ def command(*, url: str | None, limit: int, as_json: bool, show_all: bool) -> No
 
 def _line(store: Store, info: RunInfo) -> RunLine:
     """One run's line. A journal that cannot be read is a line too: the others are still to be seen."""
+    if info.status == Status.IMPORTING:
+        return run_line(info, None, in_doubt=0, now=store.now())
     try:
         view = store.view(info.run)
         in_doubt = len(store.doubts(info.run)) if may_be_in_doubt(view) else 0
@@ -106,9 +109,11 @@ def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
     """The command that helps a run on, and why; None for one that needs nobody."""
     if line.status == "damaged":
         return at.holdfast("doctor"), f"{line.run} cannot be read"
+    if line.status == "sealed":
+        return None
     if line.in_doubt:
         return at.holdfast("resolve", line.run), f"{count(line.in_doubt, 'step')} in doubt"
-    if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked"}:
+    if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked", "importing"}:
         return at.holdfast("show", line.run), f"{status_word(line.status)}: how to go on"
     return None
 

@@ -16,8 +16,9 @@ import orjson
 from holdfast.codec.state import put_state, state_of
 from holdfast.codec.types import find_class, type_name
 from holdfast.codec.values import decode_tree, encode_tree
-from holdfast.errors import ReplayedFailure, _Explained
+from holdfast.errors import ReplayedFailure
 from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
+from holdfast.model.explained import Explained
 
 Record = dict[str, Any]
 
@@ -164,7 +165,7 @@ def _state(exc: BaseException) -> dict[str, Any]:
         state |= {name: getattr(exc, name) for name in native if getattr(exc, name, None) is not None}
     except Exception:  # noqa: BLE001  a class may answer for its attributes in any way it likes
         return {}
-    return _completed(state) if isinstance(exc, _Explained) else state
+    return _completed(state) if isinstance(exc, Explained) else state
 
 
 def _completed(state: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from holdfast.core.recorded import is_once
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.leases import take
+from holdfast.engine.sealing import check_is_whole, check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import RunExists, StoreUnavailable, TooLarge, UnknownPoint, UnknownStep
@@ -28,7 +29,7 @@ from holdfast.model.events import Event, Kind
 from holdfast.model.rows import Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
-_TRIES = 50
+TRIES = 50
 """How often a fork looks at its origin anew: each of them lost to another change of it."""
 _ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 
@@ -44,17 +45,18 @@ class Rewound(NamedTuple):
 def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Mapping[str, Any]) -> RunRow:
     """A run of that name whose history is this one's up to the event. Durable when it returns; one row is written."""
     check_run_id(name)
+    check_is_whole(row)
     drafts = _overrides(workshop, row, at_seq, overrides)
-    for _ in range(_TRIES):
-        origin = _origin(workshop.store, row.run, at_seq)
-        made = _branch(workshop, name, Status.QUEUED, origin, at_seq)
+    for _ in range(TRIES):
+        origin = origin_at(workshop.store, row.run, at_seq)
+        made = branch(workshop, name, Status.QUEUED, origin, at_seq)
         if made is not None:
             break
         taken = workshop.store.find_run(name)
         if taken is not None:
             raise RunExists(run=name, status=taken.status)
     else:
-        raise _restless(workshop.store, row.run)
+        raise restless(workshop.store, row.run)
     made = made._replace(head=at_seq)
     if not drafts:
         return made
@@ -62,7 +64,7 @@ def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Map
     return made._replace(head=at_seq + 1 + len(drafts))
 
 
-def _origin(store: StorePort, run: str, at_seq: int) -> RunRow:
+def origin_at(store: StorePort, run: str, at_seq: int) -> RunRow:
     """The run of this lineage whose own events hold that one, as it stands now. UnknownPoint where it is gone."""
     chain = chain_of(store, run)
     origin = next((row for row in chain if at_seq > row.origin_seq), chain[-1])
@@ -74,21 +76,26 @@ def _origin(store: StorePort, run: str, at_seq: int) -> RunRow:
     return origin
 
 
-def _branch(workshop: Workshop, name: str, status: str, origin: RunRow, at_seq: int) -> RunRow | None:
+def branch(
+    workshop: Workshop, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
+) -> RunRow | None:
     """A new run forked from this one; None when the name is taken, or the origin is not as it was any more."""
-    made = RunRow(name, os.urandom(16).hex(), workshop.clock.wall(), status, b"{}", origin.run, at_seq)
+    made = RunRow(name, os.urandom(16).hex(), workshop.clock.wall(), status, body, origin.run, at_seq)
     return made if workshop.store.create_run(made, origin_revision=origin.revision) else None
 
 
-def _restless(store: StorePort, run: str) -> StoreUnavailable:
+def restless(store: StorePort, run: str) -> StoreUnavailable:
+    """The error for a run that never stands still long enough."""
     return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")
 
 
 def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
     """Move the head back to the event; the old branch stays as a fork. Durable when it returns."""
     store = workshop.store
+    check_may_act(store, row)
     lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
     try:
+        check_may_act(store, store.find_run(row.run) or row)
         events = effective(read_all(store, row.run))
         head = events[-1].seq
         kept = _keep(workshop, row.run, head)
@@ -104,15 +111,15 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
 def _keep(workshop: Workshop, run: str, head: int) -> str:
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~{number}"
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             origin = workshop.store.find_run(run)
             assert origin is not None, f"run {run} vanished under its holder"
-            if _branch(workshop, name, Status.INTERRUPTED, origin, head) is not None:
+            if branch(workshop, name, Status.INTERRUPTED, origin, head) is not None:
                 return name
             if workshop.store.find_run(name) is not None:
                 break
         else:
-            raise _restless(workshop.store, run)
+            raise restless(workshop.store, run)
     raise TooLarge(
         what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="kept branches"
     )

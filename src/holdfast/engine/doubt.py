@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure, encode_failure
 from holdfast.core.binding import bind, choose
+from holdfast.core.facts import is_from_elsewhere
 from holdfast.core.moments import moment
 from holdfast.core.settle import Settlement, settle
 from holdfast.engine import letters
 from holdfast.engine.hands import BLOCKING
-from holdfast.engine.journal import Draft, draft
+from holdfast.engine.journal import Draft, chain_of, draft, read_all
 from holdfast.engine.tenure import remember_failure
 from holdfast.engine.voice import log
 from holdfast.errors import EffectUnknown, HoldfastError, StepInDoubt, StopSignal
@@ -114,7 +115,24 @@ def _owner_is_dead(work: "Work", call: Call) -> bool:
         return True
     for attempt in work.tenure.view.attempts:
         if attempt.event.fence == call.fence:
+            if _is_from_elsewhere(work, attempt.event.seq):
+                return _was_proven_dead(work, attempt.number, attempt.event.seq)
             return work.tenure.store.probe(unpack_body(attempt.event.body)["owner"]) == "dead"
+    return False
+
+
+def _is_from_elsewhere(work: "Work", seq: int) -> bool:
+    """Whether the attempt ran on another store, whose processes this one cannot look at."""
+    return is_from_elsewhere(chain_of(work.tenure.store, work.tenure.run), seq)
+
+
+def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
+    """What was found out about its process where it ran, before the run was moved here."""
+    for event in read_all(work.tenure.store, work.tenure.run, after_seq=seq):
+        if event.kind == Kind.ATTEMPT_CRASHED:
+            body = unpack_body(event.body)
+            if body["attempt"] == number:
+                return bool(body["proof"] == "dead")
     return False
 
 

@@ -15,7 +15,7 @@ from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
-from holdfast.limits import EVENT_PAGE_MAX, VALUE_INLINE_BYTES_MAX
+from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, checksum, covers_from, is_intact
 from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
@@ -194,12 +194,12 @@ def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | 
     """
     row = store.find_run(run)
     if row is None or not row.origin or after_seq >= row.origin_seq:
-        return _read_own(store, run, after_seq, upto_seq)
+        return read_own(store, run, after_seq, upto_seq)
     events: list[Event] = []
     for name, first, last in segments(chain_of(store, run)):
         upto = last if upto_seq is None else min(last, upto_seq)
         if upto > max(first, after_seq):
-            events += _read_own(store, name, max(first, after_seq), upto)
+            events += read_own(store, name, max(first, after_seq), upto)
             if name != run and upto == last and (not events or events[-1].seq != last):
                 raise Corrupt(
                     store=store.url,
@@ -208,7 +208,7 @@ def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | 
     return events
 
 
-def _read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -> list[Event]:
+def read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -> list[Event]:
     """Own events, every seq covered: by an event, or by a later one that stands for a stretch that was removed."""
     events: list[Event] = []
     while True:
@@ -225,6 +225,19 @@ def _read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) 
             after_seq = event.seq
         if len(page) < EVENT_PAGE_MAX:
             return events
+
+
+def all_runs(store: StorePort) -> Iterator[RunRow]:
+    """Every run of the store, newest first."""
+    before: RunRow | None = None
+    while page := store.list_runs(limit=RUN_PAGE_MAX, before=before):
+        yield from page
+        before = page[-1]
+
+
+def forks_of(store: StorePort, run: str) -> list[RunRow]:
+    """The runs that were forked from this one, oldest first."""
+    return [row for row in all_runs(store) if row.origin == run][::-1]
 
 
 def read_blob(store: StorePort, address: str) -> bytes:

@@ -16,11 +16,15 @@ from holdfast.stores.port import StorePort
 _LOOKS_PER_LEASE = 10
 
 
-async def take(hands: Hands, store: StorePort, clock: Clock, run: str, lease_s: float) -> Lease:
+async def take(
+    hands: Hands, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
+) -> Lease:
     """The lease of this run, under a new fence. RunHeld when somebody alive has it."""
     over: Lease | None = None
     while True:
-        grant = await hands.store(store.acquire, run, at=clock.wall(), lease_s=lease_s, over=over)
+        grant = await hands.store(
+            store.acquire, run, at=clock.wall(), lease_s=lease_s, over=over, above=above
+        )
         if grant.granted:
             return grant.lease
         held = grant.lease

@@ -13,6 +13,7 @@ from orjson import loads
 from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.drift import arguments_diff
+from holdfast.core.facts import names_of
 from holdfast.core.fold import Attempt, View, fold
 from holdfast.core.moments import clock_time
 from holdfast.core.names import check_run_id
@@ -23,6 +24,7 @@ from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.loading import load
 from holdfast.engine.marks import mark
+from holdfast.engine.sealing import check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.engine.workshop import Workshop
@@ -59,11 +61,14 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
         row = await _create(hands, workshop, entry, run)
     elif entry.mode == "new" and row.head > 0:
         raise RunExists(run=run, status=row.status)
+    await hands.store(check_may_act, store, row)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
         return await _replay(hands, workshop, entry, row)
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
         now = await hands.store(store.find_run, run)
+        if now is not None:
+            await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
         if now is not None and now.status == Status.FINISHED and entry.if_finished != "reopen":
             store.release(run, fence=lease.fence)  # its holder finished it just before we came
             return await enter(hands, workshop, entry)
@@ -85,6 +90,7 @@ async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
     """Write the run down without starting an attempt; False when it was there already, with the same inputs."""
     store, run = workshop.store, check_run_id(entry.run)
     row = await hands.store(store.find_run, run) or await _create(hands, workshop, entry, run)
+    await hands.store(check_may_act, store, row)
     if row.head > 0:
         _check_inputs(await hands.store(load, store, run), entry, run)
         return False
@@ -118,11 +124,11 @@ async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
 
 
 def _lineage(store: StorePort, run: str) -> list[str]:
-    """The run and those it was forked from; empty where there is no such run."""
+    """The run and those it was forked from, by all their names; empty where there is no such run."""
     chain: list[str] = []
     row = store.find_run(run)
     while row is not None and row.run not in chain:
-        chain.append(row.run)
+        chain += names_of(row)
         row = store.find_run(row.origin) if row.origin else None
     return chain
 
@@ -172,7 +178,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         drafts.append(forked)
     else:
         if view.crashed_attempt is not None:
-            drafts.append(_crashed(store, view, view.crashed_attempt, row.lease))
+            drafts.append(crashed(store, view, view.crashed_attempt, row.lease))
         if view.status == Status.FINISHED:
             drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     drafts.append(_attempt(store, view.next_attempt, lease))
@@ -217,7 +223,7 @@ def _started(entry: Entry) -> Draft:
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 
-def _crashed(store: StorePort, view: View, crashed: Attempt, before: Lease) -> Draft:
+def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
     """The end of an attempt that nobody saw: the last thing known of it."""
     open_calls = view.open_calls()
     if open_calls:
@@ -227,13 +233,13 @@ def _crashed(store: StorePort, view: View, crashed: Attempt, before: Lease) -> D
         last = f"after {view.last.kind} {view.last.name!r} at {clock_time(view.last.at)}"
     else:
         last = "before it recorded anything"
-    owner = loads(crashed.event.body)["owner"]
+    owner = loads(attempt.event.body)["owner"]
     fields = {
-        "attempt": crashed.number,
+        "attempt": attempt.number,
         "last": last,
         "last_seq": view.head,
         # Somebody may have held the run since and died before it could record anything.
-        "last_beat_at": before.beat_at if before.owner == owner else crashed.event.at,
+        "last_beat_at": before.beat_at if before.owner == owner else attempt.event.at,
         "owner": owner,
         "proof": store.probe(owner),
     }

@@ -4,7 +4,7 @@ An event refers to a blob by a field of its body whose name ends in ``_blob``, a
 state. What refers in another way has to be known here, or it is lost with the next prune.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -28,12 +28,12 @@ def references(store: StorePort, *events: Event) -> set[str]:
     return references_with(fetcher(store), events)
 
 
-def references_with(fetch: Fetch, events: Sequence[Event]) -> set[str]:
+def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
     """The same for packs that lie elsewhere than in a store."""
     found: set[str] = set()
     roots: list[Any] = []
     for event in events:
-        body = _body(event)
+        body = body_of(event)
         found |= named_in(body)
         if event.kind in _STATEFUL and "state" in body:
             roots.append(body["state"])
@@ -50,7 +50,8 @@ def named_in(body: dict[str, Any]) -> set[str]:
     return {value for name, value in body.items() if name.endswith("_blob") and type(value) is str}
 
 
-def _body(event: Event) -> dict[str, Any]:
+def body_of(event: Event) -> dict[str, Any]:
+    """The fields of an event's body; none where it is something else."""
     try:
         body = loads(event.body)
     except JSONDecodeError:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack
 from holdfast.codec.values import decode_tree, encode_state
+from holdfast.core import facts
 from holdfast.core.gathering import gather
 from holdfast.core.nodes import Fetch, unpack_nodes
 from holdfast.core.tree import Garden, Planted
@@ -112,4 +113,4 @@ def state_at(store: StorePort, root: Any) -> Any:
 
 def lineage_of(store: StorePort, run: str) -> str:
     """Whose packs these are: a name that all runs of one tree of forks have in common, and no others."""
-    return chain_of(store, run)[-1].birth[:12]
+    return facts.lineage_of(chain_of(store, run))

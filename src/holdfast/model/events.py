@@ -52,6 +52,7 @@ class Kind:
     RUN_REOPENED: Final = "run.reopened"
     RUN_FORKED: Final = "run.forked"
     RUN_REWOUND: Final = "run.rewound"
+    RUN_SEALED: Final = "run.sealed"
 
     ATTEMPT_STARTED: Final = "attempt.started"
     ATTEMPT_CRASHED: Final = "attempt.crashed"

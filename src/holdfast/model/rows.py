@@ -72,8 +72,9 @@ class RunSize(NamedTuple):
 class Append(NamedTuple):
     """One item of a batch: all or nothing by itself.
 
-    The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head. ``consumed`` are ids in
-    the run's inbox that the events are the consequence of; they go in the same transaction.
+    The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head. The events follow each other
+    without a gap, except where one stands for the stretch before it. ``consumed`` are ids in the run's inbox that the
+    events are the consequence of; they go in the same transaction.
     """
 
     run: str
@@ -144,6 +145,14 @@ class Status:
     IN_DOUBT: Final = "in_doubt"
     DIVERGED: Final = "diverged"
     PARKED: Final = "parked"
+    SEALED: Final = "sealed"
+    """Not to act any more: it was moved elsewhere, or is the copy of a run that acts elsewhere."""
+    IMPORTING: Final = "importing"
+    """Not whole yet: whoever brings it in was cut off, or is at it."""
+
+
+RUN_SPACES: Final = ("snapshots", "labels", "pins")
+"""The record spaces whose keys begin with a run's name: that alone, or up to an ``@``, which no name holds."""
 
 
 def inbox_space(run: str) -> str:

@@ -1,31 +1,37 @@
 """The bounds every store checks before it writes, in one place, so that no program depends on which store it runs on.
 
 Knows ``holdfast.limits`` and the shape of an append; knows no store. What passes here is written whole;
-what does not raises ``TooLarge`` with nothing written.
+what does not raises ``TooLarge`` with nothing written. And what every store says in the same words.
 """
 
 from collections.abc import Iterable, Sequence
 
 from holdfast import limits
 from holdfast.errors import TooLarge
-from holdfast.model.events import Event
-from holdfast.model.rows import Append, Blob
+from holdfast.model.events import Event, covers_from
+from holdfast.model.rows import Append, Blob, Finding
 
 
 def check_items(items: Sequence[Append]) -> None:
-    """Each item is within the limits, and its events follow each other without a gap."""
+    """Each item is within the limits, and its events cover every seq from its place on."""
     for item in items:
         check_item(item)
 
 
 def check_item(item: Append) -> None:
-    """One item is within the limits, and its events follow each other without a gap."""
+    """One item is within the limits, and its events cover every seq from its place on."""
     events = item.events
     assert events or not item.blobs, (
         f"blobs of {item.run} are touched at their first event's time; there is no event"
     )
-    for seq, event in enumerate(events, item.after_seq + 1):
-        assert event.seq == seq, f"event {event.seq} of {item.run} stands where {seq} belongs"
+    seq = item.after_seq
+    for event in events:
+        seq += 1
+        if event.seq != seq:
+            assert covers_from(event) <= seq < event.seq, (
+                f"event {event.seq} of {item.run} stands where {seq} belongs"
+            )
+            seq = event.seq
     _check_events(item.run, events)
     check_blobs(item.blobs)
 
@@ -79,6 +85,16 @@ def check_page(what: str, limit: int, limit_max: int) -> None:
     assert limit > 0, f"a page of {limit} {what}"
     if limit > limit_max:
         raise TooLarge(what=f"a page of {what}", size=limit, size_max=limit_max, unit=what)
+
+
+def partial_finding(run: str) -> Finding:
+    """What every store tells of a run that is not whole yet; its events are not looked at."""
+    return Finding(
+        "imports",
+        "warning",
+        f"run {run} is not whole: bringing it in was cut off, or is going on",
+        "run the same `holdfast import` or `holdfast erase` again",
+    )
 
 
 def _check_size(what: str, data: bytes, size_max: int) -> None:

@@ -28,6 +28,7 @@ from holdfast.model.rows import (
     Record,
     RunRow,
     RunSize,
+    Status,
 )
 from holdfast.stores import bounds
 from holdfast.stores.shelf import Shelf, shelf_of
@@ -133,6 +134,10 @@ class MemoryStore:
             shelf.runs[run] = row._replace(revision=revision + 1)
             return True
 
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        with self._changing() as shelf:
+            return shelf.adopt(run, of, fence, revision)
+
     def measure(self, run: str) -> RunSize:
         with self._using() as shelf:
             own = shelf.events.get(run, [])
@@ -166,7 +171,9 @@ class MemoryStore:
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
         with self._changing() as shelf:
             row = shelf.runs.get(run)
             if row is None:
@@ -174,7 +181,7 @@ class MemoryStore:
             held = row.lease
             if held.owner and (over is None or (over.fence, over.beat) != (held.fence, held.beat)):
                 return Grant(False, held)
-            lease = Lease(held.fence + 1, self._owner, 0, at, at, lease_s)
+            lease = Lease(max(held.fence, above) + 1, self._owner, 0, at, at, lease_s)
             shelf.runs[run] = row._replace(lease=lease)
             return Grant(True, lease)
 
@@ -258,14 +265,17 @@ class MemoryStore:
 
     def examine(self) -> list[Finding]:
         with self._using() as shelf:
-            events = [(run, event) for run, own in shelf.events.items() for event in own]
+            whole = {run: own for run, own in shelf.events.items() if not _is_partial(shelf.runs[run])}
+            partial = sorted(shelf.events.keys() - whole.keys())
+            events = [(run, event) for run, own in whole.items() for event in own]
             gaps = [
                 (run, first, last)
-                for run, own in shelf.events.items()
+                for run, own in whole.items()
                 for first, last in uncovered(shelf.runs[run].origin_seq, own)
             ]
         text = "kept in this process's memory: not durable storage"
         findings = [Finding("storage", "warning", text, "use sqlite:///path for work that must survive")]
+        findings += [bounds.partial_finding(run) for run in partial]
         damage = [
             f"event {event.seq} of run {run} fails its checksum"
             for run, event in events
@@ -306,6 +316,10 @@ class MemoryStore:
 
 def _is_held(row: RunRow, fence: int) -> bool:
     return row.lease.fence == fence and bool(row.lease.owner)
+
+
+def _is_partial(row: RunRow) -> bool:
+    return row.status == Status.IMPORTING
 
 
 def _seq(event: Event) -> int:

@@ -105,6 +105,14 @@ class StorePort(Protocol):
         """
         ...
 
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        """Take another run's events and origin in place of the run's own; the other one is gone, with its inbox.
+
+        Only if fence and revision are still these, the other is there, and no run is a fork of it. Both end at the
+        same seq. All else about the run stays; its revision grows by one. One transaction, synced.
+        """
+        ...
+
     def measure(self, run: str) -> RunSize:
         """How many events of its own the run has, and the bytes of their bodies; of an unknown run, none."""
         ...
@@ -129,9 +137,12 @@ class StorePort(Protocol):
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
         """Take the lease under a new fence if nobody holds it, or if ``over`` is still the very lease (fence, beat).
 
+        The fence is higher than the run's before, and than ``above``: events that were written elsewhere have fences, too.
         Refused, the answer is the lease that stands. A run that does not exist: refused with an empty lease.
         """
         ...

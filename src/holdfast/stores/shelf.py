@@ -66,6 +66,23 @@ class Shelf:
         self.records.pop(inbox_space(run), None)
         return True
 
+    def adopt(self, run: str, of: str, fence: int, revision: int) -> bool:
+        """Give a run another one's events and origin, and let that one go."""
+        row, other = self.runs.get(run), self.runs.get(of)
+        if row is None or (row.lease.fence, row.revision) != (fence, revision):
+            return False
+        if other is None or any(fork.origin == of for fork in self.runs.values()):
+            return False
+        assert other.head == row.head, f"{run} ends at {row.head} and {of} at {other.head}"
+        self.runs[run] = row._replace(
+            origin=other.origin, origin_seq=other.origin_seq, revision=row.revision + 1
+        )
+        self.events[run] = self.events[of]
+        self.fences = max(self.fences, other.lease.fence)
+        del self.runs[of], self.events[of]
+        self.records.pop(inbox_space(of), None)
+        return True
+
     def missing(self, blobs: Sequence[Blob]) -> tuple[str, ...]:
         """The addresses that are neither kept nor brought along."""
         brought = {blob.address for blob in blobs if blob.data is not None}
@@ -93,7 +110,7 @@ class Shelf:
         for letter in item.consumed:
             self.records.get(inbox_space(item.run), {}).pop(letter, None)
         self.events[item.run].extend(item.events)
-        head = item.after_seq + len(item.events)
+        head = item.events[-1].seq if item.events else item.after_seq
         row = row._replace(head=head)
         self.runs[item.run] = (
             row if item.status is None else row._replace(status=item.status, revision=row.revision + 1)

@@ -102,6 +102,9 @@ class Relay:
             at=at,
         )
 
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        return self.pass_on(self.port.adopt_events, run, of=of, fence=fence, revision=revision)
+
     def measure(self, run: str) -> RunSize:
         return self.pass_on(self.port.measure, run)
 
@@ -121,8 +124,10 @@ class Relay:
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
-        return self.pass_on(self.port.acquire, run, at=at, lease_s=lease_s, over=over)
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
+        return self.pass_on(self.port.acquire, run, at=at, lease_s=lease_s, over=over, above=above)
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         return self.pass_on(self.port.renew, fences, at=at)

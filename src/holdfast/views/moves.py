@@ -8,7 +8,7 @@ from orjson import loads
 
 from holdfast.core.fold import View
 from holdfast.model.infos import Doubt, RunInfo
-from holdfast.model.rows import owner_name
+from holdfast.model.rows import Status, owner_name
 
 
 class Desk(NamedTuple):
@@ -44,6 +44,13 @@ def next_move(
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status == "finished":
         return Move("")
+    if info.status == Status.SEALED:
+        fork = desk.holdfast("fork", info.run, "--as", f"{info.run}-again")
+        return Move(
+            "it does not act here any more", (Choice(fork, "go on from its history, as another run"),)
+        )
+    if info.status == Status.IMPORTING:
+        return Move("it is not whole: run the same `holdfast import` or `holdfast erase` again")
     if info.status == "running":
         return Move("it is at work", (Choice(desk.holdfast("log", info.run, "--follow"), "watch it"),))
     if info.status == "stale":

@@ -7,7 +7,7 @@ from orjson import loads
 from holdfast.core.fold import View
 from holdfast.core.recorded import is_once
 from holdfast.model.infos import RunInfo
-from holdfast.model.rows import Liveness, owner_name
+from holdfast.model.rows import Liveness, Status, owner_name
 from holdfast.views.words import one_line
 
 
@@ -30,11 +30,11 @@ class RunLine(NamedTuple):
 
 
 def run_line(info: RunInfo, view: View | None, *, in_doubt: int, now: float) -> RunLine:
-    """The line of a run; without a view, its journal cannot be read."""
+    """The line of a run; without a view, its journal cannot be read, or is not whole yet."""
     last_at = max(info.created_at, info.lease.beat_at, view.last.at if view and view.last else 0.0)
     return RunLine(
         run=info.run,
-        status=info.status if view is not None else "damaged",
+        status=info.status if view is not None or info.status == Status.IMPORTING else "damaged",
         goal=goal_of(view),
         point=view.points if view else 0,
         attempts=len(view.attempts) if view else 0,

@@ -1,6 +1,7 @@
 """A run in full, for ``show``: what it is for, where it stands, how it came there, and what to do next."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from orjson import loads
@@ -79,11 +80,16 @@ def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[Attem
     """The attempts with the last thing known of each: from the record of its end, or from where it stands."""
     ends = [event for event in events if event.kind in (Kind.ATTEMPT_CRASHED, Kind.ATTEMPT_ENDED)]
     lines = []
-    for attempt in view.attempts:
+    begins = [attempt.event.seq for attempt in view.attempts] + [view.head + 1]
+    for attempt, (first, after) in zip(view.attempts, pairwise(begins), strict=True):
         body = loads(attempt.event.body)
-        end = ends[attempt.number - 1] if attempt.number <= len(ends) else None
+        # One that was left behind by a fork or a rewind has no end: each end belongs to the attempt that it lies in.
+        end = next((end for end in ends if first <= end.seq < after), None)
         took_s = None if attempt.ended_at is None else attempt.ended_at - attempt.event.at
-        how, last = (attempt.how or "", _last(loads(end.body))) if end else _open_end(info, view)
+        if end is not None:
+            how, last = attempt.how or "", _last(loads(end.body))
+        else:
+            how, last = (attempt.how, "") if attempt.how else _open_end(info, view)
         if how == "crashed":
             took_s = None  # its end was found out later, by the next attempt
         lines.append(

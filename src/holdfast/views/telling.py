@@ -70,6 +70,10 @@ def _run_rewound(body: Body) -> Told:
     return Told("rewound", f"to #{body['to_seq']}; {body['kept']} keeps what lay between")
 
 
+def _run_sealed(body: Body) -> Told:
+    return Told("moved", f"to {one_line(str(body['to']))}", "dim")
+
+
 def _attempt_started(body: Body) -> Told:
     return Told(f"attempt {body['number']} started", owner_name(body["owner"]), "busy")
 
@@ -204,6 +208,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_REOPENED: _run_reopened,
     Kind.RUN_FORKED: _run_forked,
     Kind.RUN_REWOUND: _run_rewound,
+    Kind.RUN_SEALED: _run_sealed,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
     Kind.STEP_STARTED: _step_started,

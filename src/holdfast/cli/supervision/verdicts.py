@@ -7,11 +7,17 @@ from holdfast.cli.refusals import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAI
 from holdfast.cli.supervision.books import Standing
 from holdfast.views.words import status_word
 
-_STOPS: Final = {"in_doubt": EXIT_WAITING, "parked": EXIT_WAITING, "diverged": EXIT_REFUSED}
+_STOPS: Final = {
+    "in_doubt": EXIT_WAITING,
+    "parked": EXIT_WAITING,
+    "diverged": EXIT_REFUSED,
+    "sealed": EXIT_REFUSED,
+}
 _HINTS: Final = {
     "in_doubt": "`holdfast resolve {run}` shows what to settle",
     "parked": "`holdfast show {run}` tells what it waits for",
     "diverged": "`holdfast show {run}` tells how to go on",
+    "sealed": "`holdfast show {run}` tells how to go on",
 }
 
 

@@ -35,10 +35,9 @@ class Appender:
         if len(items) != 1:
             return self._commit(items)
         run, fence, after_seq, events, blobs, consumed, status, synced = items[0]
-        if len(events) != 1 or status is not None or blobs or consumed:
+        if len(events) != 1 or status is not None or blobs or consumed or events[0].seq != after_seq + 1:
             return self._commit(items)
         seq, at, kind, name, key, event_fence, body, crc = events[0]
-        assert seq == after_seq + 1, f"event {seq} of {run} stands where {after_seq + 1} belongs"
         if len(body) > limits.APPEND_SIZE_BYTES_MAX:
             raise append_too_large(run, len(body))
         database = self._database
@@ -77,20 +76,22 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
         refusal = _refusal(connection, item, absent)
         if refusal is not None:
             return refusal
+    head = item.after_seq
     for event in item.events:
-        connection.execute(APPEND_EVENT, (*event, item.run, item.fence, event.seq - 1))
+        connection.execute(APPEND_EVENT, (*event, item.run, item.fence, head))
         if not connection.changes():
             refusal = _refusal(connection, item, ())
             assert refusal is not None, f"the head of {item.run} moved inside a transaction"
             assert event is item.events[0], f"event {event.seq} of {item.run} was refused after its first"
             return refusal
+        head = event.seq
     if item.blobs:
         keep_blobs(connection, item.blobs, item.events[0].at)
     for letter in item.consumed:
         connection.execute(CONSUME_LETTER, (inbox_space(item.run), letter))
     if item.status is not None:
         connection.execute(SET_STATUS, (item.status, item.run))
-    return Appended(item.after_seq + len(item.events))
+    return Appended(head)
 
 
 def keep_blobs(connection: apsw.Connection, blobs: Sequence[Blob], at: float) -> None:

@@ -16,6 +16,7 @@ import apsw
 from holdfast.clock import SystemClock
 from holdfast.model.events import Event, is_intact, uncovered
 from holdfast.model.rows import Finding
+from holdfast.stores.bounds import partial_finding
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.connection import SETTINGS, open_connection
 from holdfast.stores.sqlite.database import Database
@@ -128,6 +129,8 @@ def _contents(path: Path) -> Iterator[Finding]:
     try:
         yield from _sound_or("structure", _structure(connection), "every page and index is in order")
         yield from _sound_or("events", _events(connection), "every event is what was appended")
+        for (run,) in connection.execute(sql.PARTIAL_RUNS):
+            yield partial_finding(str(run))
         yield from _sound_or("blobs", _blobs(connection), "every address has the form of one")
     finally:
         connection.close()

@@ -41,6 +41,15 @@ SWAP_RUN: Final = (
 FIND_GUARDED: Final = "SELECT id FROM runs WHERE run = ? AND fence = ? AND revision = ?"
 DELETE_RUN: Final = "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?2)"
 DELETE_EVENTS: Final = "DELETE FROM events WHERE id BETWEEN (?1 << 32) AND ((?1 << 32) | 4294967295)"
+FIND_ADOPTED: Final = (
+    "SELECT id, fence FROM runs WHERE run = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?1)"
+)
+FORGET_RUN: Final = "DELETE FROM runs WHERE id = ?"
+# The events' ids begin with their run's, so it is the row that moves: the other's row gets all but events and origin.
+TAKE_PLACE: Final = (
+    "UPDATE runs SET run = ?2, birth = ?3, created_at = ?4, status = ?5, body = ?6, revision = ?7 + 1, fence = ?8, "
+    "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13 WHERE id = ?1"
+)
 DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
 RAISE_FENCES: Final = "UPDATE meta SET fences = max(fences, ?)"
 SET_STATUS: Final = "UPDATE runs SET status = ?, revision = revision + 1 WHERE run = ?"
@@ -89,7 +98,7 @@ SHRINK: Final = "PRAGMA incremental_vacuum(2000)"
 
 GET_LEASE: Final = f"SELECT {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 TAKE_LEASE: Final = (
-    "UPDATE runs SET fence = fence + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
+    "UPDATE runs SET fence = max(fence, ?7) + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
     "WHERE run = ?4 AND (owner = '' OR (fence = ?5 AND beat = ?6))"
 )
 HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1"
@@ -128,11 +137,12 @@ BUMP: Final = "UPDATE meta SET syncs = syncs + 1"
 DATA_VERSION: Final = "PRAGMA data_version"
 ALL_EVENTS: Final = (
     "SELECT CAST(r.run AS BLOB), e.seq, e.at, CAST(e.kind AS BLOB), CAST(e.name AS BLOB), CAST(e.key AS BLOB), "
-    "e.fence, e.body, e.crc FROM events e LEFT JOIN runs r ON r.id = e.run"
+    "e.fence, e.body, e.crc FROM events e LEFT JOIN runs r ON r.id = e.run WHERE r.status IS NOT 'importing'"
 )
+PARTIAL_RUNS: Final = "SELECT run FROM runs WHERE status = 'importing' ORDER BY run"
 GAPPED: Final = (
     "SELECT r.id, CAST(r.run AS BLOB), r.origin_seq FROM events e JOIN runs r ON r.id = e.run "
-    "GROUP BY e.run HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
+    "WHERE r.status <> 'importing' GROUP BY e.run HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
 )
 OWN_EVENTS: Final = (
     "SELECT seq, at, CAST(kind AS BLOB), '', '', 0, body, 0 FROM events "

@@ -166,6 +166,24 @@ class SqliteStore:
             connection.execute(sql.BUMP_REVISION, (run,))
             return True
 
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        with self._database.write(synced=True) as connection:
+            rows = _rows(connection.execute(sql.FIND_RUN, (run,)))
+            number = connection.execute(sql.FIND_GUARDED, (run, fence, revision)).get
+            adopted = _rows(connection.execute(sql.FIND_ADOPTED, (of,)))
+            if number is None or not adopted:
+                return False
+            ((other, other_fence),) = adopted
+            row, head = _run_row(rows[0]), _rows(connection.execute(sql.STRETCH, (other,)))[0][1]
+            assert head == row.head, f"{run} ends at {row.head} and {of} at {head}"
+            connection.execute(sql.DELETE_EVENTS, (number,))
+            connection.execute(sql.FORGET_RUN, (number,))
+            kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
+            connection.execute(sql.TAKE_PLACE, (other, *kept))
+            connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
+            connection.execute(sql.RAISE_FENCES, (other_fence,))
+            return True
+
     def measure(self, run: str) -> RunSize:
         with self._database.read() as connection:
             return RunSize(*_rows(connection.execute(sql.MEASURE, (run,)))[0])
@@ -206,11 +224,13 @@ class SqliteStore:
 
     # -- leases ----------------------------------------------------------------------------------------------
 
-    def acquire(self, run: str, *, at: float, lease_s: float, over: Lease | None = None) -> Grant:
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
         self._database.check_in_place()
         fence, beat = (over.fence, over.beat) if over is not None else (-1, -1)
         with self._database.write(synced=True) as connection:
-            connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat))
+            connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat, above))
             granted = connection.changes() == 1
             found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
         return Grant(granted, Lease() if found is None else Lease(*found))

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast import limits
 from holdfast.errors import TooLarge
+from holdfast.model.events import Event, Kind
 from holdfast.model.rows import Append, Appended, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.testing.rules.making import AT, an_append, an_event, append, held
@@ -31,6 +32,22 @@ class EventRules:
         found = store.find_run("r")
         assert found is not None
         assert found.head == 6
+
+    def test_an_event_that_stands_for_a_stretch_may_skip_it(self, store: StorePort) -> None:
+        """From its beginning, at the start of a journal and later, alone and among others; the head is its seq."""
+        fence = held(store)
+
+        def covering(first: int, seq: int) -> Event:
+            return an_event("r", seq, kind=Kind.PRUNED, body=b'{"from_seq":%d}' % first)
+
+        assert append(store, Append("r", fence, 0, (covering(1, 10),))) == 10
+        events = (an_event("r", 11), covering(12, 20), covering(21, 21), an_event("r", 22), covering(19, 30))
+        assert append(store, Append("r", fence, 10, events)) == 30
+        assert append(store, an_append("r", fence, 30)) == 31
+        assert [e.seq for e in store.read_events("r", limit=9)] == [10, 11, 20, 21, 22, 30, 31]
+        for short in (covering(33, 40), an_event("r", 40)):
+            with pytest.raises(AssertionError):
+                store.append([Append("r", fence, 31, (short,))])
 
     def test_a_second_item_of_a_batch_builds_on_the_first(self, store: StorePort) -> None:
         """Items are taken in order, in one transaction."""

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import HandleClosed
 from holdfast.model.events import Kind
-from holdfast.model.rows import Append, Blob, Cursor, inbox_space
+from holdfast.model.rows import Append, Blob, Cursor, Status, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.testing.rules.making import (
     AT,
@@ -147,6 +147,16 @@ class HandleRules:
         assert "gapped-run" in failure.text
         assert " 7 " in failure.text
 
+    def test_a_run_that_is_not_whole_yet_is_told_and_not_judged(self, store: StorePort) -> None:
+        """Its events may be meant for another name, and end anywhere: a warning, not damage."""
+        fence = held(store, "half-brought", status=Status.IMPORTING)
+        append(store, Append("half-brought", fence, 0, (an_event("another", 1),)))
+        findings = [finding for finding in store.examine() if finding.subject == "imports"]
+        assert [(finding.verdict, "half-brought" in finding.text) for finding in findings] == [
+            ("warning", True)
+        ]
+        assert not [finding for finding in store.examine() if finding.verdict == "failure"]
+
     # -- space -----------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("thoroughly", [False, True])
@@ -196,6 +206,7 @@ class HandleRules:
             lambda: store.replace_events(
                 "r", fence=1, revision=1, after_seq=0, upto_seq=1, events=[an_event("r", 1)]
             ),
+            lambda: store.adopt_events("r", of="x", fence=1, revision=1),
             lambda: store.measure("r"),
             lambda: store.put_blobs([Blob("aa" * 32, b"")], at=AT),
             lambda: store.get_blobs(["aa" * 32]),

@@ -53,6 +53,16 @@ class LeaseRules:
         stale = Lease(fence + 40, "somebody", 3)
         assert store.acquire("r", at=AT, lease_s=30.0, over=stale).lease.fence == fence + 1
 
+    def test_the_new_fence_can_be_asked_to_lie_above_another(self, store: StorePort) -> None:
+        """For a history that was written elsewhere: its fences are behind, as those of the run itself always are."""
+        fence = held(store)
+        store.release("r", fence=fence)
+        grant = store.acquire("r", at=AT, lease_s=30.0, above=fence + 6)
+        assert grant.lease.fence == fence + 7
+        over = store.acquire("r", at=AT, lease_s=30.0, over=grant.lease, above=fence)
+        assert over.lease.fence == fence + 8
+        assert not store.acquire("r", at=AT, lease_s=30.0, above=99).granted
+
     def test_a_beat_is_counted_and_dated(self, store: StorePort) -> None:
         """The rest of the lease stays."""
         fence = held(store)

@@ -41,7 +41,7 @@ def replace(store: StorePort, fence: int, after_seq: int, upto_seq: int, **field
 
 
 class RemovalRules:
-    """What ``create_run`` of a fork, ``delete_run``, ``replace_events`` and ``measure`` promise."""
+    """What ``create_run`` of a fork, ``delete_run``, ``replace_events``, ``adopt_events`` and ``measure`` promise."""
 
     # -- forks -----------------------------------------------------------------------------------------------
 
@@ -272,6 +272,61 @@ class RemovalRules:
         with pytest.raises(AssertionError):
             replace(store, fence, 2, 6)
         assert len(store.read_events("r", limit=9)) == 5
+
+    def test_a_run_adopts_anothers_events_and_origin(self, store: StorePort) -> None:
+        """It is the same run as before, lease, letters and forks included; the other one is gone with its letters."""
+        held(store, "o")
+        append(store, an_append("o", 1, 0, 5))
+        fence = held(store, "r", origin="o", origin_seq=3, status="running", body=b"mine")
+        append(store, an_append("r", fence, 3, 4))
+        held(store, "f", origin="r", origin_seq=5)
+        other_fence = held(store, "copy", status="importing", body=b"its")
+        append(store, an_append("copy", other_fence, 0, 7))
+        for run in ("r", "copy"):
+            store.put_record(inbox_space(run), "l", b"letter", revision=0)
+        events, row = store.read_events("copy", limit=9), store.find_run("r")
+        assert row is not None
+        assert store.adopt_events("r", of="copy", fence=fence, revision=row.revision)
+        assert store.find_run("r") == row._replace(origin=None, origin_seq=0, revision=row.revision + 1)
+        assert store.read_events("r", limit=9) == events
+        assert store.find_run("copy") is None
+        assert store.read_events("copy", limit=9) == []
+        assert store.get_record(inbox_space("r"), "l") is not None
+        assert store.get_record(inbox_space("copy"), "l") is None
+        assert append(store, an_append("r", fence, 7)) == 8
+        assert {found.run for found in store.list_runs(limit=9)} == {"o", "r", "f"}
+        assert store.delete_run("o", fence=1, revision=revision_of(store, "o")), (
+            "nothing depends on it any more"
+        )
+        assert store.create_run(a_run("copy"))
+        assert store.read_events("copy", limit=9) == []
+
+    @pytest.mark.parametrize("wrong", ["fence", "revision", "nobody", "forked", "unknown"])
+    def test_an_adoption_that_is_guarded_off_changes_nothing(self, store: StorePort, wrong: str) -> None:
+        """Another fence or revision, another run that is not there or that has a fork."""
+        fence = held(store)
+        append(store, an_append("r", fence, 0, 2))
+        append(store, an_append("copy", held(store, "copy"), 0, 2))
+        if wrong == "forked":
+            held(store, "f", origin="copy", origin_seq=1)
+        before = [store.find_run(run) for run in ("r", "copy")]
+        assert not store.adopt_events(
+            "unknown" if wrong == "unknown" else "r",
+            of="nobody" if wrong == "nobody" else "copy",
+            fence=fence + (wrong == "fence"),
+            revision=revision_of(store, "r") + (wrong == "revision"),
+        )
+        assert [store.find_run(run) for run in ("r", "copy")] == before
+        assert len(store.read_events("copy", limit=9)) == len(store.read_events("r", limit=9)) == 2
+
+    def test_an_adoption_that_would_move_the_head_is_a_defect_of_the_caller(self, store: StorePort) -> None:
+        """Whoever follows the run would not notice, or would find it cut off."""
+        fence = held(store)
+        append(store, an_append("r", fence, 0, 2))
+        append(store, an_append("copy", held(store, "copy"), 0, 3))
+        with pytest.raises(AssertionError):
+            store.adopt_events("r", of="copy", fence=fence, revision=1)
+        assert len(store.read_events("r", limit=9)) == 2
 
     def test_a_run_is_measured_by_its_own_events(self, store: StorePort) -> None:
         """Their number and the bytes of their bodies; a fork without events, and an unknown run, have none."""

@@ -1,0 +1,311 @@
+"""Importing a run: bringing an export into this store, so that of all copies only one acts.
+
+A plain import brings the exported runs in as sealed copies, and makes a fork of the head: that one acts, as another
+run. The export of a moved run is that run: it comes back to life here.
+
+Everything is verified before anything is written. Then: the blobs, the rows oldest first, each under the status
+``importing`` until its events are all there, and last of all what may act. Killed anywhere, the same import goes on
+where it was: blobs are kept by their content, a row is known again by its birth, its events are compared with those of
+the file and continued, and a fork that has not begun is known by the file that it was made from.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.codec.blobs import pack
+from holdfast.core.facts import facts_of, with_facts
+from holdfast.core.manifests import blob_file
+from holdfast.core.names import check_run_id
+from holdfast.engine import branching
+from holdfast.engine.holding import Hold, batches, holding
+from holdfast.engine.references import body_of, named_in
+from holdfast.engine.unpacking import Parcel, events_of, letters_of, verified
+from holdfast.engine.workshop import Workshop
+from holdfast.errors import ImportClash, TooLarge
+from holdfast.limits import BRANCHES_MAX, EVENT_PAGE_MAX
+from holdfast.model.events import Event, checksum
+from holdfast.model.exports import ExportedRun, Imported, Manifest
+from holdfast.model.rows import Blob, RunRow, Status, inbox_space
+from holdfast.stores.port import StorePort
+
+_BATCH_BYTES = 8_000_000
+
+
+def bring_in(workshop: Workshop, parcel: Parcel, as_: str | None) -> Imported:
+    """Import what the parcel holds. Durable when it returns. ExportError, ImportClash, RunHeld."""
+    if as_ is not None:
+        check_run_id(as_)
+    manifest = verified(parcel)
+    bringing = _Bringing(workshop, parcel, manifest, as_)
+    places = bringing.find_places()
+    if not manifest.moved:
+        bringing.check_name()
+    _put_blobs(workshop, parcel, manifest)
+    written = sum([bringing.bring(place) for place in places])
+    copies = tuple(place.name for place in reversed(places) if bringing.is_copy(place))
+    acting = places[-1].name if manifest.moved else bringing.fork(places[-1].name)
+    return Imported(
+        acting, manifest.moved, manifest.head, copies, written, len(manifest.blobs), manifest.sha256
+    )
+
+
+class _Place(NamedTuple):
+    """Where an exported run goes: its name and that of its origin here, and whether it is to act."""
+
+    part: ExportedRun
+    name: str
+    origin: str | None
+    acts: bool
+    is_root: bool
+
+
+class _Bringing:
+    """One export on its way into one store."""
+
+    def __init__(self, workshop: Workshop, parcel: Parcel, manifest: Manifest, as_: str | None) -> None:
+        self._workshop = workshop
+        self._store: StorePort = workshop.store
+        self._parcel = parcel
+        self._manifest = manifest
+        self._as = as_
+
+    # -- where it goes, before anything is written ---------------------------------------------------------------
+
+    def find_places(self) -> list[_Place]:
+        """Where each run goes, oldest first. ImportClash where a name is somebody else's."""
+        places: list[_Place] = []
+        for part in reversed(self._manifest.runs):
+            origin = places[-1].name if places else None
+            acts = self._manifest.moved and part is self._manifest.runs[0]
+            places.append(self._find_place(_Place(part, part.run, origin, acts, not places)))
+        return places
+
+    def _find_place(self, place: _Place) -> _Place:
+        clash: ImportClash | None = None
+        for name in self._names(place):
+            row = self._store.find_run(name)
+            found = None if row is None else self._clash(place._replace(name=name), row)
+            if found is None:
+                return place._replace(name=name)
+            clash = clash or found
+        assert clash is not None, f"there is no name for {place.part.run}"
+        raise clash
+
+    def _names(self, place: _Place) -> Iterator[str]:
+        """The names that a run may get. The one that acts has one; a copy that is in the way of another gets a number."""
+        if self._as is None or not place.acts:
+            yield place.part.run
+        if self._as is not None and place.acts:
+            self._check_not_here(place.part)
+            yield self._as
+        elif self._as is not None:
+            yield from (f"{self._as}~{number}" for number in range(1, BRANCHES_MAX + 1))
+
+    def _check_not_here(self, part: ExportedRun) -> None:
+        """A run that moves is one run: under a second name in the same store it would be two."""
+        row = self._store.find_run(part.run)
+        if row is not None and row.birth == part.birth and part.run != self._as:
+            raise self._clashing(
+                row, "is the very run in {path}", "import it under its own name, without --as"
+            )
+
+    def check_name(self) -> None:
+        """The fork's name, where it was given, must be free; or be that of the fork that this import has made already."""
+        row = self._store.find_run(self._as) if self._as is not None else None
+        if row is not None and not self._is_ours(row):
+            raise self._taken(row.run, row.status)
+
+    def _clash(self, place: _Place, row: RunRow) -> ImportClash | None:
+        """What speaks against going on with a run that is there; None where it is the same one."""
+        part = place.part
+        other = "or bring it in under another name: `holdfast import … --as NAME`"
+        if row.birth != part.birth or "flattens" in facts_of(row):
+            return self._clashing(row, "is another run than the one in {path}", other.removeprefix("or "))
+        if (row.origin, row.origin_seq) != (place.origin, part.origin_seq):
+            return self._clashing(
+                row, "was forked from elsewhere than the one in {path}", other.removeprefix("or ")
+            )
+        differs = self._first_difference(place, row)
+        if differs is not None:
+            return self._clashing(
+                row, f"its history is another one from #{differs} on than in {{path}}", other[3:]
+            )
+        acts_here = row.status not in {Status.SEALED, Status.IMPORTING}
+        if place.acts and row.head > part.upto_seq:
+            return self._clashing(
+                row, "has gone on since {path} was written", "import the newest export of it"
+            )
+        if not place.acts and acts_here and row.head < part.upto_seq:
+            return self._clashing(row, "acts here, while {path} knows more of it", other[3:])
+        return None
+
+    def _clashing(self, row: RunRow, problem: str, advice: str) -> ImportClash:
+        told = problem.format(path=self._parcel.path)
+        return ImportClash(run=row.run, status=row.status, problem=told, advice=advice)
+
+    def _first_difference(self, place: _Place, row: RunRow) -> int | None:
+        """The first event that is another one here than in the file, as far as both go."""
+        upto = min(row.head, place.part.upto_seq)
+        stored = _stored(self._store, row, upto)
+        for event in self._events(place, upto_seq=upto):
+            if next(stored, None) != event:
+                return event.seq
+        left = next(stored, None)
+        return None if left is None else left.seq
+
+    def _events(self, place: _Place, *, after_seq: int = 0, upto_seq: int | None = None) -> Iterator[Event]:
+        """The run's events as they are to stand here: byte for byte, but for the checksum where the name is another."""
+        for event in events_of(self._parcel, place.part, after_seq=after_seq):
+            if upto_seq is not None and event.seq > upto_seq:
+                return
+            yield event if place.name == place.part.run else named(event, place.name)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def bring(self, place: _Place) -> int:
+        """See that the run is there, whole, and as it is to be; how many events had to be written for that."""
+        row = self._store.find_run(place.name) or self._create(place)
+        if self._is_done(place, row):
+            return 0
+        fence = max((event.fence for event in self._events(place)), default=0)
+        with holding(self._workshop, place.name, above=fence) as hold:
+            clash = self._clash(place, hold.row())  # once more: until now it could change
+            if clash is not None:
+                raise clash
+            written = self._continue(place, hold)
+            self._finish(place, hold)
+        return written
+
+    def _is_done(self, place: _Place, row: RunRow) -> bool:
+        if row.status == Status.IMPORTING or row.head < place.part.upto_seq:
+            return False
+        return not (place.acts and row.status == Status.SEALED)
+
+    def _create(self, place: _Place) -> RunRow:
+        part = place.part
+        row = RunRow(
+            place.name,
+            part.birth,
+            part.created_at,
+            Status.IMPORTING,
+            b"{}",
+            place.origin,
+            part.origin_seq,
+        )
+        for _ in range(branching.TRIES):
+            origin = self._store.find_run(place.origin) if place.origin is not None else None
+            if self._store.create_run(row, origin_revision=origin.revision if origin else 0):
+                return row._replace(head=part.origin_seq)
+            found = self._store.find_run(place.name)
+            if found is not None:  # another import was faster
+                return found
+        raise branching.restless(self._store, place.origin or place.name)
+
+    def _continue(self, place: _Place, hold: Hold) -> int:
+        """Append what is not there yet."""
+        written = 0
+        after_seq = hold.row().head
+        for batch in batches(self._events(place, after_seq=after_seq)):
+            # Named with the events, so that nobody takes a blob away for want of an event that needs it.
+            needed = {address for event in batch for address in named_in(body_of(event))}
+            blobs = tuple(Blob(address) for address in sorted(needed))
+            hold.append(after_seq, batch, status=Status.IMPORTING, blobs=blobs)
+            after_seq = batch[-1].seq
+            written += len(batch)
+        return written
+
+    def _finish(self, place: _Place, hold: Hold) -> None:
+        """The events are all there: the letters, and then the status with which the run is what it is to be."""
+        part = place.part
+        if place.acts:
+            for key, body in letters_of(self._parcel, self._manifest):
+                self._store.put_record(inbox_space(place.name), key, body, revision=0)
+        row = hold.row()
+        was = [*part.was, *((part.run,) if place.name != part.run else ())]
+        own_lineage = part.birth[:12] if place.is_root else self._manifest.lineage
+        body = with_facts(
+            row,
+            elsewhere=part.upto_seq,
+            was=was or None,
+            lineage=self._manifest.lineage if self._manifest.lineage != own_lineage else None,
+        )
+        status = part.status if place.acts else Status.SEALED
+        if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
+            raise branching.restless(self._store, place.name)
+
+    # -- the fork of a plain import ------------------------------------------------------------------------------
+
+    def fork(self, copy: str) -> str:
+        """The run that acts: a fork of the copy's end, unless this import has made one that has not begun yet."""
+        for name in self._fork_names():
+            for _ in range(branching.TRIES):
+                row = self._store.find_run(name)
+                if row is not None:
+                    if self._is_ours(row):
+                        return name
+                    break
+                origin = branching.origin_at(self._store, copy, self._manifest.head)
+                body = with_facts(_NO_ROW, imported=self._manifest.sha256)
+                head = self._manifest.head
+                if branching.branch(self._workshop, name, Status.QUEUED, origin, head, body=body):
+                    return name
+            else:
+                raise branching.restless(self._store, copy)
+        if self._as is not None:
+            raise self._taken(self._as, Status.QUEUED)
+        raise TooLarge(
+            what=f"the lineage of {copy}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="branches"
+        )
+
+    def _taken(self, name: str, status: str) -> ImportClash:
+        problem = f"what comes from {self._parcel.path} cannot have its name"
+        return ImportClash(run=name, status=status, problem=problem, advice="choose another name for --as")
+
+    def is_copy(self, place: _Place) -> bool:
+        """Whether it is there only as a history to fork from."""
+        row = self._store.find_run(place.name)
+        return row is not None and row.status == Status.SEALED
+
+    def _fork_names(self) -> Iterator[str]:
+        if self._as is not None:
+            yield self._as
+        else:
+            yield from (f"{self._manifest.run}~{number}" for number in range(1, BRANCHES_MAX + 1))
+
+    def _is_ours(self, row: RunRow) -> bool:
+        is_new = row.head == row.origin_seq and not row.lease.owner
+        return is_new and facts_of(row).get("imported") == self._manifest.sha256
+
+
+_NO_ROW = RunRow("", "", 0.0, "", b"{}")
+
+
+def named(event: Event, run: str) -> Event:
+    """The same event as one of another run: its checksum covers the name."""
+    seq, at, kind, name, key, fence, body, _ = event
+    return event._replace(crc=checksum(run, seq, at, kind, name, key, fence, body))
+
+
+def _stored(store: StorePort, row: RunRow, upto_seq: int) -> Iterator[Event]:
+    after_seq = row.origin_seq
+    while True:
+        page = store.read_events(row.run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
+        yield from page
+        if len(page) < EVENT_PAGE_MAX:
+            return
+        after_seq = page[-1].seq
+
+
+def _put_blobs(workshop: Workshop, parcel: Parcel, manifest: Manifest) -> None:
+    """All of them, in bounded batches; those that are there already are marked as wanted."""
+    batch: list[Blob] = []
+    size = 0
+    for address in manifest.blobs:
+        data = pack(parcel.read(blob_file(address)))
+        batch.append(Blob(address, data))
+        size += len(data)
+        if size > _BATCH_BYTES:
+            workshop.store.put_blobs(batch, at=workshop.clock.wall())
+            batch, size = [], 0
+    if batch:
+        workshop.store.put_blobs(batch, at=workshop.clock.wall())

@@ -1,0 +1,54 @@
+"""Runs that are not to act in this store: moved elsewhere, copies of what acts elsewhere, and those not whole yet."""
+
+from orjson import loads
+
+from holdfast.core.facts import facts_of
+from holdfast.engine.journal import forks_of
+from holdfast.errors import RunSealed
+from holdfast.model.events import Event, Kind
+from holdfast.model.rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+_NAMES_MAX = 3
+
+
+def check_may_act(store: StorePort, row: RunRow) -> None:
+    """Refuse a run that must not be entered, moved back or written to. RunSealed says why, and what to do instead."""
+    if row.status == Status.IMPORTING:
+        raise _not_whole(row)
+    if row.status != Status.SEALED:
+        return
+    seal = find_seal(store, row)
+    if seal is not None:
+        raise RunSealed(
+            run=row.run,
+            problem=f"was moved to {loads(seal.body)['to']}",
+            advice=f"import that where it is to go on; `holdfast fork {row.run} --as NAME` goes on here, as another run",
+        )
+    forks = [fork.run for fork in forks_of(store, row.run)]
+    acting = ", ".join(forks[-_NAMES_MAX:]) or f"`holdfast fork {row.run} --as NAME`"
+    raise RunSealed(
+        run=row.run, problem="is the copy of a run that acts elsewhere", advice=f"go on here with {acting}"
+    )
+
+
+def check_is_whole(row: RunRow) -> None:
+    """Refuse a run whose history is not all there."""
+    if row.status == Status.IMPORTING:
+        raise _not_whole(row)
+
+
+def find_seal(store: StorePort, row: RunRow) -> Event | None:
+    """The event with which the run was moved away; None where it was not."""
+    last = store.read_events(row.run, after_seq=max(row.head - 1, row.origin_seq), limit=1)
+    return last[0] if last and last[0].kind == Kind.RUN_SEALED else None
+
+
+def _not_whole(row: RunRow) -> RunSealed:
+    copied = facts_of(row).get("flattens")
+    how = "erase … --flatten" if copied else "import"
+    return RunSealed(
+        run=row.run,
+        problem="is not whole: bringing it in was cut off, or is going on",
+        advice=f"run the same `holdfast {how}` again",
+    )

@@ -1,0 +1,83 @@
+"""Tar files that can be written in one way only: the same parts give the same bytes, and any other byte is damage.
+
+Plain ustar, so that ``tar -xf`` reads them. A header is made of a part's name and size and nothing else; one that
+differs in a single bit from what would be written is refused, and so is anything but zeros between and behind parts.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+from holdfast.errors import DamagedExport, NotAnExport
+
+BLOCK: Final = 512
+END: Final = bytes(2 * BLOCK)
+_SIZE_MAX: Final = 0o77777777777
+_NAME_BYTES_MAX: Final = 100
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class Entry(NamedTuple):
+    """Where a part lies in the file."""
+
+    name: str
+    offset: int
+    size: int
+
+
+def header(name: str, size: int) -> bytes:
+    """The block before a part."""
+    encoded = name.encode("ascii")
+    assert 0 < len(encoded) <= _NAME_BYTES_MAX, name
+    assert 0 <= size <= _SIZE_MAX, size
+    fields = [
+        encoded.ljust(100, b"\0"),
+        b"0000600\0",  # mode: for the owner only
+        b"0000000\0",  # owner and group: nobody
+        b"0000000\0",
+        b"%011o\0" % size,
+        b"%011o\0" % 0,  # time: none, or the same parts would not give the same bytes
+        b" " * 8,  # the checksum counts as blanks while it is computed
+        b"0",
+        bytes(100),
+        b"ustar\x0000",
+    ]
+    block = b"".join(fields).ljust(BLOCK, b"\0")
+    return block[:148] + b"%06o\0 " % sum(block) + block[156:]
+
+
+def padding(size: int) -> bytes:
+    """The zeros behind a part, up to the next block."""
+    return bytes(-size % BLOCK)
+
+
+def scan(file: BinaryIO, path: str) -> Iterator[Entry]:
+    """The parts of a file, in order. Raises NotAnExport for a stranger's file, and DamagedExport where one was changed."""
+    offset = 0
+    while True:
+        block = file.read(BLOCK)
+        if block == END[:BLOCK]:
+            break
+        entry = _entry(block, offset, path)
+        yield entry
+        end = entry.offset + entry.size
+        file.seek(end)
+        if file.read(-entry.size % BLOCK) != padding(entry.size):
+            raise DamagedExport(path=path, problem=f"is cut off or changed behind {entry.name}")
+        offset = end + len(padding(entry.size))
+    if offset == 0:
+        raise NotAnExport(path=path, problem="holds nothing")
+    if file.read(BLOCK + 1) != END[BLOCK:]:
+        raise DamagedExport(path=path, problem="does not end where it should")
+
+
+def _entry(block: bytes, offset: int, path: str) -> Entry:
+    try:
+        name = block[:100].rstrip(b"\0").decode("ascii")
+        size = int(block[124:135], 8)
+        if len(block) == BLOCK and block == header(name, size):
+            return Entry(name, offset + BLOCK, size)
+    except (AssertionError, ValueError):
+        pass
+    if offset == 0:
+        raise NotAnExport(path=path, problem="is not a Holdfast export")
+    raise DamagedExport(path=path, problem=f"is cut off or changed at byte {offset:,}")
