@@ -328,7 +328,7 @@ def test_a_lineage_that_contradicts_the_store_is_refused(
         for address in set(manifest.blobs) - set(kept):
             del parts[f"blobs/{address}"]
         stolen = daily._replace(birth=manifest.runs[0].birth)
-        return Manifest("daily", False, manifest.lineage, (stolen,), None, kept)
+        return Manifest("daily", False, (stolen,), None, kept)
 
     forged(exported, tmp_path / "y", rooted)
     with pytest.raises(ImportClash):

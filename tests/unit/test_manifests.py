@@ -16,21 +16,25 @@ def a_run(
     number: int, run: str, origin: str | None, origin_seq: int, upto_seq: int, **fields: Any
 ) -> ExportedRun:
     part = ExportedRun(
-        run, f"birth-{run}", 1.5, "failed", origin, origin_seq, upto_seq, (), 3, run_file(number, run), HASH
+        run, f"birth-{run}", 1.5, "failed", origin, origin_seq, upto_seq, {}, 3, run_file(number, run), HASH
     )
     return part._replace(**fields)
 
 
 def a_manifest(**fields: Any) -> Manifest:
     runs = (a_run(0, "c", "b", 9, 12), a_run(1, "b", "a", 5, 9), a_run(2, "a", None, 0, 5))
-    return Manifest("c", False, "lineage", runs, None, ("aa" * 32, "bb" * 32))._replace(**fields)
+    return Manifest("c", False, runs, None, ("aa" * 32, "bb" * 32))._replace(**fields)
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
     """With runs, blobs, an inbox and other names; and it names every part there is."""
     for manifest in (
         a_manifest(),
-        a_manifest(runs=(a_run(0, "c", None, 0, 12, was=("d", "e")),), blobs=(), moved=True),
+        a_manifest(
+            runs=(a_run(0, "c", None, 0, 12, facts={"lineage": "x", "was": ["d", "e"]}),),
+            blobs=(),
+            moved=True,
+        ),
         a_manifest(inbox=ExportedInbox(2, "inbox.jsonl", HASH)),
     ):
         whole = sealed(manifest)
@@ -92,7 +96,11 @@ BAD: dict[str, dict[str, Any]] = {
     "blobs in disorder": {"blobs": ("bb" * 32, "aa" * 32)},
     "a blob twice": {"blobs": ("aa" * 32, "aa" * 32)},
     "a text for a number": {"runs": (a_run(0, "c", None, 0, 12, events="3"),)},
-    "a number for a text": {"lineage": 7},
+    "a number for a text": {"runs": (a_run(0, "c", None, 0, 12, status=7),)},
+    "no facts": {"runs": (a_run(0, "c", None, 0, 12, facts=[]),)},
+    "names that are none": {"runs": (a_run(0, "c", None, 0, 12, facts={"was": [1]}),)},
+    "a lineage that is none": {"runs": (a_run(0, "c", None, 0, 12, facts={"lineage": 1}),)},
+    "a fact of another store": {"runs": (a_run(0, "c", None, 0, 12, facts={"flattens": "x"}),)},
     "a truth for a number": {"runs": (a_run(0, "c", None, 0, 12, events=True),)},
     "a number for a truth": {"moved": 1},
     "a whole number for a time": {"runs": (a_run(0, "c", None, 0, 12, created_at=1),)},
@@ -112,7 +120,7 @@ def test_a_circle_is_named() -> None:
         read(write(sealed(a_manifest(runs=CIRCLE))), "x")
 
 
-@pytest.mark.parametrize("field", ["run", "runs", "blobs", "moved", "sha256", "inbox", "lineage"])
+@pytest.mark.parametrize("field", ["run", "runs", "blobs", "moved", "sha256", "inbox"])
 def test_a_missing_field_is_refused(field: str) -> None:
     """And so is one too many."""
     content = loads(write(sealed(a_manifest())))

@@ -5,13 +5,18 @@
 ``elsewhere``   its events up to this seq were recorded in another store, by processes that cannot be looked at here
 ``imported``    the hash of the export that it was made from, for as long as it has not begun
 ``flattens``    it is the copy that will take the place of the run of this name
+
+Others may be there: whoever writes one keeps the rest.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from orjson import JSONDecodeError, dumps, loads
+from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
 from holdfast.model.rows import RunRow
+
+_OF_ONE_STORE: Final = frozenset({"elsewhere", "imported", "flattens"})
 
 
 def facts_of(row: RunRow) -> dict[str, Any]:
@@ -26,7 +31,12 @@ def facts_of(row: RunRow) -> dict[str, Any]:
 def with_facts(row: RunRow, **facts: Any) -> bytes:
     """The row's body with these facts in it; None takes one out."""
     told = {**facts_of(row), **facts}
-    return dumps({name: value for name, value in told.items() if value is not None})
+    return dumps({name: value for name, value in told.items() if value is not None}, option=OPT_SORT_KEYS)
+
+
+def travelling(row: RunRow) -> dict[str, Any]:
+    """The facts that go with a run into another store, in order."""
+    return {name: value for name, value in sorted(facts_of(row).items()) if name not in _OF_ONE_STORE}
 
 
 def names_of(row: RunRow) -> list[str]:
@@ -38,6 +48,33 @@ def lineage_of(chain: list[RunRow]) -> str:
     """The name that all runs of one tree of forks have in common; ``chain`` is a run and its origins, nearest first."""
     root = chain[-1]
     return str(facts_of(root).get("lineage") or root.birth[:12])
+
+
+def can_travel(facts: Mapping[str, Any]) -> bool:
+    """Whether facts that came from elsewhere may stand in a row here."""
+    was, lineage = facts.get("was", []), facts.get("lineage", "")
+    is_sound = type(lineage) is str and type(was) is list and all(type(name) is str for name in was)
+    return is_sound and not _OF_ONE_STORE & facts.keys()
+
+
+def kin_of(rows: Mapping[str, RunRow], run: str) -> dict[str, RunRow]:
+    """The run, and every other one that may need what its states are stored in; ``rows`` are all of the store.
+
+    That is its lineage, which may be more than one tree: flattening leaves several, and an import under another name
+    brings a second one.
+    """
+    names: dict[str, str] = {}
+
+    def lineage(name: str) -> str:
+        chain = [rows[name]]
+        while chain[-1].run not in names and (origin := chain[-1].origin) is not None and origin in rows:
+            chain.append(rows[origin])
+        found = names.get(chain[-1].run) or lineage_of(chain)
+        names.update(dict.fromkeys((row.run for row in chain), found))
+        return found
+
+    wanted = lineage(run)
+    return {name: row for name, row in rows.items() if lineage(name) == wanted}
 
 
 def is_from_elsewhere(chain: list[RunRow], seq: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 
 from orjson import OPT_INDENT_2, JSONDecodeError, dumps, loads
 
+from holdfast.core.facts import can_travel
 from holdfast.core.names import check_run_id
 from holdfast.errors import BadName, DamagedExport, NewerExport, NotAnExport
 from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest
@@ -98,7 +99,7 @@ def _content(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _parsed(content: dict[str, Any]) -> Manifest:
-    runs = tuple(ExportedRun(**{**run, "was": tuple(run["was"])}) for run in content.pop("runs"))
+    runs = tuple(ExportedRun(**run) for run in content.pop("runs"))
     inbox = content.pop("inbox")
     manifest = Manifest(
         **{**content, "blobs": tuple(content["blobs"])},
@@ -111,14 +112,14 @@ def _parsed(content: dict[str, Any]) -> Manifest:
 
 def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
     """JSON has few types, but the right one must stand in each place: nobody asks again later."""
-    texts: list[object] = [manifest.run, manifest.lineage, manifest.sha256, *manifest.blobs]
+    texts: list[object] = [manifest.run, manifest.sha256, *manifest.blobs]
     numbers: list[object] = []
     for run in runs:
         texts += [run.run, run.birth, run.status, run.file, run.sha256]
-        texts += [*run.was, *((run.origin,) if run.origin is not None else ())]
+        texts += [run.origin] if run.origin is not None else []
         numbers += [run.origin_seq, run.upto_seq, run.events]
-        if type(run.created_at) is not float:
-            raise TypeError(f"created_at is {run.created_at!r}")
+        if type(run.created_at) is not float or type(run.facts) is not dict:
+            raise TypeError(f"created_at is {run.created_at!r}, facts are {run.facts!r}")
     if manifest.inbox is not None:
         texts += [manifest.inbox.file, manifest.inbox.sha256]
         numbers.append(manifest.inbox.letters)
@@ -147,6 +148,8 @@ def _check(manifest: Manifest, path: str) -> None:
             raise DamagedExport(path=path, problem=f"holds a run that cannot be: {error}") from error
         if run.file != run_file(number, run.run):
             refuse(f"keeps run {run.run} in {run.file!r}")
+        if not can_travel(run.facts):
+            refuse(f"tells of run {run.run} what cannot be: {run.facts}")
     if manifest.inbox is not None and manifest.inbox.file != INBOX:
         refuse(f"keeps letters in {manifest.inbox.file!r}")
     if list(manifest.blobs) != sorted(set(manifest.blobs)) or not all(map(_HASH.fullmatch, manifest.blobs)):

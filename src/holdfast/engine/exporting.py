@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from orjson import loads
 
 from holdfast.codec.lines import event_line, letter_line
-from holdfast.core.facts import facts_of, lineage_of
+from holdfast.core.facts import travelling
 from holdfast.core.manifests import INBOX, MANIFEST, blob_file, run_file, sealed, write
 from holdfast.engine import letters
 from holdfast.engine.branching import entering
@@ -157,7 +157,6 @@ def _write(
         Manifest(
             chain[0].run,
             moved,
-            lineage_of(chain),
             tuple(runs),
             inbox[0] if inbox else None,
             tuple(sorted(needed)),
@@ -187,7 +186,7 @@ def _described(row: RunRow, events: list[Event], part: _Part, status: str) -> Ex
         row.origin,
         row.origin_seq,
         events[-1].seq if events else row.origin_seq,
-        tuple(facts_of(row).get("was", ())),
+        travelling(row),
         len(events),
         part.name,
         sha256(part.data).hexdigest(),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from holdfast.core.facts import facts_of, lineage_of, names_of, with_facts
+from holdfast.core.facts import facts_of, lineage_of, names_of, travelling, with_facts
 from holdfast.engine import branching
 from holdfast.engine.holding import Hold, batches, holding
 from holdfast.engine.importing import named
@@ -102,6 +102,8 @@ def _inherited(store: StorePort, row: RunRow, origin: RunRow) -> dict[str, Any]:
     elsewhere = min(facts_of(origin).get("elsewhere", 0), row.origin_seq)
     was = [*facts_of(row).get("was", ()), *names_of(origin)]
     return {
+        **travelling(origin),
+        **travelling(row),
         "was": list(dict.fromkeys(was)),
         "lineage": lineage_of(chain_of(store, row.run)) if origin.origin is None else None,
         "elsewhere": max(facts_of(row).get("elsewhere", 0), elsewhere) or None,

@@ -56,7 +56,6 @@ class _Place(NamedTuple):
     name: str
     origin: str | None
     acts: bool
-    is_root: bool
 
 
 class _Bringing:
@@ -77,7 +76,7 @@ class _Bringing:
         for part in reversed(self._manifest.runs):
             origin = places[-1].name if places else None
             acts = self._manifest.moved and part is self._manifest.runs[0]
-            places.append(self._find_place(_Place(part, part.run, origin, acts, not places)))
+            places.append(self._find_place(_Place(part, part.run, origin, acts)))
         return places
 
     def _find_place(self, place: _Place) -> _Place:
@@ -221,14 +220,8 @@ class _Bringing:
             for key, body in letters_of(self._parcel, self._manifest):
                 self._store.put_record(inbox_space(place.name), key, body, revision=0)
         row = hold.row()
-        was = [*part.was, *((part.run,) if place.name != part.run else ())]
-        own_lineage = part.birth[:12] if place.is_root else self._manifest.lineage
-        body = with_facts(
-            row,
-            elsewhere=part.upto_seq,
-            was=was or None,
-            lineage=self._manifest.lineage if self._manifest.lineage != own_lineage else None,
-        )
+        was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
+        body = with_facts(row, **{**part.facts, "elsewhere": part.upto_seq, "was": was or None})
         status = part.status if place.acts else Status.SEALED
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
             raise branching.restless(self._store, place.name)

@@ -135,10 +135,11 @@ def _check_references(parcel: Parcel, manifest: Manifest) -> None:
     """Each blob that is needed is there; what nothing needs was not written by us."""
     known = frozenset(manifest.blobs)
 
-    def fetch(address: str) -> Sequence[bytes]:
-        if address not in known:
-            raise _damaged(parcel, f"is not whole: blob {address} is missing")
-        return unpack_nodes(parcel.read(blob_file(address)))
+    def fetch(addresses: Sequence[str]) -> dict[str, Sequence[bytes]]:
+        for address in addresses:
+            if address not in known:
+                raise _damaged(parcel, f"is not whole: blob {address} is missing")
+        return {address: unpack_nodes(parcel.read(blob_file(address))) for address in addresses}
 
     needed: set[str] = set()
     try:

@@ -1,6 +1,6 @@
 """What an export says of itself, and what exporting, importing and erasing came to."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class ExportedRun(NamedTuple):
@@ -13,8 +13,8 @@ class ExportedRun(NamedTuple):
     origin: str | None
     origin_seq: int
     upto_seq: int
-    was: tuple[str, ...]
-    """Other names that its program may know it by."""
+    facts: dict[str, Any]
+    """What its row knows beside this, but for what is about one store only."""
     events: int
     file: str
     sha256: str
@@ -33,7 +33,6 @@ class Manifest(NamedTuple):
 
     run: str
     moved: bool
-    lineage: str
     runs: tuple[ExportedRun, ...]
     inbox: ExportedInbox | None
     blobs: tuple[str, ...]

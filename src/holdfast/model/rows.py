@@ -151,7 +151,7 @@ class Status:
     """Not whole yet: whoever brings it in was cut off, or is at it."""
 
 
-RUN_SPACES: Final = ("snapshots", "labels", "pins")
+RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning")
 """The record spaces whose keys begin with a run's name: that alone, or up to an ``@``, which no name holds."""
 
 
