@@ -129,8 +129,7 @@ def _contents(path: Path) -> Iterator[Finding]:
     try:
         yield from _sound_or("structure", _structure(connection), "every page and index is in order")
         yield from _sound_or("events", _events(connection), "every event is what was appended")
-        for (run,) in connection.execute(sql.PARTIAL_RUNS):
-            yield partial_finding(str(run))
+        yield from _partial_runs(connection)
         yield from _sound_or("blobs", _blobs(connection), "every address has the form of one")
     finally:
         connection.close()
@@ -172,6 +171,13 @@ def _events(connection: apsw.Connection) -> Iterator[Finding]:
         for first, last in uncovered(origin_seq, own):
             text = f"no event of run {_text(name)} covers {first} to {last}"
             yield Finding("events", "failure", text, _RESTORE)
+
+
+def _partial_runs(connection: apsw.Connection) -> Iterator[Finding]:
+    try:
+        yield from (partial_finding(_text(run)) for (run,) in connection.execute(sql.PARTIAL_RUNS).fetchall())
+    except apsw.Error as error:
+        yield Finding("imports", "failure", f"reading stopped: {error}", _RESTORE)
 
 
 def _is_sound(run: str, event: Event) -> bool:

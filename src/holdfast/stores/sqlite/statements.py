@@ -139,7 +139,7 @@ ALL_EVENTS: Final = (
     "SELECT CAST(r.run AS BLOB), e.seq, e.at, CAST(e.kind AS BLOB), CAST(e.name AS BLOB), CAST(e.key AS BLOB), "
     "e.fence, e.body, e.crc FROM events e LEFT JOIN runs r ON r.id = e.run WHERE r.status IS NOT 'importing'"
 )
-PARTIAL_RUNS: Final = "SELECT run FROM runs WHERE status = 'importing' ORDER BY run"
+PARTIAL_RUNS: Final = "SELECT CAST(run AS BLOB) FROM runs WHERE status = 'importing' ORDER BY run"
 GAPPED: Final = (
     "SELECT r.id, CAST(r.run AS BLOB), r.origin_seq FROM events e JOIN runs r ON r.id = e.run "
     "WHERE r.status <> 'importing' GROUP BY e.run HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
