@@ -31,22 +31,13 @@ def test_python_blocks_run(page: str, code: str, tmp_path: Path) -> None:
 
 def test_the_first_screen_really_happened(tmp_path: Path) -> None:
     """The README's program, killed with ``kill -9`` by the README's own commands, does what the README shows."""
-    ((name, program),) = [(n, code) for n, code in blocks("README.md", "python") if n]
-    (tmp_path / name).write_text(program, encoding="utf-8")
     shown = blocks("README.md", "console")[0][1]
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "100",
-    }
-    environment.pop("HOLDFAST_URL", None)
-    outputs = []
-    for command in re.findall(r"^\$ (.*)$", shown, flags=re.MULTILINE):
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-        )
-        outputs.append([line for line in done.stdout.splitlines() if line.strip()])
-    killed, listing, resumed, again, published = outputs
+    for number in range(5):
+        killed, listing, resumed, again, published = typed(shown, tmp_path / str(number))
+        if (
+            len(killed) > 1
+        ):  # a machine that took a second to start Python is killed before it finished anything
+            break
     expected = re.findall(r"^\$ [^\n]*\n((?:[^$][^\n]*\n?)*)", shown, flags=re.MULTILINE)
     assert listing[0].split() == expected[1].splitlines()[0].split()
     assert listing[1].split()[:2] == ["debt-cycles", "crashed"]
@@ -58,6 +49,26 @@ def test_the_first_screen_really_happened(tmp_path: Path) -> None:
     assert resumed[-1] == "published"
     assert again == []
     assert published == expected[4].splitlines()
+
+
+def typed(shown: str, place: Path) -> list[list[str]]:
+    """The lines that each command of a terminal on the page gives, in a place with the page's program."""
+    place.mkdir()
+    ((name, program),) = [(n, code) for n, code in blocks("README.md", "python") if n]
+    (place / name).write_text(program, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "100",
+    }
+    environment.pop("HOLDFAST_URL", None)
+    outputs = []
+    for command in re.findall(r"^\$ (.*)$", shown, flags=re.MULTILINE):
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=place, env=environment, capture_output=True, text=True, timeout=60
+        )
+        outputs.append([line for line in done.stdout.splitlines() if line.strip()])
+    return outputs
 
 
 def test_the_make_targets_exist() -> None:
