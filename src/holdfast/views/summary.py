@@ -15,6 +15,7 @@ from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
+from holdfast.views.telling import circle_line
 from holdfast.views.words import failure_line, one_line
 
 
@@ -30,7 +31,7 @@ class AttemptLine(NamedTuple):
 
 
 class RunSummary(NamedTuple):
-    """Everything that ``holdfast show RUN`` tells."""
+    """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused."""
 
     line: RunLine
     agent: str
@@ -40,6 +41,7 @@ class RunSummary(NamedTuple):
     steps: tuple[StepLine, ...]
     doubts: tuple[DoubtLine, ...]
     result: Any
+    circle: str
     next: Move
 
 
@@ -66,7 +68,8 @@ def summarize(
         steps=tuple(steps),
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
         result=read(finished).get("value") if finished and view.result is not None else None,
-        next=next_move(info, view, doubts, desk, drifted_from=_drifted_from(events)),
+        circle=(circle := _circle(events)),
+        next=next_move(info, view, doubts, desk, drifted_from=_drifted_from(events), circle=circle),
     )
 
 
@@ -74,6 +77,20 @@ def _drifted_from(events: Sequence[Event]) -> str:
     """The key of the recorded call in whose place the program last asked for another; empty if it never did."""
     drift = next((event for event in reversed(events) if event.kind == Kind.DRIFTED), None)
     return str(loads(drift.body)["recorded"]) if drift else ""
+
+
+def _circle(events: Sequence[Event]) -> str:
+    """What the agent repeats now, in words; empty once it has done something new, was let go on, or has finished."""
+    was_let_go = False
+    for event in reversed(events):
+        if event.kind in {Kind.LOOP_LEFT, Kind.RUN_FINISHED}:
+            break
+        was_let_go |= event.kind == Kind.ATTEMPT_STARTED
+        if event.kind == Kind.LOOP_NOTICED:
+            body = loads(event.body)
+            is_over = body["level"] == "warn" or (body["level"] == "pause" and was_let_go)
+            return "" if is_over else circle_line(body)
+    return ""
 
 
 def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[AttemptLine, ...]:
