@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View, fold
+from holdfast.core.progress import Overview
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.rows import owner_name
@@ -51,6 +52,7 @@ def summarize(
     doubts: Sequence[Doubt],
     *,
     now: float,
+    size_bytes: int | None,
     desk: Desk,
     read: Callable[[Event], dict[str, Any]],
 ) -> RunSummary:
@@ -60,7 +62,7 @@ def summarize(
     finished = next((event for event in reversed(events) if event.kind == Kind.RUN_FINISHED), None)
     steps = list_steps(events, in_doubt={doubt.key for doubt in doubts}, is_held=info.holder == "alive")
     return RunSummary(
-        line=run_line(info, view, in_doubt=len(doubts), now=now),
+        line=run_line(Overview(info, view, len(doubts), size_bytes), now=now),
         agent=started.get("agent") or "",
         inputs=started.get("inputs"),
         attempts=_attempts(info, view, events),
