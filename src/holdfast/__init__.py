@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ImportClash,
         InputsChanged,
         LeaseLost,
+        Looping,
         Misuse,
         NewerExport,
         NewerFormat,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         ValueUnreadable,
     )
     from holdfast.handles import AsyncRun, Run
+    from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
     from holdfast.model.verdicts import Done, NotDone, Unknown
     from holdfast.storehandle import Store, store
@@ -90,6 +92,8 @@ __all__ = [
     "ImportClash",
     "InputsChanged",
     "LeaseLost",
+    "LoopPolicy",
+    "Looping",
     "Misuse",
     "NewerExport",
     "NewerFormat",
@@ -119,6 +123,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "Terminated",
+    "Thresholds",
     "TooLarge",
     "Tool",
     "Unknown",
@@ -165,6 +170,7 @@ _ROOMS = {
         "ImportClash",
         "InputsChanged",
         "LeaseLost",
+        "Looping",
         "Misuse",
         "NewerExport",
         "NewerFormat",
@@ -200,6 +206,10 @@ _ROOMS = {
     "handles": (
         "AsyncRun",
         "Run",
+    ),
+    "model.loops": (
+        "LoopPolicy",
+        "Thresholds",
     ),
     "model.markers": (
         "KEY",

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from holdfast.core.names import check_name
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.opening import Entry, queue
+from holdfast.engine.treatments import policy_of
 from holdfast.entrance import IfFinished, Opening
 from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
+from holdfast.model.loops import LoopPolicy
 from holdfast.model.rows import Status
 from holdfast.storehandle import Store, workshop_at
 
@@ -32,10 +34,11 @@ agents: dict[str, "Agent[Any, Any]"] = {}
 class Agent(Generic[P, R]):
     """A function whose calls are runs. Called directly, it is the plain function."""
 
-    def __init__(self, name: str, fn: Callable[P, R]) -> None:
+    def __init__(self, name: str, fn: Callable[P, R], loops: LoopPolicy | bool | None = None) -> None:
         """Use the decorator ``@holdfast.agent(name)``."""
         self.name = check_name("agent", name, STEP_NAME_CHARS_MAX)
         self.fn = fn
+        self._loops = policy_of(loops)
         self._signature = signature(fn)
         self._takes_run = next(iter(self._signature.parameters), "") == "run"
         update_wrapper(self, fn)
@@ -59,7 +62,8 @@ class Agent(Generic[P, R]):
         For an ``async def`` agent the answer is to be awaited.
         """
         inputs = self._inputs(args, kwargs)
-        opening = Opening(Entry(id, inputs=inputs, if_finished=if_finished, agent=self.name), store)
+        entry = Entry(id, inputs=inputs, if_finished=if_finished, agent=self.name, loops=self._loops)
+        opening = Opening(entry, store)
         if iscoroutinefunction(self.fn):
             return self._run_async(opening, inputs)  # type: ignore[return-value]  # R is the coroutine here
         with opening as run:
@@ -133,11 +137,14 @@ class Agent(Generic[P, R]):
         return inputs
 
 
-def agent(name: str) -> Callable[[Callable[P, R]], Agent[P, R]]:
-    """Make a function the entry point of runs. A first parameter called ``run`` gets the run's handle."""
+def agent(name: str, *, loops: LoopPolicy | bool | None = None) -> Callable[[Callable[P, R]], Agent[P, R]]:
+    """Make a function the entry point of runs. A first parameter called ``run`` gets the run's handle.
+
+    ``loops`` is as in ``holdfast.run``.
+    """
 
     def decorate(fn: Callable[P, R]) -> Agent[P, R]:
-        return Agent(name, fn)
+        return Agent(name, fn, loops)
 
     return decorate
 

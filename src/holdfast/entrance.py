@@ -9,11 +9,12 @@ from holdfast.engine.context import HERE, Here, current_task, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.leaving import leave
 from holdfast.engine.opening import Entry, enter
-from holdfast.engine.treatments import choose
+from holdfast.engine.treatments import choose, policy_of
 from holdfast.engine.workshop import Workshop, held_runs
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.handles import AsyncRun, Run
 from holdfast.limits import DRAIN_S
+from holdfast.model.loops import LoopPolicy
 from holdfast.storehandle import Store, workshop_at
 
 if TYPE_CHECKING:
@@ -37,18 +38,22 @@ def run(
     stops: Stops = "raise",
     on_drift: OnDrift = "stop",
     drain_s: float = DRAIN_S,
+    loops: LoopPolicy | bool | None = None,
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
     Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
-    finishes the run; an exception fails it and leaves it resumable.
+    finishes the run; an exception fails it and leaves it resumable. ``loops`` says when going in circles is a reason
+    to warn, to nudge the model and to park the run; False never.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
     choose("stops", stops, ("raise", "suppress"))
     choose("on_drift", on_drift, ("stop", "warn"))
     place = os.path.abspath(workspace) if workspace is not None else None  # noqa: PTH100 - links are kept
-    return Opening(Entry(id, goal, inputs, place, mode, if_finished, stops, on_drift, drain_s), store)
+    policy = policy_of(loops)
+    entry = Entry(id, goal, inputs, place, mode, if_finished, stops, on_drift, drain_s, loops=policy)
+    return Opening(entry, store)
 
 
 def current() -> Run | AsyncRun:

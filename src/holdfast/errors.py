@@ -53,6 +53,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── PremiseMissing
     ├── Diverged
     └── Parked
+        └── Looping                      the agent goes in circles
 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
 """
@@ -470,6 +471,15 @@ class Parked(StopSignal):
     says = "run {run} is parked: {reason}"
     advises = "`holdfast show {run}` tells what it waits for"
     reason: str
+
+
+class Looping(Parked):
+    """The agent goes in circles. Started again, it goes on, and every count begins anew."""
+
+    advises = (
+        "`holdfast log {run}` shows what it did; `holdfast resume {run}` lets it go on. "
+        "What is repeated on purpose is declared with polling=True, and loops=False looks for no circles"
+    )
 
 
 class Terminated(SystemExit):

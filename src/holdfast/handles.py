@@ -26,6 +26,7 @@ from holdfast.engine.tenure import Tenure
 from holdfast.engine.treatments import treat
 from holdfast.limits import LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import ONCE, READ, Effect, InDoubtPolicy, Treatment
+from holdfast.model.loops import Thresholds
 from holdfast.model.markers import Neutral
 
 P = ParamSpec("P")
@@ -154,6 +155,11 @@ class _Handle(Neutral, Generic[OptionsT]):
         return self._tenure.points
 
     @property
+    def nudge(self) -> str | None:
+        """What to tell the model because it goes in circles; None once it has done something new. The same in every replay."""
+        return self._tenure.nudge
+
+    @property
     def state(self) -> Any:
         """The state as last checkpointed; a fresh copy, None where there is none."""
         return checkpoints.latest_state(self._tenure)
@@ -204,11 +210,15 @@ class _Handle(Neutral, Generic[OptionsT]):
         harmless: type[BaseException] | Iterable[type[BaseException]] = (),
         settle_s: float | None = None,
         in_doubt: InDoubtPolicy = "stop",
+        loops: Thresholds | bool | None = None,
+        polling: bool = False,
     ) -> OptionsT:
         """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
         effect: Effect = "idempotent" if idempotent else "read"
         return self._treated(
-            treat(effect, key, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt)
+            treat(
+                effect, key, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt, loops, polling
+            )
         )
 
     def _treated(self, treatment: Treatment) -> OptionsT:
@@ -269,7 +279,7 @@ class Run(_Handle["RunOptions"]):
 
     def think(self, text: str) -> None:
         """Record a thought."""
-        drive(marks.mark(self._tenure, BLOCKING, "thought", {"text": text}))
+        drive(marks.think(self._tenure, BLOCKING, text))
 
     def decide(self, text: str, *, because: str = "") -> None:
         """Record a decision and its reason."""
@@ -372,7 +382,7 @@ class AsyncRun(_Handle["AsyncRunOptions"]):
 
     async def think(self, text: str) -> None:
         """Record a thought."""
-        await marks.mark(self._tenure, AWAITING, "thought", {"text": text})
+        await marks.think(self._tenure, AWAITING, text)
 
     async def decide(self, text: str, *, because: str = "") -> None:
         """Record a decision and its reason."""

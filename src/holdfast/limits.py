@@ -34,6 +34,9 @@ BRANCHES_MAX: Final = 10_000
 """Old branches that rewinds of one run may keep: ``daily~1``, ``daily~2``, …"""
 TRACEBACK_CHARS_MAX: Final = 8_000
 
+LOOP_FACTS_MAX: Final = 300
+"""How many of its last calls and thoughts a resumed run looks at to know whether it goes in circles."""
+
 # exports
 EXPORT_LINE_BYTES_MAX: Final = 4_000_000
 """More than any event or letter takes as a line, so that a damaged file is not read as one endless one."""

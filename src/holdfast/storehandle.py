@@ -5,7 +5,8 @@ Whoever is not the holder of a run does not write to its journal: ``resolve`` le
 
 import getpass
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,6 +20,7 @@ from holdfast.core.lineage import Branch, effective, tree
 from holdfast.core.liveness import status_seen
 from holdfast.core.names import check_run_id
 from holdfast.core.points import find_event, last_point, parse_place
+from holdfast.core.progress import Overview
 from holdfast.core.recorded import is_once
 from holdfast.core.statistics_of_runs import gather
 from holdfast.core.tallies import Source, Stats
@@ -26,6 +28,7 @@ from holdfast.engine import branching, erasing, exporting, importing, letters
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
+from holdfast.engine.overviews import Overviews
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.states import read_state
 from holdfast.engine.unpacking import verified
@@ -59,6 +62,7 @@ class Store(Neutral):
     def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
         """Wrap an open port; ``holdfast.store(url)`` is the usual way to get one."""
         self._workshop = workshop_of(port, lease_s=lease_s)
+        self._overviews = Overviews(port)
 
     @property
     def url(self) -> str:
@@ -67,14 +71,35 @@ class Store(Neutral):
 
     def runs(self, *, prefix: str = "", limit: int = RUN_PAGE_MAX) -> list[RunInfo]:
         """The runs of this store, newest first."""
-        found: list[RunRow] = []
-        while len(found) < limit:
-            size = min(limit - len(found), RUN_PAGE_MAX)
-            page = self._port.list_runs(limit=size, before=found[-1] if found else None, prefix=prefix)
-            found += page
-            if len(page) < size:
+        return [self._info(row) for row in islice(self._rows(prefix, limit), limit)]
+
+    def overview(
+        self, *, prefix: str = "", statuses: Collection[str] = (), limit: int = RUN_PAGE_MAX
+    ) -> list[Overview]:
+        """The runs of this store, newest first, each with what its journal tells and its size; of these statuses only.
+
+        Looked at again through the same handle, only what is new is read. A run whose journal cannot be read is
+        ``damaged`` and has no view.
+        """
+        found: list[Overview] = []
+        for row in self._rows(prefix, RUN_PAGE_MAX if statuses else limit):
+            if len(found) == limit:
                 break
-        return [self._info(row) for row in found]
+            info = self._info(row)
+            if not statuses or info.status in statuses or "damaged" in statuses:
+                one = self._look(row, info)
+                if not statuses or one.info.status in statuses:
+                    found.append(one)
+        self._overviews.forget_others(one.info.run for one in found)
+        return found
+
+    def size(self, run: str) -> int | None:
+        """The run's bytes on disk: the bodies of its own events and the blobs they brought, each once, as stored.
+
+        What a fork borrows is its origin's. Rows, indexes and free pages around them come on top. None where part of
+        it cannot be read.
+        """
+        return self._look(self._row(run), self.get(run)).size_bytes
 
     def get(self, run: str) -> RunInfo:
         """One run. UnknownRun where there is none of that id."""
@@ -108,7 +133,7 @@ class Store(Neutral):
                 call.doubt or "never reported back",
                 pending.get(call.key),
             )
-            for call in self._doubtful(run)
+            for call in _doubtful(self.view(run), self.get(run))
         ]
 
     def resolve(
@@ -267,6 +292,22 @@ class Store(Neutral):
     def _port(self) -> StorePort:
         return self._workshop.store
 
+    def _rows(self, prefix: str, page_size: int) -> Iterator[RunRow]:
+        size = max(1, min(page_size, RUN_PAGE_MAX))
+        before: RunRow | None = None
+        while page := self._port.list_runs(limit=size, before=before, prefix=prefix):
+            yield from page
+            before = page[-1]
+
+    def _look(self, row: RunRow, info: RunInfo) -> Overview:
+        if info.status == Status.IMPORTING:  # not whole yet, and not damaged for that
+            return Overview(info, None)
+        try:
+            seen = self._overviews.look(row)
+        except Corrupt:
+            return Overview(info._replace(status="damaged"), None)
+        return Overview(info, seen.view, len(_doubtful(seen.view, info)), seen.size_bytes)
+
     def _row(self, run: str) -> RunRow:
         row = self._port.find_run(check_run_id(run))
         if row is None:
@@ -299,19 +340,10 @@ class Store(Neutral):
         status = status_seen(row.status, row.lease, holder, self._workshop.clock.wall())
         return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
 
-    def _doubtful(self, run: str) -> list[Call]:
-        view = self.view(run)
-        held = self.get(run).holder == "alive"
-        # Under a live holder an open call is simply running, unless the holder itself has doubted it.
-        return [
-            c
-            for c in view.open_calls()
-            if is_once(c) and not c.abandoned and (c.doubt is not None or not held)
-        ]
-
     def _find(self, run: str, step: str, how: How) -> Call:
-        everything = list(self.view(run).calls.values())
-        doubtful = self._doubtful(run)
+        view = self.view(run)
+        everything = list(view.calls.values())
+        doubtful = _doubtful(view, self.get(run))
         among = [c for c in everything if c.seq] if how == "abandon" else doubtful
         found = [c for c in among if step in {c.key, c.name}]
         if len(found) == 1 or (found and how == "abandon" and found[-1].key == step):
@@ -332,6 +364,14 @@ class Store(Neutral):
             else "no step in doubt called"
         )
         raise UnknownStep(run=run, step=step, state=state, candidates=names)
+
+
+def _doubtful(view: View, info: RunInfo) -> list[Call]:
+    """The calls in doubt. Under a live holder an open call is simply running, unless the holder itself has doubted it."""
+    held = info.holder == "alive"
+    return [
+        c for c in view.open_calls() if is_once(c) and not c.abandoned and (c.doubt is not None or not held)
+    ]
 
 
 def store(url: "str | os.PathLike[str] | None" = None) -> Store:

@@ -20,6 +20,7 @@ from holdfast.engine.workshop import held_runs
 from holdfast.errors import Misuse, NoCurrentRun
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Effect, InDoubtPolicy, Treatment
+from holdfast.model.loops import Thresholds
 from holdfast.model.markers import KEY
 
 P = ParamSpec("P")
@@ -53,6 +54,8 @@ def tool(
     ignore: str | Iterable[str] = (),
     retries: int = 0,
     timeout_s: float | None = None,
+    loops: Thresholds | bool | None = None,
+    polling: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     fn: Callable[P, R] | None = None,
@@ -67,9 +70,13 @@ def tool(
     ignore: str | Iterable[str] = (),
     retries: int = 0,
     timeout_s: float | None = None,
+    loops: Thresholds | bool | None = None,
+    polling: bool = False,
 ) -> Any:
     """Declare what a function does to the outside world; in a run, calling it is a recorded step."""
-    treatment = treat(effect, None, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt)
+    treatment = treat(
+        effect, None, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt, loops, polling
+    )
 
     def decorate(plain: Callable[P, R]) -> Tool[P, R]:
         wrapped: Tool[P, R] = _wrap(plain, treatment, name)

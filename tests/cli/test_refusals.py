@@ -356,6 +356,6 @@ def test_a_hint_names_the_store_that_was_named(shop: "Shop") -> None:
 
 def test_a_defect_is_not_hidden(shop: "Shop", monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is understood is explained: any other exception keeps its traceback."""
-    monkeypatch.setattr(holdfast.Store, "runs", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr(holdfast.Store, "overview", lambda *_, **__: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         shop("runs")

@@ -228,3 +228,37 @@ def test_a_diverged_run_can_be_accepted(own_shop: "Shop") -> None:
     with holdfast.run("invoice", store=own_shop.store) as run:
         assert run.once("pay", pay, 2) == 2
     assert "finished" in own_shop("runs").out
+
+
+def test_a_run_that_goes_in_circles_is_shown_with_what_it_repeats(own_shop: "Shop") -> None:
+    """Why it is parked, and that starting it again lets it go on; after that, or after something new, no more."""
+
+    def agent(run: holdfast.Run, times: int) -> None:
+        for _ in range(times):
+            run.step("search", lambda: "nothing found")
+
+    with pytest.raises(holdfast.Looping), holdfast.run("stuck", store=own_shop.store) as run:
+        agent(run, 9)
+    shown = own_shop("show", "stuck").out
+    assert "circle  search ran 5 times with the same arguments and the same result: paused\n" in shown
+    assert shown.endswith(
+        dedent("""\
+        Next
+          it goes in circles; started again, it goes on, and every count begins anew
+          holdfast log stuck --tail 20 --store STORE  # see what it did
+          holdfast resume stuck --store STORE  # let it go on
+        """)
+    )
+    noticed = own_shop("log", "stuck", "--kind", "loop").out.splitlines()
+    assert noticed[-1].endswith(
+        "going in circles   search    search ran 5 times with the same arguments and the same result: paused"
+    )
+    assert [line.rpartition(": ")[2] for line in noticed] == ["noticed", "the model is nudged", "paused"]
+    run = holdfast.run("stuck", store=own_shop.store).open()
+    assert "\ncircle" not in own_shop("show", "stuck").out
+    agent(run, 8)
+    assert "circle  search ran 3 times" in own_shop("show", "stuck").out
+    run.step("other", lambda: 1)
+    assert "\ncircle" not in own_shop("show", "stuck").out
+    assert "out of the circle  other\n" in own_shop("log", "stuck", "--tail", "1").out
+    run.close()

@@ -182,6 +182,13 @@ class TestStopping:
         assert done.returncode == 3
         assert was_told(done.stderr, "stopped after .*: run jobs is parked .*")
 
+    def test_parked_because_it_goes_in_circles(self, yard: Yard) -> None:
+        """Starting it again would let it go on; that is for a person to decide."""
+        done = yard.watch("circle")
+        assert done.returncode == 3
+        assert was_told(done.stderr, "stopped after .*: run jobs is parked .*")
+        assert len(yard.store.view("jobs").attempts) == 1
+
     def test_diverged(self, yard: Yard) -> None:
         """A changed program does not change back by being started again."""
         done = yard.watch("diverge")

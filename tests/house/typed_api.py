@@ -18,6 +18,11 @@ def create(name: str, *, idempotency_key: str = holdfast.KEY) -> dict[str, str]:
     return {name: idempotency_key}
 
 
+@holdfast.tool(effect="read", loops=holdfast.Thresholds(pause=0))
+def patient(name: str) -> int:
+    return len(name)
+
+
 @holdfast.tool
 def plain(name: str) -> int:
     return len(name)
@@ -31,7 +36,10 @@ def blocking() -> None:
         assert_type(run.options(key="k").step("survey", survey, "x"), list[str])
         assert_type(create("Ada"), dict[str, str])
         assert_type(plain("Ada"), int)
+        assert_type(patient("Ada"), int)
         assert_type(run.checkpoint({"a": 1}), int)
+        assert_type(run.nudge, str | None)
+        assert_type(run.options(polling=True).step("survey", survey, "x"), list[str])
         run.step("survey", survey, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         run.step("survey", survey)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 

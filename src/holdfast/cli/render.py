@@ -6,14 +6,15 @@ neither colour nor box, one thing a line, nothing cut. ``rich`` is loaded only f
 
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TextIO
 
 from orjson import OPT_INDENT_2, dumps
 
 from holdfast.cli.blocks import Block
 from holdfast.cli.plaintext import plain_lines
+from holdfast.clock import SystemClock
 
 
 def show(blocks: Iterable[Block]) -> None:
@@ -55,6 +56,58 @@ def show_json(content: Any) -> None:
 def show_json_line(content: Any) -> None:
     """Print one JSON object on a line of its own."""
     _stream(sys.stdout).write(dumps(content).decode() + "\n")
+
+
+class Picture(Protocol):
+    """What is shown again and again."""
+
+    is_drawn: bool
+    """Whether each showing takes the place of the one before."""
+
+    def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:
+        """Show these now."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Until it is time to show something again."""
+        ...
+
+
+class Pages:
+    """For a pipe: one below the other, and only what is news."""
+
+    is_drawn = False
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:
+        """Print them at once, unless they say what was said before."""
+        if is_news:
+            self._file.writelines(f"{line}\n" for line in plain_lines(blocks))
+            self._file.flush()
+
+    def wait(self, seconds: float) -> None:
+        """Let the time pass."""
+        SystemClock.sleep(seconds)
+
+
+@contextmanager
+def live(*, as_text: bool = False) -> Iterator[Picture]:
+    """A place to show things again and again: drawn in place on a terminal, unless it is to be text."""
+    out = _stream(sys.stdout)
+    if as_text or not is_drawn():
+        yield Pages(out)
+        return
+    from holdfast.cli.screen import Drawing
+
+    with Drawing(out) as drawing:
+        yield drawing
+
+
+def is_drawn() -> bool:
+    """Whether stdout is a terminal on which things can be drawn in place."""
+    return sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
 
 
 def is_terminal() -> bool:

@@ -1,4 +1,7 @@
-"""``holdfast runs``: the runs of a store, newest first."""
+"""``holdfast runs``: the runs of a store, newest first; once, or again and again."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import click
 
@@ -6,17 +9,40 @@ from holdfast.cli import render
 from holdfast.cli.blocks import Block, Column, Commands, Gap, Span, Table, text
 from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import desk, open_existing, surface, where
-from holdfast.errors import Corrupt
-from holdfast.model.infos import RunInfo
 from holdfast.model.rows import Status
 from holdfast.storehandle import Store, find_store
 from holdfast.views.moves import Desk
-from holdfast.views.plain import as_plain
-from holdfast.views.runs import RunLine, may_be_in_doubt, run_line
-from holdfast.views.words import ago, count, span, status_word
+from holdfast.views.plain import as_plain, iso
+from holdfast.views.runs import RunLine, position_words, run_line, sign_words
+from holdfast.views.words import clock_time, count, size, span, status_word
 
-_EVERYTHING = 1 << 40
-_NEEDS_MAX = 3
+_EVERYTHING: Final = 1 << 40
+_NEEDS_MAX: Final = 3
+_EVERY_S: Final = 2.0
+_WAITING: Final = (Status.QUEUED, Status.PARKED)
+_STATUSES: Final = (
+    Status.RUNNING,
+    "waiting",
+    *_WAITING,
+    Status.FAILED,
+    "crashed",
+    "stale",
+    Status.FINISHED,
+    Status.INTERRUPTED,
+    Status.IN_DOUBT,
+    Status.DIVERGED,
+    Status.SEALED,
+    Status.IMPORTING,
+    "damaged",
+)
+
+
+class Page(NamedTuple):
+    """What one look has shown. ``store`` is None where there is none."""
+
+    store: Store | None
+    lines: list[RunLine]
+    more: bool = False
 
 
 @click.command()
@@ -29,64 +55,147 @@ _NEEDS_MAX = 3
     metavar="N",
     help="How many runs to list.",
 )
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice(_STATUSES),
+    multiple=True,
+    metavar="STATUS",
+    help="Only runs that stand so, like crashed; waiting is queued or parked. Repeatable.",
+)
+@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.1, max=3600),
+    metavar="S",
+    help="Seconds between two looks of --watch; 2 by default.",
+)
 @surface
-def command(*, url: str | None, limit: int, as_json: bool, show_all: bool) -> None:
-    """List the runs of a store, newest first.
+def command(
+    *,
+    url: str | None,
+    limit: int,
+    statuses: tuple[str, ...],
+    watch: bool,
+    every_s: float | None,
+    as_json: bool,
+    show_all: bool,
+) -> None:
+    """List the runs of a store, newest first: where each stands, and its last sign of life.
+
+    With --watch the list is drawn anew in place; in a pipe it is printed again whenever a run has moved.
 
     \b
     Example:
       holdfast runs
+      holdfast runs --watch --status running --status waiting
       holdfast runs --all --json | jq '.runs[] | select(.status == "crashed")'
     """  # noqa: D301 - click's own mark
-    store = open_existing(url) if url else find_store()
-    if store is None:
-        _show_no_store(as_json=as_json)
+    if every_s is not None and not watch:
+        raise click.UsageError("--every goes with --watch")
+    wanted = {*statuses, *(_WAITING if "waiting" in statuses else ())}
+    looks = _looks(url, wanted, _EVERYTHING if show_all else limit)
+    if watch:
+        _watch(looks, every_s or _EVERY_S, url, as_json=as_json)
         return
-    asked = _EVERYTHING if show_all else limit
-    infos = store.runs(limit=asked + 1)
-    lines = [_line(store, info) for info in infos[:asked]]
+    page = next(looks)
     if as_json:
-        render.show_json({"store": store.url, "runs": as_plain(lines), "more": len(infos) > asked})
+        render.show_json(_document(page))
     else:
-        render.show(_blocks(store.url, lines, desk(url), more=len(infos) > asked))
+        render.show(_blocks(page, desk(url), is_filtered=bool(wanted)))
 
 
-def _line(store: Store, info: RunInfo) -> RunLine:
-    """One run's line. A journal that cannot be read is a line too: the others are still to be seen."""
-    if info.status == Status.IMPORTING:
-        return run_line(info, None, in_doubt=0, now=store.now())
+def _looks(url: str | None, statuses: set[str], limit: int) -> Iterator[Page]:
+    """The runs, whenever asked for them. Through one handle, which remembers what it has read."""
+    store = open_existing(url) if url else None
+    while True:
+        store = store or find_store(url)
+        if store is None:
+            yield Page(None, [])
+            continue
+        found = store.overview(statuses=statuses, limit=limit + 1)
+        lines = [run_line(one, now=store.now()) for one in found[:limit]]
+        yield Page(store, lines, len(found) > limit)
+
+
+# -- again and again --------------------------------------------------------------------------------------------
+
+
+def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: bool) -> None:
+    """Show every look, until Ctrl-C: what it has shown last then stays on the screen."""
+    page, seen = Page(None, []), None
     try:
-        view = store.view(info.run)
-        in_doubt = len(store.doubts(info.run)) if may_be_in_doubt(view) else 0
-    except Corrupt:
-        return run_line(info, None, in_doubt=0, now=store.now())
-    return run_line(info, view, in_doubt=in_doubt, now=store.now())
+        with render.live(as_text=as_json) as picture:
+            for page in looks:
+                now = _moved(page)
+                if not as_json:
+                    picture.show(_picture(page, every_s, is_drawn=picture.is_drawn), is_news=now != seen)
+                elif now != seen:
+                    render.show_json_line(_document(page))
+                    render.flush()
+                seen = now
+                picture.wait(every_s)
+    except KeyboardInterrupt:
+        if render.is_drawn() and not as_json:
+            render.show(_blocks(page, desk(url), is_filtered=True))
 
+
+def _moved(page: Page) -> object:
+    """What has to change for a look to be news: where runs stand, not how long ago they were heard of."""
+    return [(r.run, r.status, r.point, r.plan_step, r.attempts, r.in_doubt, r.holder) for r in page.lines]
+
+
+def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
+    store = page.store
+    if store is None:
+        return [text(f"no store {where(None)} yet", "dim")]
+    if is_drawn:
+        head = text(f"{clock_time(store.now())} UTC, every {every_s:g} s; Ctrl-C leaves", "dim")
+    else:
+        head = text(iso(store.now()))
+    blocks = [_table(page.lines)] if page.lines else [text("no runs")]
+    return [head, *([Gap()] if is_drawn else []), *blocks, *([] if is_drawn else [Gap()])]
+
+
+# -- one look ---------------------------------------------------------------------------------------------------
 
 _COLUMNS = (
     Column("RUN"),
     Column("STATUS"),
-    Column("POINT", right=True),
-    Column("ATTEMPTS", right=True, drops=3),
-    Column("LAST SIGN", drops=2),
-    Column("AGE", drops=4),
-    Column("GOAL", grows=True, drops=1),
-    Column("HOLDER", drops=5),
+    Column("POSITION"),
+    Column("ATTEMPTS", right=True, drops=2),
+    Column("LAST SIGN", drops=1),
+    Column("AGE", drops=6),
+    Column("SIZE", right=True, drops=5),
+    Column("TOKENS", right=True, drops=3),
+    Column("GOAL", grows=True, drops=4),
+    Column("HOLDER", drops=7),
 )
 
 
-def _blocks(store: str, lines: list[RunLine], at: Desk, *, more: bool) -> list[Block]:
-    if not lines:
-        return [text(f"no runs yet in {store}"), *_how_to_start()]
-    blocks: list[Block] = [
-        Table(_COLUMNS, [_row(line) for line in lines], [mood_of(line.status) for line in lines])
-    ]
-    if more:
+def _document(page: Page) -> dict[str, object]:
+    return {"store": page.store.url if page.store else None, "runs": as_plain(page.lines), "more": page.more}
+
+
+def _blocks(page: Page, at: Desk, *, is_filtered: bool) -> list[Block]:
+    if page.store is None:
+        return [text(f"no store {where(None)}"), *_how_to_start()]
+    if not page.lines:
+        if is_filtered:
+            return [text(f"no such runs in {page.store.url}")]
+        return [text(f"no runs yet in {page.store.url}"), *_how_to_start()]
+    blocks: list[Block] = [_table(page.lines)]
+    if page.more:
         blocks += [Gap(), Commands([(at.holdfast("runs", "--all"), "there are more")])]
-    needs = [need for line in lines if (need := _need(line, at)) is not None]
+    needs = [need for line in page.lines if (need := _need(line, at)) is not None]
     if needs:
         blocks += [Gap(), Commands(needs[:_NEEDS_MAX])]
     return blocks
+
+
+def _table(lines: list[RunLine]) -> Table:
+    return Table(_COLUMNS, [_row(line) for line in lines], [mood_of(line.status) for line in lines])
 
 
 def _row(line: RunLine) -> tuple[Span, ...]:
@@ -96,10 +205,12 @@ def _row(line: RunLine) -> tuple[Span, ...]:
     return (
         Span(line.run, "strong"),
         status,
-        Span(f"{line.point:,}"),
+        Span(position_words(line)),
         Span(str(line.attempts)),
-        Span(ago(line.quiet_s), "dim"),
+        Span(sign_words(line), "dim"),
         Span(span(line.age_s), "dim"),
+        Span("" if line.size_bytes is None else size(line.size_bytes), "dim"),
+        Span("" if line.tokens is None else f"{line.tokens:,}"),
         Span(line.goal),
         Span(f"{line.holder} (dead)" if line.liveness == "dead" else line.holder, "dim"),
     )
@@ -116,13 +227,6 @@ def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
     if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked", "importing"}:
         return at.holdfast("show", line.run), f"{status_word(line.status)}: how to go on"
     return None
-
-
-def _show_no_store(*, as_json: bool) -> None:
-    if as_json:
-        render.show_json({"store": None, "runs": [], "more": False})
-    else:
-        render.show([text(f"no store {where(None)}"), *_how_to_start()])
 
 
 def _how_to_start() -> list[Block]:

@@ -6,7 +6,7 @@ and on dumb terminals nothing but text is written.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, Self, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -26,6 +26,7 @@ from holdfast.cli.blocks import (
     Verbatim,
 )
 from holdfast.cli.plaintext import safe
+from holdfast.clock import SystemClock
 
 _STYLES: Final[dict[Mood, str]] = {
     "plain": "",
@@ -53,6 +54,8 @@ _GROWING_MIN: Final = 16
 _WRAPPING_MIN: Final = 40
 _COLUMN_MIN: Final = 8
 _WIDTH_MAX: Final = 10_000
+_RESIZE_S: Final = 0.1
+"""How soon a terminal's new size is noticed."""
 
 
 class Screen:
@@ -61,8 +64,8 @@ class Screen:
     def __init__(self, file: TextIO) -> None:
         # Without colours nothing of rich's is left in: NO_COLOR is also set by those who read the bytes.
         system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-        self._console = Console(file=file, color_system=system, highlight=False, markup=False, emoji=False)
-        self._width = self._console.width
+        self.console = Console(file=file, color_system=system, highlight=False, markup=False, emoji=False)
+        self._width = self.console.width
         self._writers: dict[type[Block], Callable[[Any], list[Text]]] = {
             Table: self._table,
             Facts: self._facts,
@@ -79,6 +82,17 @@ class Screen:
         for block in blocks:
             for line in self._lines(block):
                 self._print(line)
+
+    def page(self, blocks: Iterable[Block]) -> Text:
+        """The blocks as they fit the terminal now; what is too much for its height is left out, and said so."""
+        self._width, height = self.console.size
+        lines = [line for block in blocks for line in self._lines(block)]
+        if len(lines) > height:
+            left = len(lines) - height + 1
+            lines = [*lines[: height - 1], Text(f"… {left} more lines", style="dim")]
+        for line in lines:
+            self._make_plain(line)
+        return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
     def complain(self, message: str, hint: str) -> None:
         """Print an error and its hint, the labels coloured."""
@@ -112,7 +126,7 @@ class Screen:
     def _hanging(self, label: Text, content: Text, indent: int) -> list[Text]:
         """A label and its text, wrapped below where the text began."""
         begin = indent + label.cell_len
-        wrapped = content.wrap(self._console, max(_GROWING_MIN, self._width - begin)) or [Text()]
+        wrapped = content.wrap(self.console, max(_GROWING_MIN, self._width - begin)) or [Text()]
         lines = []
         for number, part in enumerate(wrapped):
             part.rstrip()
@@ -187,9 +201,53 @@ class Screen:
         return self._hanging(label, _text([row[last]]), 0)
 
     def _print(self, line: Text) -> None:
+        self._make_plain(line)
+        self.console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+    def _make_plain(self, line: Text) -> None:
         if not self._is_unicode:
             line.plain = line.plain.translate(_ASCII)
-        self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+class Drawing:
+    """Blocks drawn in place, on a screen of their own: the terminal is as it was afterwards."""
+
+    is_drawn = True
+
+    def __init__(self, file: TextIO) -> None:
+        from rich.live import Live
+
+        self._screen = Screen(file)
+        self._live = Live(
+            console=self._screen.console,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._blocks: list[Block] = []
+        self._size = self._screen.console.size
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:  # noqa: ARG002 - ages move all the time
+        """Draw them in the place of what was there."""
+        self._blocks = list(blocks)
+        self._size = self._screen.console.size  # before drawing: what changes meanwhile is drawn anew
+        self._live.update(self._screen.page(self._blocks), refresh=True)
+
+    def wait(self, seconds: float) -> None:
+        """Let the time pass; when the terminal gets another size, what is there is drawn anew to fit."""
+        until = SystemClock.monotonic() + seconds
+        while (left_s := until - SystemClock.monotonic()) > 0:
+            SystemClock.sleep(min(left_s, _RESIZE_S))
+            if self._screen.console.size != self._size:
+                self.show(self._blocks, is_news=False)
 
 
 def _heading(block: Heading) -> list[Text]:

@@ -52,7 +52,10 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
     info = store.get(place.run)
     events = store.events(place.run)
     doubts = store.doubts(place.run)
-    summary = summarize(info, events, doubts, now=store.now(), desk=desk(url), read=store.content)
+    size_bytes = store.size(place.run)
+    summary = summarize(
+        info, events, doubts, now=store.now(), size_bytes=size_bytes, desk=desk(url), read=store.content
+    )
     if as_json:
         plain = as_plain(summary)
         render.show_json({"store": store.url, **plain.pop("line"), **plain})

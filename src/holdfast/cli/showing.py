@@ -54,6 +54,8 @@ def _head(summary: RunSummary) -> list[Block]:
         pairs.append(("goal", [Span(line.goal)]))
     if summary.inputs is not None:
         pairs.append(("inputs", [Span(readable(summary.inputs))]))
+    if summary.circle:
+        pairs.append(("circle", [Span(summary.circle, "doubt")]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
         dead = "dead, " if line.liveness == "dead" else ""

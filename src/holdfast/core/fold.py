@@ -12,9 +12,10 @@ from orjson import loads
 from holdfast.core.identity import split_key
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
+from holdfast.model.loops import Signed
 from holdfast.model.rows import Status
 
-FOLD_VERSION: Final = 1
+FOLD_VERSION: Final = 2
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
@@ -62,6 +63,8 @@ class View:
         self.branch = 0
         """The rewind that this history goes on from; 0 where the head was never moved back."""
         self.earlier_attempts = 0
+        self.signs: list[Signed] = []
+        """What was said about going in circles, in the order it was said."""
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -173,6 +176,9 @@ class View:
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
         self.status = Status.RUNNING
+        if self.signs and self.signs[-1].level == "pause":
+            # Somebody looked at the agent and lets it go on.
+            self.signs.append(Signed(self.last_outcome_seq, "again"))
         self.restores = False
         self.trailing_failures = []
 
@@ -194,6 +200,16 @@ class View:
             for call, seq in self.trailing_failures:
                 _forget(call, seq)
         self.trailing_failures = []
+
+    # -- circles ---------------------------------------------------------------------------------------------
+
+    def _loop_noticed(self, event: Event) -> None:
+        body = loads(event.body)
+        # It stands in the append of the outcome that called for it, right behind it.
+        self.signs.append(Signed(self.last_outcome_seq, body["level"], body["text"]))
+
+    def _loop_left(self, _: Event) -> None:
+        self.signs.append(Signed(self.last_outcome_seq, "left"))
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -259,6 +275,8 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.MARK: View._mark,
     Kind.CHECKPOINT: View._checkpoint,
     Kind.RESTORED: View._restored,
+    Kind.LOOP_NOTICED: View._loop_noticed,
+    Kind.LOOP_LEFT: View._loop_left,
 }
 
 

@@ -8,172 +8,88 @@ another result) is progress, and progress begins every count again. So three thi
 - alternation: two or three calls that follow each other round after round: A-B-A-B, A-B-C-A-B-C
 - thought: the same words, or nearly the same, with nothing new done since; a changed number is a new thought
 
-What is kept is bounded by the policy's ``memory``, and ``dump`` gives it as JSON-ready data: counts survive restarts.
+What is kept is bounded by the policy's ``memory``. It is derived: given the same facts again, the counts are the same.
 """
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Self
+from collections.abc import Hashable
+from typing import Final
 
-LOOPS_VERSION: Final = 1
-"""Grows when dumped counts would be read differently; counts of other versions are begun again."""
+from holdfast.model.loops import (
+    LEVELS,
+    Act,
+    Level,
+    LoopPolicy,
+    Manner,
+    Pattern,
+    Sign,
+    Thought,
+    Thresholds,
+)
 
 THOUGHT_CHARS_MAX: Final = 4_000
 """Of a longer thought, the first and the last half of this many characters are compared."""
 
 PERIODS: Final = (2, 3)
-Level = Literal["warn", "nudge", "pause"]
-LEVELS: Final[tuple[Level, ...]] = ("warn", "nudge", "pause")
-Pattern = Literal["repeat", "alternation", "thought"]
-
-
-class Act(NamedTuple):
-    """A call that came to its end: its name, and digests of its arguments and of its result or failure."""
-
-    name: str
-    arguments: str
-    result: str
-
-
-class Thought(NamedTuple):
-    """What the agent said to itself."""
-
-    text: str
-
-
-class Thresholds(NamedTuple):
-    """After how many times each sign is given; 0 never. The first time is never a sign."""
-
-    warn: int = 2
-    nudge: int = 3
-    pause: int = 5
-
-    def level(self, times: int) -> Level | None:
-        """The gravest sign that this many times call for."""
-        if times < 2:
-            return None
-        if self.pause and times >= self.pause:
-            return "pause"
-        if self.nudge and times >= self.nudge:
-            return "nudge"
-        return "warn" if self.warn and times >= self.warn else None
-
-
-class LoopPolicy(NamedTuple):
-    """When to give which sign.
-
-    ``polling`` tools are asked again on purpose: they never count themselves, and another answer of theirs is progress.
-    ``memory`` is how many calls ago something may lie and still be known as old. ``similarity`` is the share of words
-    that two thoughts have in common (of all words in either) from which they count as one.
-    """
-
-    on: bool = True
-    thresholds: Thresholds = Thresholds()
-    tools: Mapping[str, Thresholds] = MappingProxyType({})
-    polling: frozenset[str] = frozenset()
-    thoughts: Thresholds = Thresholds(warn=3, nudge=4, pause=6)
-    memory: int = 20
-    similarity: float = 0.85
-
-    def of(self, name: str) -> Thresholds:
-        """The thresholds of one tool."""
-        return self.tools.get(name, self.thresholds)
-
-
-class Sign(NamedTuple):
-    """The agent goes in circles. ``what`` tells people; ``text`` is for the model, and empty unless this is a nudge."""
-
-    level: Level
-    pattern: Pattern
-    names: tuple[str, ...]
-    times: int
-    what: str
-    text: str = ""
 
 
 class _Known:
-    """A call with its result, not long ago: how often in all, how often with nothing new since, and when last."""
+    """A call with its result, not long ago: how often in all, when last, and how often since which news."""
 
-    __slots__ = ("at", "since", "times")
+    __slots__ = ("at", "news", "since", "times")
 
-    def __init__(self, times: int, since: int, at: int) -> None:
-        self.times, self.since, self.at = times, since, at
+    def __init__(self) -> None:
+        self.times = self.at = self.news = self.since = 0
 
 
 class Loops:
     """What was done and thought lately. ``see`` takes the next fact and gives the sign it calls for, if any."""
 
     def __init__(self, policy: LoopPolicy | None = None) -> None:
-        """Begin with nothing seen; ``load`` goes on from a dump."""
+        """Begin with nothing seen."""
+        self.has_news = False
+        """Whether the last fact was something new."""
         self._policy = policy or LoopPolicy()
-        self._at = 0
+        self._declared: dict[str, Thresholds] = {}
+        self._at = self._news = 0
         self._known: dict[Act, _Known] = {}
-        self._polled: dict[tuple[str, str], tuple[str, int]] = {}
+        self._polled: dict[tuple[str, Hashable], tuple[Hashable, int]] = {}
         self._tail: list[Act] = []
         self._matched = dict.fromkeys(PERIODS, 0)
         """Per period, how many of the last acts were the same as the one so many before."""
         self._words: frozenset[str] = frozenset()
         self._thought_times = 0
 
-    def see(self, fact: Act | Thought) -> Sign | None:
-        """Take in one more fact."""
-        if not self._policy.on:
+    def see(self, fact: Act | Thought, manner: Manner = None) -> Sign | None:
+        """Take in one more fact; a call's ``manner`` is what it declares of itself."""
+        self.has_news = False
+        if not self._policy.on or manner == "off":
             return None
         if isinstance(fact, Thought):
             return self._thought(fact.text)
         self._at += 1
         self._expire()
-        if fact.name in self._policy.polling:
+        if manner == "polling" or fact.name in self._policy.polling:
             self._poll(fact)
             return None
+        if manner is not None:
+            self._declared[fact.name] = manner
         return self._act(fact)
-
-    def forget(self) -> None:
-        """Begin every count again: somebody looked at the agent and lets it go on."""
-        self._known.clear()
-        self._polled.clear()
-        self._progress()
-        self._break_tail()
-
-    def dump(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "version": LOOPS_VERSION,
-            "at": self._at,
-            "known": [[*act, known.times, known.since, known.at] for act, known in self._known.items()],
-            "polled": [[*call, *last] for call, last in self._polled.items()],
-            "tail": [list(act) for act in self._tail],
-            "matched": list(self._matched.values()),
-            "words": sorted(self._words),
-            "thought_times": self._thought_times,
-        }
-
-    @classmethod
-    def load(cls, data: Mapping[str, Any], policy: LoopPolicy | None = None) -> Self:
-        """Go on from a dump, under a policy that may be another."""
-        loops = cls(policy)
-        if data["version"] != LOOPS_VERSION:
-            return loops
-        loops._at = data["at"]
-        loops._known = {Act(*fields[:3]): _Known(*fields[3:]) for fields in data["known"]}
-        loops._polled = {(name, args): (result, at) for name, args, result, at in data["polled"]}
-        loops._tail = [Act(*fields) for fields in data["tail"]]
-        loops._matched = dict(zip(PERIODS, data["matched"], strict=True))
-        loops._words = frozenset(data["words"])
-        loops._thought_times = data["thought_times"]
-        return loops
 
     # -- acts --------------------------------------------------------------------------------------------------
 
     def _act(self, act: Act) -> Sign | None:
         known = self._known.pop(act, None)
         if known is None:
+            known = _Known()
             self._progress()
-            known = _Known(0, 0, 0)
+        if known.news != self._news:
+            known.news, known.since = self._news, 0
         known.times, known.since, known.at = known.times + 1, known.since + 1, self._at
         self._known[act] = known  # last: the oldest stand first
         self._extend_tail(act)
+        if self.has_news:
+            return None
         signs = [sign for sign in (self._alternation(), self._repeat(act, known)) if sign is not None]
         return max(signs, key=lambda sign: LEVELS.index(sign.level), default=None)
 
@@ -188,28 +104,36 @@ class Loops:
 
     def _progress(self) -> None:
         """Something new: whatever was repeated before, it led somewhere."""
-        for known in self._known.values():
-            known.since = 0
+        self.has_news = True
+        self._news += 1
         self._words, self._thought_times = frozenset(), 0
 
     def _break_tail(self) -> None:  # not for a new act: that may be the first of a circle
         self._tail, self._matched = [], dict.fromkeys(PERIODS, 0)
 
     def _expire(self) -> None:
+        """Forget what lies too far back. The oldest stand first, and no two are of the same age."""
         oldest = self._at - self._policy.memory
-        for act in [act for act, known in self._known.items() if known.at < oldest]:
-            del self._known[act]
-        for call in [call for call, (_, at) in self._polled.items() if at < oldest]:
-            del self._polled[call]
+        for act, known in self._known.items():
+            if known.at < oldest:
+                del self._known[act]
+            break
+        for call, (_, at) in self._polled.items():
+            if at < oldest:
+                del self._polled[call]
+            break
 
     def _extend_tail(self, act: Act) -> None:
+        tail = self._tail
         for period in PERIODS:
-            is_same = len(self._tail) >= period and self._tail[-period] == act
+            is_same = not self.has_news and len(tail) >= period and tail[-period] == act
             self._matched[period] = self._matched[period] + 1 if is_same else 0
-        self._tail = [*self._tail, act][-max(PERIODS) :]
+        tail.append(act)
+        if len(tail) > PERIODS[-1]:
+            del tail[0]
 
     def _repeat(self, act: Act, known: _Known) -> Sign | None:
-        level = self._policy.of(act.name).level(known.since)
+        level = self._thresholds(act.name).level(known.since)
         if level is None:
             return None
         return _sign(
@@ -224,9 +148,9 @@ class Loops:
 
     def _alternation(self) -> Sign | None:
         for period in PERIODS:
-            circle = self._tail[-period:]
             rounds = self._matched[period] // period + 1
-            if len(set(circle)) < period:
+            circle = self._tail[-period:]
+            if rounds < 2 or len(set(circle)) < period:
                 continue  # the same act over and over is a repeat, whatever else it can be read as
             level = self._patience(circle).level(rounds)
             if level is not None:
@@ -245,8 +169,12 @@ class Loops:
 
     def _patience(self, circle: list[Act]) -> Thresholds:
         """Of the tools in a circle, the one that may be repeated most often decides; 0 is more than any number."""
-        each = zip(*(self._policy.of(act.name) for act in circle), strict=True)
+        each = zip(*(self._thresholds(act.name) for act in circle), strict=True)
         return Thresholds(*(0 if 0 in numbers else max(numbers) for numbers in each))
+
+    def _thresholds(self, name: str) -> Thresholds:
+        policy = self._policy
+        return policy.tools.get(name) or self._declared.get(name) or policy.thresholds
 
     # -- thoughts ----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.core.fold import FOLD_VERSION, Attempt, Said, View
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
+from holdfast.model.loops import Signed
 
 
 def dump(view: View) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def dump(view: View) -> dict[str, Any]:
         "result": None if view.result is None else view.result.decode(),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
         "attempts": [_dump_attempt(attempt) for attempt in view.attempts],
+        "signs": [list(signed) for signed in view.signs],
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "calls": [_dump_call(call) for call in view.calls.values()],
     }
@@ -44,6 +46,7 @@ def load(data: dict[str, Any]) -> View | None:
     view.result = None if data["result"] is None else data["result"].encode()
     for name in _EVENTS:
         setattr(view, name, _load_event(data["events"][name]))
+    view.signs = [Signed(*fields) for fields in data["signs"]]
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}
     view.trailing_failures = [(view.calls[key], seq) for key, seq in data["trailing"]]

@@ -10,6 +10,7 @@ from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import canonical, encode
 from holdfast.core.identity import site_of
 from holdfast.engine.asking import Asked, value_of
+from holdfast.engine.circles import THOUGHT
 from holdfast.engine.context import locate
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
@@ -29,6 +30,22 @@ async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> No
     asked = ask(tenure, name, data)
     if given(tenure, asked) is None:
         await _append(tenure, hands, asked, data)
+
+
+async def think(tenure: Tenure, hands: Hands, text: str) -> None:
+    """Record a thought. Synced when it returns; Looping if it is the same one once too often."""
+    data = canonical({"text": text}, what=f"{THOUGHT} of run {tenure.run}")
+    asked, circles = ask(tenure, THOUGHT, data), tenure.circles
+    if given(tenure, asked) is not None:
+        return
+    noticed = None if circles is None else circles.thought(text, asked.key)
+    if circles is None or noticed is None:
+        await _append(tenure, hands, asked, data)
+        return
+    seq = await _append(tenure, hands, asked, data, noticed.event)
+    stop = circles.told(noticed, seq - 1)
+    if stop is not None:
+        raise stop
 
 
 async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any]) -> Any:
@@ -81,8 +98,9 @@ def given(tenure: Tenure, asked: Asked) -> Outcome | None:
     return outcome
 
 
-async def _append(tenure: Tenure, hands: Hands, asked: Asked, data: bytes) -> None:
-    await record(tenure, hands, asked, draft(Kind.MARK, asked.name, asked.key, placed(asked, {}), data))
+async def _append(tenure: Tenure, hands: Hands, asked: Asked, data: bytes, *more: Draft) -> int:
+    event = draft(Kind.MARK, asked.name, asked.key, placed(asked, {}), data)
+    return await record(tenure, hands, asked, event, *more)
 
 
 def placed(asked: Asked, fields: dict[str, Any]) -> dict[str, Any]:
@@ -90,8 +108,9 @@ def placed(asked: Asked, fields: dict[str, Any]) -> dict[str, Any]:
     return {"in": asked.point.scope, **fields} if asked.point.scope else fields
 
 
-async def record(tenure: Tenure, hands: Hands, asked: Asked, event: Draft) -> None:
-    """Append a mark. Synced when it returns."""
+async def record(tenure: Tenure, hands: Hands, asked: Asked, event: Draft, *more: Draft) -> int:
+    """Append a mark, and what it calls for; the seq of the last event. Synced when it returns."""
     journal = tenure.require_journal(asked.name)
-    await journal.append(hands, [event], tenure.clock.wall())
+    seq = await journal.append(hands, [event, *more], tenure.clock.wall())
     asked.here.trail.last = asked.key
+    return seq

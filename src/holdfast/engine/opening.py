@@ -18,6 +18,7 @@ from holdfast.core.fold import Attempt, View, fold
 from holdfast.core.moments import clock_time
 from holdfast.core.names import check_run_id
 from holdfast.engine import branching, letters
+from holdfast.engine.circles import Circles
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, Journal, draft, read_all
@@ -31,6 +32,7 @@ from holdfast.engine.workshop import Workshop
 from holdfast.errors import InputsChanged, RunExists, TooLarge, UnknownRun
 from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.events import Kind
+from holdfast.model.loops import LoopPolicy
 from holdfast.model.rows import Lease, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -48,6 +50,7 @@ class Entry(NamedTuple):
     on_drift: str = "stop"
     drain_s: float = DRAIN_S
     agent: str | None = None
+    loops: LoopPolicy | None = LoopPolicy()
 
 
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
@@ -192,6 +195,8 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     try:
         await letters.drain(tenure, hands)
         await branching.settle_from_origin(tenure, hands, row)
+        if entry.loops is not None:
+            tenure.circles = Circles(tenure, entry.loops)
     except BaseException:
         workshop.tender.remove(journal)
         raise

@@ -5,22 +5,24 @@ step runs again with the same key; a ``once`` step is in doubt and goes through 
 is answered and never runs again.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
+from holdfast.core.acts import arguments_of, declared_as
 from holdfast.core.binding import has_parameter, unwrap
 from holdfast.core.identity import idempotency_key
 from holdfast.core.recorded import is_once
 from holdfast.engine import doubt, drifting
 from holdfast.engine.asking import Asked, answer, identify
+from holdfast.engine.circles import Noticed
 from holdfast.engine.context import HERE, Here, Trail
 from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
 from holdfast.engine.journal import Draft, draft, written_despite
 from holdfast.engine.tenure import Tenure, remember_failure
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
-from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
+from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import Outcome, Treatment
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
@@ -146,6 +148,8 @@ class Work:
             fields["forked"] = True
         if self.idem:
             fields["idempotency_key"] = self.idem
+        if self.treatment.manner is not None:
+            fields["loops"] = declared_as(self.treatment.manner)
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
 
     async def _try(self) -> Any:
@@ -236,26 +240,51 @@ class Work:
             return StepTimeout(run=self.tenure.run, step=self.asked.name, timeout_s=self.treatment.timeout_s)
         return error
 
-    def append(self, event: Draft, *, synced: bool = True) -> Awaitable[int]:
-        """Append one event of this call to the journal."""
+    def append(self, *events: Draft, synced: bool = True) -> Awaitable[int]:
+        """Append events of this call to the journal."""
         journal = self.tenure.journal
         assert journal is not None
-        return journal.append(self.hands, (event,), self.tenure.clock.wall(), synced=synced)
+        return journal.append(self.hands, events, self.tenure.clock.wall(), synced=synced)
 
     async def conclude(self, event: Draft, *, good: bool) -> int:
         """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""
+        noticed = self._noticed(event)
+        more = () if noticed is None else (noticed.event,)
         try:
-            seq = await self.append(event)
+            seq = await self.append(event, *more) - len(more)
         except LeaseLost:
             if self.treatment.effect != "read":
                 doubt.post_late_outcome(self, event, good=good)
             raise
         except BaseException as cut:
-            self._cut_off_in_writing(cut, event, good=good)
+            self._cut_off_in_writing(cut, event, good=good, behind=len(more))
             raise
+        if noticed is not None:
+            self._tell(noticed, event, seq, good=good)
         self._succeeded = good
         self._conclude(event, seq, good=good, is_given=True)
         return seq
+
+    def _noticed(self, event: Draft) -> Noticed | None:
+        """Whether this outcome says that the agent goes in circles, or that it has left them."""
+        asked, circles = self.asked, self.tenure.circles
+        if circles is None:
+            return None
+        arguments: Hashable = asked.arguments
+        if len(asked.arguments) > VALUE_INLINE_BYTES_MAX or not asked.site:
+            # Of a call that an earlier process began, only the journal has the intent.
+            intent = self.intent or self.tenure.intent_of(self.tenure.view.calls[asked.key])
+            arguments = arguments_of(asked.key, intent)
+        return circles.step_ended(asked.name, asked.key, arguments, event.body, self.treatment.manner)
+
+    def _tell(self, noticed: Noticed, event: Draft, seq: int, *, good: bool) -> None:
+        assert self.tenure.circles is not None
+        stop = self.tenure.circles.told(noticed, seq)
+        if stop is None or self._delegated:  # or nobody waits for this call any more
+            return
+        # A program that swallows the stop and asks again is given what is recorded.
+        self._conclude(event, seq, good=good, is_given=False)
+        raise stop
 
     def _conclude(self, event: Draft, seq: int, *, good: bool, is_given: bool) -> None:
         tenure, asked = self.tenure, self.asked
@@ -265,11 +294,11 @@ class Work:
         if not is_given or not asked.site or asked.key in tenure.view.calls:
             tenure.remember(asked.key, asked.name, Outcome(seq, good, point, event.body), is_given=is_given)
 
-    def _cut_off_in_writing(self, cut: BaseException, event: Draft, *, good: bool) -> None:
+    def _cut_off_in_writing(self, cut: BaseException, event: Draft, *, good: bool, behind: int) -> None:
         """The outcome was on its way. Written, it answers the next call; not written, a once effect is in doubt."""
         seq = written_despite(cut)
         if seq is not None:
-            self._conclude(event, seq, good=good, is_given=False)
+            self._conclude(event, seq - behind, good=good, is_given=False)
         elif self.treatment.effect == "once":
             doubt.keep_open(self, f"ended, and its outcome could not be written ({type(cut).__name__})")
 

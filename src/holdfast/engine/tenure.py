@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from orjson import loads
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
+from holdfast.core.lookout import nudge_in
 from holdfast.engine.context import Trail, current_task
 from holdfast.engine.conversation import Conversation
 from holdfast.engine.loading import Pager
@@ -24,6 +25,7 @@ from holdfast.model.rows import RunRow, Status
 if TYPE_CHECKING:
     from holdfast.core.fold import View
     from holdfast.engine.autosaving import Autosaver
+    from holdfast.engine.circles import Circles
     from holdfast.engine.journal import Journal
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
@@ -62,6 +64,8 @@ class Tenure:
         self.cursor_seq = 0
         """The event up to which the program began with what stands recorded, instead of replaying it."""
         self._conversation: Conversation | None = None
+        self.circles: Circles | None = None
+        """Whoever notices that the agent goes in circles; None where nobody is to."""
         self.result: bytes | None = None
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""
@@ -161,6 +165,14 @@ class Tenure:
     def has_replayed(self) -> bool:
         """Whether the program was given recorded outcomes since it began, or since its state was restored."""
         return self._replayed_upto > self.cursor_seq
+
+    @property
+    def nudge(self) -> str | None:
+        """What the model is to be told about going in circles, at the place that the program has come to."""
+        signs = self.view.signs
+        if self.replaying:
+            signs = [signed for signed in signs if signed.seq <= self._replayed_upto]
+        return nudge_in(signs) or None
 
     def standing(self) -> Standing | None:
         """The recorded calls by their points; None where nothing was recorded before this tenure."""

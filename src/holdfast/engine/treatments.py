@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.errors import BadOption, Misuse
-from holdfast.limits import SETTLE_S
+from holdfast.limits import LOOP_FACTS_MAX, SETTLE_S
 from holdfast.model.calls import EFFECTS, IN_DOUBT_POLICIES, Effect, InDoubtPolicy, Treatment
+from holdfast.model.loops import LoopPolicy, Manner, Thresholds
 
 
 def treat(
@@ -18,6 +19,8 @@ def treat(
     harmless: type[BaseException] | Iterable[type[BaseException]] = (),
     settle_s: float | None = None,
     in_doubt: InDoubtPolicy = "stop",
+    loops: Thresholds | bool | None = None,
+    polling: bool = False,
 ) -> Treatment:
     """The treatment, or BadOption naming the option that cannot be."""
     choose("effect", effect, EFFECTS)
@@ -39,7 +42,52 @@ def treat(
         in_doubt,
         retries,
         timeout_s,
+        _manner(loops, polling=polling),
     )
+
+
+def _manner(loops: Thresholds | bool | None, *, polling: bool) -> Manner:
+    """How a call counts when the agent is watched for circles."""
+    if polling:
+        if loops is None or loops is True:
+            return "polling"
+        raise Misuse(
+            problem=f"polling=True and loops={loops!r}: a polling call never counts",
+            advice="leave one of them out",
+        )
+    if loops is None or loops is True:
+        return None
+    return "off" if loops is False else check_thresholds(loops)
+
+
+def policy_of(loops: LoopPolicy | bool | None) -> LoopPolicy | None:
+    """The policy that ``loops=`` asks for; None for none. Misuse if it cannot be one."""
+    if loops is None or loops is True:
+        return LoopPolicy()
+    if loops is False:
+        return None
+    if not isinstance(loops, LoopPolicy):
+        raise Misuse(
+            problem=f"loops={loops!r} is no policy", advice="use True, False or holdfast.LoopPolicy(...)"
+        )
+    for thresholds in (loops.thresholds, loops.thoughts, *loops.tools.values()):
+        check_thresholds(thresholds)
+    if not 1 <= loops.memory <= LOOP_FACTS_MAX or not 0 <= loops.similarity <= 1:
+        raise Misuse(
+            problem=f"memory={loops.memory}, similarity={loops.similarity}: one of them cannot be",
+            advice=f"memory is 1 to {LOOP_FACTS_MAX}, similarity 0 to 1",
+        )
+    return loops if loops.on else None
+
+
+def check_thresholds(thresholds: object) -> Thresholds:
+    """The thresholds, if they are some. Misuse."""
+    if not isinstance(thresholds, Thresholds) or min(thresholds) < 0:
+        raise Misuse(
+            problem=f"{thresholds!r} are no thresholds",
+            advice="use holdfast.Thresholds(warn=2, nudge=3, pause=5); 0 is never",
+        )
+    return thresholds
 
 
 def choose(option: str, value: object, choices: tuple[str, ...]) -> None:

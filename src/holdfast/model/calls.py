@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from holdfast.limits import SETTLE_S
+from holdfast.model.loops import Manner
 
 Effect = Literal["read", "idempotent", "once"]
 InDoubtPolicy = Literal["stop", "tell", "retry"]
@@ -24,6 +25,7 @@ class Treatment(NamedTuple):
     in_doubt: InDoubtPolicy = "stop"
     retries: int = 0
     timeout_s: float | None = None
+    manner: Manner = None
 
 
 READ = Treatment()

@@ -72,6 +72,9 @@ class Kind:
     RESTORED: Final = "restored"
     DRIFTED: Final = "drifted"
 
+    LOOP_NOTICED: Final = "loop.noticed"
+    LOOP_LEFT: Final = "loop.left"
+
     PRUNED: Final = "pruned"
     """Stands for the events from its body's ``from_seq`` up to itself, which were removed."""
     COMPACTED: Final = "compacted"

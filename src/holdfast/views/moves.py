@@ -38,9 +38,18 @@ class Move(NamedTuple):
 
 
 def next_move(
-    info: RunInfo, view: View, doubts: Sequence[Doubt], desk: Desk, *, drifted_from: str = ""
+    info: RunInfo,
+    view: View,
+    doubts: Sequence[Doubt],
+    desk: Desk,
+    *,
+    drifted_from: str = "",
+    circle: str = "",
 ) -> Move:
-    """What to do about a run, from where it stands; ``drifted_from`` is the recorded call that it last drifted from."""
+    """What to do about a run, from where it stands.
+
+    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats.
+    """
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status == "finished":
         return Move("")
@@ -62,6 +71,12 @@ def next_move(
         return Move(
             "the program asks for something else than what is recorded: restore its code, or accept the change",
             _diverged_choices(info.run, view, desk, drifted_from),
+        )
+    if info.status == "parked" and circle:
+        see = Choice(desk.holdfast("log", info.run, "--tail", "20"), "see what it did")
+        go_on = Choice(desk.holdfast("resume", info.run), "let it go on")
+        return Move(
+            "it goes in circles; started again, it goes on, and every count begins anew", (see, go_on)
         )
     return Move("start its program again: it resumes where it was", resume_choices(view, desk))
 

@@ -7,8 +7,7 @@ open rather than guessed.
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from orjson import loads
-
+from holdfast.core.progress import planned
 from holdfast.model.events import Event
 from holdfast.views.steps import StepLine
 
@@ -25,10 +24,7 @@ class PlanItem(NamedTuple):
 
 def plan_items(plan: Event | None, steps: Sequence[StepLine], *, is_finished: bool) -> tuple[PlanItem, ...]:
     """The plan with the status of each item; empty where none was recorded."""
-    if plan is None:
-        return ()
-    value = loads(plan.body).get("value")
-    texts = [str(text) for text in value.get("steps", ())] if isinstance(value, dict) else []
+    texts = planned(plan)
     of_item = [[step for step in steps if step.what == "step" and step.name == text] for text in texts]
     last_begun = max((number for number, own in enumerate(of_item) if own), default=-1)
     return tuple(

@@ -5,10 +5,9 @@ from typing import NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View
-from holdfast.core.recorded import is_once
-from holdfast.model.infos import RunInfo
-from holdfast.model.rows import Liveness, Status, owner_name
-from holdfast.views.words import one_line
+from holdfast.core.progress import Overview, last_sign, plan_position
+from holdfast.model.rows import Liveness, owner_name
+from holdfast.views.words import ago, one_line
 
 
 class RunLine(NamedTuple):
@@ -18,40 +17,61 @@ class RunLine(NamedTuple):
     status: str
     goal: str
     point: int
+    plan_step: int | None
+    plan_steps: int | None
+    plan_item: str
     attempts: int
     in_doubt: int
     events: int
+    size_bytes: int | None
+    tokens: int | None
     created_at: float
     age_s: float
+    last_sign: str
     last_sign_at: float
     quiet_s: float
     holder: str
     liveness: Liveness | None
 
 
-def run_line(info: RunInfo, view: View | None, *, in_doubt: int, now: float) -> RunLine:
-    """The line of a run; without a view, its journal cannot be read, or is not whole yet."""
-    last_at = max(info.created_at, info.lease.beat_at, view.last.at if view and view.last else 0.0)
+def run_line(overview: Overview, *, now: float) -> RunLine:
+    """The line of a run."""
+    info, view, in_doubt, size_bytes, tokens = overview
+    sign = last_sign(info, view)
+    position = plan_position(view) if view else None
     return RunLine(
         run=info.run,
-        status=info.status if view is not None or info.status == Status.IMPORTING else "damaged",
+        status=info.status,
         goal=goal_of(view),
         point=view.points if view else 0,
+        plan_step=position.step if position else None,
+        plan_steps=position.steps if position else None,
+        plan_item=one_line(position.item) if position else "",
         attempts=len(view.attempts) if view else 0,
         in_doubt=in_doubt,
         events=info.head,
+        size_bytes=size_bytes,
+        tokens=tokens,
         created_at=info.created_at,
         age_s=round(max(0.0, now - info.created_at), 3),
-        last_sign_at=last_at,
-        quiet_s=round(max(0.0, now - last_at), 3),
+        last_sign=sign.kind,
+        last_sign_at=sign.at,
+        quiet_s=round(max(0.0, now - sign.at), 3),
         holder=owner_name(info.lease.owner) if info.lease.owner else "",
         liveness=info.holder,
     )
 
 
-def may_be_in_doubt(view: View) -> bool:
-    """Whether it is worth asking the store which steps are in doubt."""
-    return any(is_once(call) and not call.abandoned for call in view.open_calls())
+def position_words(line: RunLine) -> str:
+    """``step 3 of 7`` where there is a plan, else ``point 44``."""
+    return (
+        f"point {line.point:,}" if line.plan_step is None else f"step {line.plan_step} of {line.plan_steps}"
+    )
+
+
+def sign_words(line: RunLine) -> str:
+    """``beat 3.0 s ago``."""
+    return f"{line.last_sign} {ago(line.quiet_s)}"
 
 
 def goal_of(view: View | None) -> str:

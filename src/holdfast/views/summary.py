@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View, fold
+from holdfast.core.progress import Overview
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.rows import owner_name
@@ -15,6 +16,7 @@ from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
+from holdfast.views.telling import circle_line
 from holdfast.views.words import failure_line, one_line
 
 
@@ -30,7 +32,7 @@ class AttemptLine(NamedTuple):
 
 
 class RunSummary(NamedTuple):
-    """Everything that ``holdfast show RUN`` tells."""
+    """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused."""
 
     line: RunLine
     agent: str
@@ -40,6 +42,7 @@ class RunSummary(NamedTuple):
     steps: tuple[StepLine, ...]
     doubts: tuple[DoubtLine, ...]
     result: Any
+    circle: str
     next: Move
 
 
@@ -49,6 +52,7 @@ def summarize(
     doubts: Sequence[Doubt],
     *,
     now: float,
+    size_bytes: int | None,
     desk: Desk,
     read: Callable[[Event], dict[str, Any]],
 ) -> RunSummary:
@@ -58,7 +62,7 @@ def summarize(
     finished = next((event for event in reversed(events) if event.kind == Kind.RUN_FINISHED), None)
     steps = list_steps(events, in_doubt={doubt.key for doubt in doubts}, is_held=info.holder == "alive")
     return RunSummary(
-        line=run_line(info, view, in_doubt=len(doubts), now=now),
+        line=run_line(Overview(info, view, len(doubts), size_bytes), now=now),
         agent=started.get("agent") or "",
         inputs=started.get("inputs"),
         attempts=_attempts(info, view, events),
@@ -66,7 +70,8 @@ def summarize(
         steps=tuple(steps),
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
         result=read(finished).get("value") if finished and view.result is not None else None,
-        next=next_move(info, view, doubts, desk, drifted_from=_drifted_from(events)),
+        circle=(circle := _circle(events)),
+        next=next_move(info, view, doubts, desk, drifted_from=_drifted_from(events), circle=circle),
     )
 
 
@@ -74,6 +79,20 @@ def _drifted_from(events: Sequence[Event]) -> str:
     """The key of the recorded call in whose place the program last asked for another; empty if it never did."""
     drift = next((event for event in reversed(events) if event.kind == Kind.DRIFTED), None)
     return str(loads(drift.body)["recorded"]) if drift else ""
+
+
+def _circle(events: Sequence[Event]) -> str:
+    """What the agent repeats now, in words; empty once it has done something new, was let go on, or has finished."""
+    was_let_go = False
+    for event in reversed(events):
+        if event.kind in {Kind.LOOP_LEFT, Kind.RUN_FINISHED}:
+            break
+        was_let_go |= event.kind == Kind.ATTEMPT_STARTED
+        if event.kind == Kind.LOOP_NOTICED:
+            body = loads(event.body)
+            is_over = body["level"] == "warn" or (body["level"] == "pause" and was_let_go)
+            return "" if is_over else circle_line(body)
+    return ""
 
 
 def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[AttemptLine, ...]:

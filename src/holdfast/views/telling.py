@@ -177,6 +177,22 @@ def _drifted(body: Body) -> Told:
     return Told("drifted", f"from #{body['recorded_seq']}: {one_line(body['diff'])}", "doubt")
 
 
+def _loop_noticed(body: Body) -> Told:
+    return Told("going in circles", circle_line(body), "bad" if body["level"] == "pause" else "doubt")
+
+
+def _loop_left(_: Body) -> Told:
+    return Told("out of the circle", "", "good")
+
+
+def circle_line(body: Body) -> str:
+    """What the agent repeats, and what was done about it: ``search ran 5 times with …: paused``."""
+    return one_line(f"{body['what']}: {_SIGNS.get(body['level'], body['level'])}")
+
+
+_SIGNS: Final = {"warn": "noticed", "nudge": "the model is nudged", "pause": "paused"}
+
+
 def _mark(name: str, body: Body) -> Told:
     value = body.get("value")
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:
@@ -222,6 +238,8 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.CHECKPOINT: _checkpoint,
     Kind.RESTORED: _restored,
     Kind.DRIFTED: _drifted,
+    Kind.LOOP_NOTICED: _loop_noticed,
+    Kind.LOOP_LEFT: _loop_left,
 }
 
 KINDS: Final = (*_TELLERS, Kind.ATTEMPT_ENDED, Kind.MARK)
