@@ -105,6 +105,7 @@ def tools(many: C, *, effects: Mapping[str, Effect] | None = None) -> C:
 
 def _wrap(fn: Callable[..., Any], treatment: Treatment, name: str | None) -> Any:
     fn = getattr(fn, "fn", fn)
+    treatment = treatment._replace(is_tool=True)
     step_name = check_name("tool", name or fn.__name__, STEP_NAME_CHARS_MAX)
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -233,9 +233,13 @@ def test_a_diverged_run_can_be_accepted(own_shop: "Shop") -> None:
 def test_a_run_that_goes_in_circles_is_shown_with_what_it_repeats(own_shop: "Shop") -> None:
     """Why it is parked, and that starting it again lets it go on; after that, or after something new, no more."""
 
+    @holdfast.tool(effect="read")
+    def search() -> str:
+        return "nothing found"
+
     def agent(run: holdfast.Run, times: int) -> None:
         for _ in range(times):
-            run.step("search", lambda: "nothing found")
+            run.bind(search)()
 
     with pytest.raises(holdfast.Looping), holdfast.run("stuck", store=own_shop.store) as run:
         agent(run, 9)

@@ -48,6 +48,15 @@ def work(name: str, argument: object) -> object:
     return f"{name} of {argument}"
 
 
+async def work_async(name: str, argument: object) -> object:
+    return work(name, argument)
+
+
+def tool(name: str, fn: Callable[..., Any] = work) -> Callable[..., Any]:
+    """Tools are what a model calls, and what is paused."""
+    return holdfast.tool(effect="read", name=name)(fn)
+
+
 def blocking(url: str, todo: Sequence[Do], **options: Any) -> Seen:
     nudges = []
     try:
@@ -57,7 +66,7 @@ def blocking(url: str, todo: Sequence[Do], **options: Any) -> Seen:
                     if name == "think":
                         run.think(argument)
                     else:
-                        run.step(name, work, name, argument)
+                        tool(name)(name, argument)
                 except LookupError:
                     pass
                 nudges.append(run.nudge)
@@ -77,7 +86,7 @@ def awaiting(url: str, todo: Sequence[Do], **options: Any) -> Seen:
                     if name == "think":
                         await run.think(argument)
                     else:
-                        await run.step(name, work, name, argument)
+                        await tool(name, work_async)(name, argument)
                 except LookupError:
                     pass
                 nudges.append(run.nudge)
@@ -128,9 +137,9 @@ def test_warned_then_nudged_then_parked(url: str, attempt: Attempt, caplog: pyte
 
 def test_the_stop_says_what_is_repeated(url: str) -> None:
     """A ``Parked`` that names the circle, with what to type next."""
-    with pytest.raises(holdfast.Parked) as raised, holdfast.run("a", store=url) as run:
+    with pytest.raises(holdfast.Parked) as raised, holdfast.run("a", store=url):
         for _ in range(5):
-            run.step("search", work, "search", "debt")
+            tool("search")("search", "debt")
     assert str(raised.value) == (
         "run a is parked: it goes in circles: search ran 5 times with the same arguments and the same result"
     )
@@ -173,10 +182,10 @@ def test_the_place_of_a_call_does_not_hide_it(url: str) -> None:
     with pytest.raises(holdfast.Looping), holdfast.run("a", store=url) as run:
         for turn in range(9):
             with run.scope(f"turn {turn}"):
-                run.step("search", work, "search", "debt")
-    with pytest.raises(holdfast.Looping) as raised, holdfast.run("b", store=url) as other:
+                tool("search")("search", "debt")
+    with pytest.raises(holdfast.Looping) as raised, holdfast.run("b", store=url):
         for _ in range(9):
-            other.step("outer", lambda: holdfast.current().step("inner", work, "inner", 1))
+            tool("outer", lambda: tool("inner")("inner", 1))()
     assert "inner, outer followed each other 5 times" in str(raised.value)
 
 
@@ -247,8 +256,8 @@ def test_behind_a_snapshot_counts_are_the_same(
 def test_a_failure_that_ended_the_attempt_is_no_circle(url: str) -> None:
     """Started again and again while something is down, a run fails, and is not parked."""
     for _ in range(8):
-        with pytest.raises(LookupError), holdfast.run("a", store=url) as run:
-            run.step("fail", work, "fail", 1)
+        with pytest.raises(LookupError), holdfast.run("a", store=url):
+            tool("fail")("fail", 1)
     assert signs(url) == []
 
 
@@ -257,9 +266,9 @@ def test_a_failure_with_a_sign_is_tried_again(url: str) -> None:
     for _ in range(2):
         with pytest.raises(LookupError), holdfast.run("a", store=url) as run:
             with suppress(LookupError):
-                run.step("fail", work, "fail", 1)
+                tool("fail")("fail", 1)
             run.think("once more")
-            run.step("fail", work, "fail", 1)
+            tool("fail")("fail", 1)
     assert len(calls) == 3
     assert signs(url) == ["warn repeat 2"]
 
@@ -320,7 +329,7 @@ def test_a_fork_knows_what_its_origin_repeated(url: str, attempt: Attempt) -> No
     store.fork("a@3", as_="b")
     with pytest.raises(holdfast.Looping), holdfast.run("b", store=url) as run:
         for _ in range(9):
-            run.step("search", work, "search", "debt")
+            tool("search")("search", "debt")
     assert run.position == 5
 
 
@@ -348,22 +357,34 @@ def test_a_swallowed_stop_repeats_no_effect(url: str) -> None:
     assert len(calls) == 6
 
 
+def test_a_loop_of_the_programs_own_is_not_stopped(url: str) -> None:
+    """Plain steps are warned and nudged about, and go on; a policy can ask for more. Planted: tools' thresholds for all."""
+    with holdfast.run("a", store=url) as run:
+        for _ in range(20):
+            run.step("tick", lambda: "tock")
+    assert signs(url) == ["warn repeat 2", "nudge repeat 3"]
+    strict = holdfast.LoopPolicy(steps=holdfast.Thresholds())
+    with pytest.raises(holdfast.Looping), holdfast.run("b", store=url, loops=strict) as run:
+        for _ in range(20):
+            run.step("tick", lambda: "tock")
+
+
 def test_stops_can_be_suppressed(url: str) -> None:
     """The block is left quietly, and the status tells."""
     with holdfast.run("a", store=url, stops="suppress") as run:
         for _ in range(9):
-            run.step("search", work, "search", "debt")
+            tool("search")("search", "debt")
     assert run.status == "parked"
 
 
 def test_calls_side_by_side_count_too(url: str) -> None:
     """From threads and from tasks; whichever ends fifth parks the run."""
     with pytest.raises(holdfast.Looping), holdfast.run("a", store=url) as run, ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: run.step("search", work, "search", "debt"), range(20)))
+        list(pool.map(run.bind(tool("search")), ["search"] * 20, ["debt"] * 20))
 
     async def main() -> None:
-        async with holdfast.run("b", store=url) as other:
-            await asyncio.gather(*(other.step("search", work, "search", "debt") for _ in range(5)))
+        async with holdfast.run("b", store=url):
+            await asyncio.gather(*(tool("search", work_async)("search", "debt") for _ in range(5)))
 
     with pytest.raises(holdfast.Looping):
         asyncio.run(main())
@@ -421,7 +442,7 @@ def test_polling_is_no_circle(url: str, how: str) -> None:
         calls.append("asked")
         return "pending" if len(calls) < 30 else "done"
 
-    tool = holdfast.tool(effect="read", polling=how == "tool")(status)
+    ask = holdfast.tool(effect="read", polling=how == "tool")(status)
     policy = holdfast.LoopPolicy(polling=frozenset({"status"} if how == "policy" else ()))
     for upto in (15, 30):
         with pytest.raises(Crash), holdfast.run("a", store=url, loops=policy) as run:
@@ -429,9 +450,9 @@ def test_polling_is_no_circle(url: str, how: str) -> None:
                 if how == "options":
                     run.options(polling=True).step("status", status)
                 else:
-                    tool()
+                    ask()
                 if len(calls) % 4 == 0:
-                    run.step("note", work, "note", len(calls))
+                    tool("note")("note", len(calls))
             raise Crash
     assert len([call for call in calls if call == "asked"]) == 30
     assert signs(url) == []
@@ -447,7 +468,7 @@ def test_a_call_can_be_left_out(url: str) -> None:
         messages: list[str] = []
         for _ in range(turns):
             messages.append(run.options(loops=count).step("model", model, messages))
-            run.step("search", work, "search", "debt")
+            tool("search")("search", "debt")
 
     with holdfast.run("b", store=url) as run:
         agent(run, count=True)
@@ -464,7 +485,7 @@ def test_an_agent_has_its_own_policy(url: str) -> None:
 
     def many(run: holdfast.Run) -> int:
         for _ in range(9):
-            run.step("search", work, "search", "debt")
+            tool("search")("search", "debt")
         return 9
 
     assert holdfast.agent("calm", loops=False)(many).run("calm", store=url) == 9

@@ -330,6 +330,33 @@ def test_what_was_replayed_just_now_may_be_only_in_a_variable_too(url: str) -> N
     assert done == ["ada", "bob", 3]
 
 
+def test_what_was_settled_just_now_may_be_only_in_a_variable_too(url: str) -> None:
+    """Cut off, verified as done, and not in the state yet when it is saved. Found by the crash matrix: it was paid again."""
+
+    @holdfast.tool(effect="once", settle_s=0, verify=lambda: holdfast.Done("paid"))
+    def charge() -> str:
+        done.append("charge")
+        raise SystemExit
+
+    def body(run: holdfast.Run, *, crash_at: int) -> list[Any]:
+        state: dict[str, Any] = run.restore({"receipt": None})
+        run.autosave(lambda: state, every_steps=1)
+        if state["receipt"] is not None:
+            return [state["receipt"]]
+        receipt = charge()
+        look = run.step("look", square, 3)
+        if crash_at == 1:
+            raise Crash
+        return [receipt, look]
+
+    with pytest.raises(SystemExit):
+        resumed(url, partial(body, crash_at=0))
+    with pytest.raises(Crash):
+        resumed(url, partial(body, crash_at=1))
+    assert resumed(url, partial(body, crash_at=2)) == ["paid", 9]
+    assert done == ["charge", 3]
+
+
 def test_the_state_is_saved_before_a_once_effect(url: str) -> None:
     """Also when neither time nor count ask for it; and not twice where nothing happened since."""
     state = {"i": 0}

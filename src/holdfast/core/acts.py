@@ -50,6 +50,11 @@ def manner_of(intent: bytes) -> Manner:
     return Thresholds(*declared) if isinstance(declared, list) else declared
 
 
+def is_tool(intent: bytes) -> bool:
+    """Whether a tool was called, and not a plain step of the program's own."""
+    return b'"tool":true' in intent and loads(intent).get("tool") is True
+
+
 def declared_as(manner: Manner) -> Any:
     """The manner as it stands in an intent; see ``manner_of``."""
     return list(manner) if isinstance(manner, Thresholds) else manner

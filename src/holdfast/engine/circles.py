@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orjson import loads
 
-from holdfast.core.acts import arguments_of, manner_of
+from holdfast.core.acts import arguments_of, is_tool, manner_of
 from holdfast.core.lookout import Lookout, nudge_in
 from holdfast.engine.journal import Draft, draft, read_blob
 from holdfast.engine.voice import log
@@ -48,6 +48,10 @@ class Circles:
         """The gravest level said since anything new, by its place in ``LEVELS``."""
         self._has_nudged = False
         self._lock = Lock()
+
+    def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
+        """How a call is to be looked at: as it declares of itself, else as tools or as plain steps are."""
+        return declared if declared is not None or is_tool else self._policy.steps
 
     def step_ended(
         self, name: str, key: str, arguments: Hashable, outcome: bytes, manner: Manner
@@ -131,7 +135,8 @@ class Circles:
         if call.seq:
             intent = tenure.intent_of(call)
             called = (call.name, arguments_of(call.key, intent))
-            lookout.call(called, tenure.body_of(outcome), manner_of(intent))
+            manner = self.manner_of(manner_of(intent), is_tool=is_tool(intent))
+            lookout.call(called, tenure.body_of(outcome), manner)
         else:
             lookout.thought(_text(tenure, tenure.body_of(outcome)))
 

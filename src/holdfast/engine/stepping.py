@@ -62,6 +62,7 @@ async def step(
         tenure.unclaim(asked.site, asked.n)
         raise
     if call is not None and settled is not None:
+        tenure.note_given(settled)
         return answer(tenure, asked, call, settled, fn)
     return await work.perform()
 
@@ -148,6 +149,8 @@ class Work:
             fields["forked"] = True
         if self.idem:
             fields["idempotency_key"] = self.idem
+        if self.treatment.is_tool:
+            fields["tool"] = True
         if self.treatment.manner is not None:
             fields["loops"] = declared_as(self.treatment.manner)
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
@@ -275,7 +278,13 @@ class Work:
             # Of a call that an earlier process began, only the journal has the intent.
             intent = self.intent or self.tenure.intent_of(self.tenure.view.calls[asked.key])
             arguments = arguments_of(asked.key, intent)
-        return circles.step_ended(asked.name, asked.key, arguments, event.body, self.treatment.manner)
+        return circles.step_ended(
+            asked.name,
+            asked.key,
+            arguments,
+            event.body,
+            circles.manner_of(self.treatment.manner, is_tool=self.treatment.is_tool),
+        )
 
     def _tell(self, noticed: Noticed, event: Draft, seq: int, *, good: bool) -> None:
         assert self.tenure.circles is not None

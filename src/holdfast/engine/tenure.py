@@ -141,6 +141,11 @@ class Tenure:
             self._replayed_upto = max(self._replayed_upto, outcome.seq)
             return outcome
 
+    def note_given(self, outcome: Outcome) -> None:
+        """The program is given an outcome without having run the call: one that was found out about just now."""
+        with self._lock:
+            self._replayed_upto = max(self._replayed_upto, outcome.seq)
+
     def remember(self, key: str, name: str, outcome: Outcome, *, is_given: bool) -> None:
         """Keep the outcome of a call that can be asked for again, and whether the program was given it already."""
         with self._lock:

@@ -70,7 +70,7 @@ def policy_of(loops: LoopPolicy | bool | None) -> LoopPolicy | None:
         raise Misuse(
             problem=f"loops={loops!r} is no policy", advice="use True, False or holdfast.LoopPolicy(...)"
         )
-    for thresholds in (loops.thresholds, loops.thoughts, *loops.tools.values()):
+    for thresholds in (loops.thresholds, loops.steps, loops.thoughts, *loops.tools.values()):
         check_thresholds(thresholds)
     if not 1 <= loops.memory <= LOOP_FACTS_MAX or not 0 <= loops.similarity <= 1:
         raise Misuse(

@@ -26,6 +26,7 @@ class Treatment(NamedTuple):
     retries: int = 0
     timeout_s: float | None = None
     manner: Manner = None
+    is_tool: bool = False
 
 
 READ = Treatment()

@@ -48,7 +48,8 @@ Manner = Thresholds | Literal["polling", "off"] | None
 class LoopPolicy(NamedTuple):
     """When to give which sign.
 
-    ``tools`` has thresholds by name, and goes before what a tool declares of itself. ``polling`` tools are asked again
+    ``steps`` are for calls of ``run.step`` and ``run.once``: a loop over them is mostly the program's own, so nothing stops
+    it unless that is asked for. ``tools`` has thresholds by name, and goes before what a call declares of itself. ``polling`` tools are asked again
     on purpose: they never count themselves, and another answer of theirs is progress. ``memory`` is how many calls ago
     something may lie and still be known as old. ``similarity`` is the share of words that two thoughts have in common
     (of all words in either) from which they count as one.
@@ -56,6 +57,7 @@ class LoopPolicy(NamedTuple):
 
     on: bool = True
     thresholds: Thresholds = Thresholds()
+    steps: Thresholds = Thresholds(pause=0)
     tools: Mapping[str, Thresholds] = MappingProxyType({})
     polling: frozenset[str] = frozenset()
     thoughts: Thresholds = Thresholds(warn=3, nudge=4, pause=6)

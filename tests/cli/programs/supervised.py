@@ -50,8 +50,9 @@ def work(run: holdfast.Run) -> None:
     elif mode == "park":
         raise holdfast.Parked(run="jobs", reason="it waits for the tide")
     elif mode == "circle":
+        search = holdfast.tool(effect="read", name="search")(lambda: "nothing found")
         for _ in range(9):
-            run.step("search", lambda: "nothing found")
+            search()
     elif mode == "wait":
         run.step("inside", wait_inside)
     elif mode == "fail":
