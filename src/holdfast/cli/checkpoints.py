@@ -16,7 +16,9 @@ from holdfast.views.words import moment, size
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
 @surface
 def command(*, run: str, tail: int | None, url: str | None, as_json: bool) -> None:
-    """List the saved states of a run, oldest first: each is a place to fork from.
+    """List the saved states of a run.
+
+    Oldest first; each is a place to fork from.
 
     \b
     Example:

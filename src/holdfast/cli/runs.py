@@ -82,7 +82,9 @@ def command(
     as_json: bool,
     show_all: bool,
 ) -> None:
-    """List the runs of a store, newest first: where each stands, and its last sign of life.
+    """List the runs of a store and where each stands.
+
+    Newest first, each with its last sign of life.
 
     With --watch the list is drawn anew in place; in a pipe it is printed again whenever a run has moved.
 
