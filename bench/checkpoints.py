@@ -30,7 +30,7 @@ def figures(place: Path) -> Iterator[Figure]:
 def _growth(place: Path, what: str, text: Text, bar: float, *, trims: bool) -> Figure:
     """The whole state handed over at every step; all that the store has on disk once it is closed."""
     url, messages, unique, times = place / f"{what}.db", list[Message](), 0, list[float]()
-    with holdfast.run("growing", store=url) as run:
+    with holdfast.run("growing", store=url, retention=None) as run:
         for step, new in zip(range(1, STEPS + 1), turns(text), strict=False):
             unique += sum(len(orjson.dumps(each)) for each in new)
             messages += new

@@ -30,7 +30,10 @@ def figures(place: Path) -> Iterator[Figure]:
     ours, theirs = place / "holdfast.db", place / "langgraph.db"
     our_times, their_times, growth = list[float](), list[float](), list[str]()
     messages: list[Message] = []
-    with holdfast.run("growing", store=ours) as run, SqliteSaver.from_conn_string(str(theirs)) as saver:
+    with (
+        holdfast.run("growing", store=ours, retention=None) as run,
+        SqliteSaver.from_conn_string(str(theirs)) as saver,
+    ):
         config: Any = {"configurable": {"thread_id": "growing", "checkpoint_ns": ""}}
         for step, new in zip(range(1, steps + 1), turns(prose()), strict=False):
             messages += new

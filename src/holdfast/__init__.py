@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         NotDurable,
         NotStorable,
         Parked,
+        PointPruned,
         PremiseMissing,
+        PruneMismatch,
         ReplayedFailure,
         RunExists,
         RunFinished,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from holdfast.handles import AsyncRun, Run
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
+    from holdfast.model.retention import Keep, Retention
     from holdfast.model.verdicts import Done, NotDone, Unknown
     from holdfast.storehandle import Store, store
     from holdfast.tooling import Tool, tool, tools
@@ -91,6 +94,7 @@ __all__ = [
     "HoldfastError",
     "ImportClash",
     "InputsChanged",
+    "Keep",
     "LeaseLost",
     "LoopPolicy",
     "Looping",
@@ -104,8 +108,11 @@ __all__ = [
     "NotDurable",
     "NotStorable",
     "Parked",
+    "PointPruned",
     "PremiseMissing",
+    "PruneMismatch",
     "ReplayedFailure",
+    "Retention",
     "Run",
     "RunExists",
     "RunFinished",
@@ -180,7 +187,9 @@ _ROOMS = {
         "NotDurable",
         "NotStorable",
         "Parked",
+        "PointPruned",
         "PremiseMissing",
+        "PruneMismatch",
         "ReplayedFailure",
         "RunExists",
         "RunFinished",
@@ -214,6 +223,10 @@ _ROOMS = {
     "model.markers": (
         "KEY",
         "ephemeral",
+    ),
+    "model.retention": (
+        "Keep",
+        "Retention",
     ),
     "model.verdicts": (
         "Done",

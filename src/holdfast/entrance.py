@@ -15,6 +15,7 @@ from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.handles import AsyncRun, Run
 from holdfast.limits import DRAIN_S
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.retention import RETENTION, Retention
 from holdfast.storehandle import Store, workshop_at
 
 if TYPE_CHECKING:
@@ -39,12 +40,14 @@ def run(
     on_drift: OnDrift = "stop",
     drain_s: float = DRAIN_S,
     loops: LoopPolicy | bool | None = None,
+    retention: Retention | None = RETENTION,
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
     Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
     finishes the run; an exception fails it and leaves it resumable. ``loops`` says when going in circles is a reason
-    to warn, to nudge the model and to park the run; False never.
+    to warn, to nudge the model and to park the run; False never. ``retention``
+    says what of a long run is pruned as it goes on; None for nothing.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
@@ -52,7 +55,19 @@ def run(
     choose("on_drift", on_drift, ("stop", "warn"))
     place = os.path.abspath(workspace) if workspace is not None else None  # noqa: PTH100 - links are kept
     policy = policy_of(loops)
-    entry = Entry(id, goal, inputs, place, mode, if_finished, stops, on_drift, drain_s, loops=policy)
+    entry = Entry(
+        id,
+        goal,
+        inputs,
+        place,
+        mode,
+        if_finished,
+        stops,
+        on_drift,
+        drain_s,
+        loops=policy,
+        retention=retention,
+    )
     return Opening(entry, store)
 
 

@@ -27,6 +27,8 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── InputsChanged                other inputs or another goal under the same id
     │   ├── UnknownPoint                 no such point, event or label in the run
     │   ├── AmbiguousLabel               several checkpoints have it
+    │   ├── PointPruned                  a point that was recorded, and removed since
+    │   ├── PruneMismatch                pruning would have changed what it must keep
     │   ├── UnknownStep                  no such step to resolve
     │   └── AlreadyResolved              the step's outcome is known
     ├── StoreError                       the place where bytes live refused
@@ -259,6 +261,23 @@ class AmbiguousLabel(RunRefused):
     label: str
     points: str
     last_point: int
+
+
+class PointPruned(RunRefused):
+    """The point was recorded, and what is needed to go on from it was pruned since."""
+
+    says = "run {run} has no {what} any more: it was pruned; the nearest that is kept is {nearest}"
+    advises = "use {nearest}; `holdfast checkpoints {run}` lists what is kept"
+    what: str
+    nearest: str
+
+
+class PruneMismatch(RunRefused):
+    """Pruning would have changed what it must keep. Nothing was removed that anybody needs."""
+
+    says = "pruning run {run} would change {what}; it was left alone"
+    advises = "please report this; until then, open the run with retention=None"
+    what: str
 
 
 class UnknownStep(RunRefused):

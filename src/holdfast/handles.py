@@ -212,12 +212,27 @@ class _Handle(Neutral, Generic[OptionsT]):
         in_doubt: InDoubtPolicy = "stop",
         loops: Thresholds | bool | None = None,
         polling: bool = False,
+        refetchable: bool = False,
     ) -> OptionsT:
-        """The same run with other treatment for its next call: ``run.options(key=…).step(…)``."""
+        """The same run with other treatment for its next call: ``run.options(key=…).step(…)``.
+
+        The result of a ``refetchable`` step may be pruned: asked for again, the step runs again.
+        """
         effect: Effect = "idempotent" if idempotent else "read"
         return self._treated(
             treat(
-                effect, key, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt, loops, polling
+                effect,
+                key,
+                retries,
+                timeout_s,
+                ignore,
+                verify,
+                harmless,
+                settle_s,
+                in_doubt,
+                loops,
+                polling,
+                refetchable,
             )
         )
 

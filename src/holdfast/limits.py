@@ -73,3 +73,16 @@ STATE_PACK_BYTES: Final = 131_072
 """What a checkpoint adds is packed together up to about this size."""
 STATE_MEMORY_NODES_MAX: Final = 500_000
 """Stored parts that one attempt remembers before it learns its state anew."""
+
+# prune
+KEPT_CHECKPOINTS: Final = 20
+"""How many states a run keeps by default, beside those that somebody relies on."""
+COMPACT_EVENTS_MIN: Final = 5_000
+"""How many events lie before the oldest kept state, by default, until they are replaced by what they came to."""
+PRUNE_CHECKPOINTS: Final = 100
+PRUNE_EVENTS: Final = 5_000
+"""A holder looks whether its run is to be pruned after so many checkpoints, or so many events."""
+PRUNE_PAGE_EVENTS: Final = 5_000
+"""Events that one write removes."""
+BLOB_GRACE_S: Final = 60.0
+"""Content that was referred to this recently is left alone: whoever did may not have committed yet."""

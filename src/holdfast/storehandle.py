@@ -19,7 +19,8 @@ from holdfast.core.fold import View
 from holdfast.core.lineage import Branch, effective, tree
 from holdfast.core.liveness import status_seen
 from holdfast.core.names import check_run_id
-from holdfast.core.points import find_event, last_point, parse_place
+from holdfast.core.places import has_state, nearest_place
+from holdfast.core.points import Place, find_event, last_point, parse_place
 from holdfast.core.progress import Overview
 from holdfast.core.recorded import is_once
 from holdfast.core.statistics_of_runs import gather
@@ -29,17 +30,29 @@ from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.overviews import Overviews
+from holdfast.engine.pins import all_pins, pin, unpin
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.states import read_state
+from holdfast.engine.sweeping import Sweep
 from holdfast.engine.unpacking import verified
 from holdfast.engine.workshop import Workshop, forget, workshop_of
-from holdfast.errors import AlreadyResolved, Corrupt, Misuse, UnknownPoint, UnknownRun, UnknownStep
+from holdfast.errors import (
+    AlreadyResolved,
+    Corrupt,
+    Misuse,
+    PointPruned,
+    UnknownPoint,
+    UnknownRun,
+    UnknownStep,
+)
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.exports import Erased, Exported, Imported
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.markers import Neutral
+from holdfast.model.pruned import Pin, PruneReport
+from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
 from holdfast.parcels.reading import open_parcel
 from holdfast.parcels.writing import writing
@@ -180,6 +193,8 @@ class Store(Neutral):
     def content(self, event: Event) -> dict[str, Any]:
         """An event's body as it is recorded, with the values that lie in blobs put in their places. Corrupt if one is damaged."""
         body = unpack_body(event.body)
+        if event.kind == Kind.COMPACTED:  # its view is for whoever folds, and long
+            return {name: value for name, value in body.items() if not name.startswith("view")}
         for name in [name for name in body if name.endswith("_blob")]:
             body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
         if event.kind == Kind.CHECKPOINT and "state" in body:
@@ -217,6 +232,11 @@ class Store(Neutral):
         from holdfast.engine.contrasts import contrast  # what it needs, `import holdfast` need not wait for
 
         places = [(str(text), row.run, seq) for text in (a, b) for row, seq in [self._at(text)]]
+        for text, run, seq in places:
+            events = read_all(self._port, run)
+            if not has_state(events, seq):
+                nearest = nearest_place(run, events, seq=seq, with_state=True)
+                raise PointPruned(run=run, what=f"state at {text}", nearest=nearest)
         return contrast(self._port, *places)
 
     def lineage(self, run: str) -> Branch:
@@ -277,6 +297,34 @@ class Store(Neutral):
         whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
         return gather(map(self._source, whole))
 
+    def prune(
+        self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
+    ) -> PruneReport:
+        """Prune one run, or the whole store: what goes, what stays and why, and bytes. A dry run writes nothing.
+
+        Runs that somebody holds are left to their holders. Durable when it returns; killed half-way, run it again.
+        """
+        sweep = Sweep(self._workshop, policy, dry_run=dry_run)
+        return sweep.store() if run is None else sweep.run(check_run_id(run))
+
+    def pin(self, place: str) -> Pin:
+        """Keep a place as it is, whatever the policy says. PointPruned where it is gone already. Durable when it returns."""
+        row, seq = self._at(place)
+        pinned = pin(self._port, row.run, seq, place, self.now())
+        if pinned is None:
+            events = self.events(row.run, whole=True)
+            raise self.absence(Place(row.run, seq=seq), events, row.head)
+        return pinned
+
+    def unpin(self, place: str) -> bool:
+        """Let a pinned place go; False where it was not pinned."""
+        row, seq = self._at(place)
+        return unpin(self._port, row.run, seq)
+
+    def pins(self) -> list[Pin]:
+        """The pinned places of this store."""
+        return all_pins(self._port)
+
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
         return self._port.examine()
@@ -321,13 +369,24 @@ class Store(Neutral):
         if place.is_head and row.head:
             return row, row.head
         if place.seq is not None and 1 <= place.seq <= row.head:
+            branching.check_kept(self._port, place.run, place.seq)
             return row, place.seq
         events = self.events(place.run)
         event = None if place.seq is not None else find_event(events, place)
         if event is None:
-            what = str(place).partition("@")[2] or "event yet"
-            raise UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=row.head)
+            raise self.absence(place, events, row.head)
         return row, event.seq
+
+    def absence(self, place: Place, events: list[Event], head: int) -> UnknownPoint | PointPruned:
+        """Why there is no such place: it was never recorded, or pruned since."""
+        what = str(place).partition("@")[2] or "event yet"
+        if place.point is not None and place.point <= last_point(events):
+            nearest = nearest_place(place.run, events, point=place.point)
+            return PointPruned(run=place.run, what=f"point {place.point}", nearest=nearest)
+        if place.seq is not None and any(covers_from(e) <= place.seq <= e.seq for e in events):
+            nearest = nearest_place(place.run, events, seq=place.seq)
+            return PointPruned(run=place.run, what=f"event #{place.seq}", nearest=nearest)
+        return UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=head)
 
     def _source(self, info: RunInfo) -> Source:
         try:

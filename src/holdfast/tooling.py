@@ -56,6 +56,7 @@ def tool(
     timeout_s: float | None = None,
     loops: Thresholds | bool | None = None,
     polling: bool = False,
+    refetchable: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     fn: Callable[P, R] | None = None,
@@ -72,10 +73,22 @@ def tool(
     timeout_s: float | None = None,
     loops: Thresholds | bool | None = None,
     polling: bool = False,
+    refetchable: bool = False,
 ) -> Any:
     """Declare what a function does to the outside world; in a run, calling it is a recorded step."""
     treatment = treat(
-        effect, None, retries, timeout_s, ignore, verify, harmless, settle_s, in_doubt, loops, polling
+        effect,
+        None,
+        retries,
+        timeout_s,
+        ignore,
+        verify,
+        harmless,
+        settle_s,
+        in_doubt,
+        loops,
+        polling,
+        refetchable,
     )
 
     def decorate(plain: Callable[P, R]) -> Tool[P, R]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
+import holdfast
 from holdfast import limits
 from holdfast.cli.app import COMMANDS, app
 
@@ -140,6 +141,16 @@ def test_the_fields_of_resolve(own_shop: "Shop") -> None:
     doubts = {path.removeprefix("doubts[].") for path in documented("show") if path.startswith("doubts[].")}
     assert set(listed["in_doubt"][0]) == doubts
     assert tops(set(paths(answer)) | {"in_doubt[]"}) == tops(documented("resolve"))
+
+
+def test_the_fields_of_prune(own_shop: "Shop") -> None:
+    """Of a plan; those of what stays are those of what goes."""
+    with holdfast.run("talk", store=own_shop.store) as run:
+        for i in range(3):
+            run.checkpoint({"i": i})
+    found = set(paths(json.loads(own_shop("prune", "--dry-run", "--keep-checkpoints", "1", "--json").out)))
+    found = {path for path in found if not path.startswith("runs[].stays")} | {"runs[].stays[]", "notes[]"}
+    assert tops(found - {"notes"}) == tops(documented("prune"))
 
 
 def test_the_fields_of_doctor(shop: "Shop") -> None:

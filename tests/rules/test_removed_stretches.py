@@ -8,7 +8,7 @@ import pytest
 import holdfast
 from holdfast.engine import journal
 from holdfast.engine.journal import read_all
-from holdfast.errors import Corrupt, RunExists, StoreUnavailable, UnknownPoint
+from holdfast.errors import Corrupt, PointPruned, RunExists, StoreUnavailable
 from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.rows import RunRow
 from holdfast.stores.port import StorePort
@@ -135,12 +135,12 @@ def test_a_fork_of_a_run_that_moves_looks_again(port: StorePort) -> None:
 
 
 def test_a_fork_of_a_point_that_goes_meanwhile_is_refused(port: StorePort) -> None:
-    """UnknownPoint, and no run without a beginning."""
+    """PointPruned, and no run without a beginning."""
     held(port)
     events = tuple(an_event("r", seq, kind=Kind.DRIFTED) for seq in range(1, 6))
     append(port, an_append("r", 1, 0)._replace(events=events))
     store = holdfast.Store(Restless(port, 1, lambda: replace(port, "r", 2, covering("r", 2, 4))))
-    with pytest.raises(UnknownPoint, match="#3"):
+    with pytest.raises(PointPruned, match="#3"):
         store.fork("r@#3", as_="f")
     assert port.find_run("f") is None
 

@@ -8,6 +8,7 @@ from holdfast.cli.options import desk, open_existing, surface
 from holdfast.cli.refusals import RefusedError
 from holdfast.cli.showing import event_blocks, run_blocks, step_blocks
 from holdfast.core.points import Place, find_event, last_point, parse_place
+from holdfast.errors import PointPruned
 from holdfast.model.events import Event
 from holdfast.storehandle import Store
 from holdfast.views.details import event_detail, step_detail
@@ -85,6 +86,8 @@ def _show_place(store: Store, place: Place, at: Desk, *, as_json: bool) -> None:
     """One event as it is recorded, or the step or checkpoint that a point or label names."""
     events = store.events(place.run)
     event = find_event(events, place)
+    if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):
+        raise gone
     if event is None:
         raise RefusedError(
             _absence(place, events), f"`{at.holdfast('log', place.run)}` lists what is recorded"

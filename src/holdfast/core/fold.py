@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
+from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
@@ -42,6 +43,13 @@ class Said(NamedTuple):
     body: bytes | None
 
 
+class Site(NamedTuple):
+    """How far the calls of one site were counted: the highest count in use, and the failed ones below it."""
+
+    used: int
+    free: tuple[int, ...] = ()
+
+
 class View:
     """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
 
@@ -58,6 +66,12 @@ class View:
         self.plan: Event | None = None
         self.last: Event | None = None
         self.messages: list[Said] = []
+        self.base = 0
+        """The event that stands for everything before it; 0 where nothing was compacted."""
+        self.sites: dict[str, Site] = {}
+        """Where calls were made whose records the base has replaced: how far they were counted."""
+        self.states = 0
+        """Checkpoints that still have their state, since the base."""
         self.restores = False
         """Whether the latest attempt began from a state instead of replaying from the top."""
         self.branch = 0
@@ -82,6 +96,7 @@ class View:
         call = self.calls.get(event.key)
         if call is None:
             call = self.calls[event.key] = Call(event.key, event.name)
+            call.early = not self.restores
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
@@ -105,10 +120,13 @@ class View:
             self._conclude(event, good=how == "done")
 
     def _step_abandoned(self, event: Event) -> None:
-        self.calls[event.key].abandoned = True
+        call = self.calls.get(event.key)
+        if call is not None:  # else it was compacted: nobody waits for it
+            call.abandoned = True
 
     def _mark(self, event: Event) -> None:
         call = self.calls[event.key] = Call(event.key, event.name)
+        call.early = not self.restores
         call.outcomes.append(Outcome(event.seq, True, self.points, event.body))
         self.last_outcome_seq = event.seq
         if event.name == "plan":
@@ -122,7 +140,11 @@ class View:
         self.points += 1
         if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
             self._mark(event)
-        self.checkpoint = event
+        if not is_hollow(
+            event.body
+        ):  # the older one, or the top, leads to the same point: the calls since are answered
+            self.checkpoint = event
+            self.states += 1
 
     def _restored(self, _: Event) -> None:
         self.restores = True
@@ -173,6 +195,15 @@ class View:
         ]
         self.last_outcome_seq = event.seq
 
+    def _compacted(self, event: Event) -> None:
+        """What the events before it came to, in their place."""
+        from holdfast.core.compaction import standing_view  # which knows this class
+
+        view = standing_view(event)
+        if view is not None:
+            vars(self).update(vars(view))
+        self.head = self.base = event.seq
+
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
         self.status = Status.RUNNING
@@ -188,9 +219,22 @@ class View:
     def _attempt_ended(self, event: Event) -> None:
         body = loads(event.body)
         for key, seq in body.get("again", ()):
-            _forget(self.calls[key], seq)
+            if key in self.calls:
+                _forget(self.calls[key], seq)
         self.end_attempt(body["how"], event.at)
         self.status = body["status"]
+
+    def shed(self, upto_seq: int, kept: "View") -> None:
+        """Forget of the calls up to an event what ``kept`` does not know: it was compacted under this view."""
+        for key, call in list(self.calls.items()):
+            known = kept.calls.get(key)
+            if known is not None:
+                bodies = {outcome.seq: outcome.body for outcome in known.outcomes}
+                call.body = known.body if call.seq == known.seq else call.body
+                call.outcomes = [o._replace(body=bodies.get(o.seq, o.body)) for o in call.outcomes]
+            elif max([call.seq, *(outcome.seq for outcome in call.outcomes)]) <= upto_seq:
+                del self.calls[key]
+        self.messages = kept.messages + [said for said in self.messages if said.seq > upto_seq]
 
     def end_attempt(self, how: str, at: float) -> None:
         """Close the running attempt. After a crash, what failed last with nothing recorded since is tried again."""
@@ -216,7 +260,7 @@ class View:
     @property
     def next_attempt(self) -> int:
         """The number of the attempt that would begin now."""
-        return max(len(self.attempts), self.earlier_attempts) + 1
+        return max(self.attempts[-1].number if self.attempts else 0, self.earlier_attempts) + 1
 
     @property
     def crashed_attempt(self) -> Attempt | None:
@@ -234,8 +278,8 @@ class View:
 
         The answer continues the counters: per site the highest count in use, and the failed counts below it.
         """
-        counts: dict[str, int] = {}
-        free: dict[str, list[int]] = {}
+        counts = {site: known.used for site, known in self.sites.items()}
+        free = {site: set(known.free) for site, known in self.sites.items() if known.free}
         for call in self.calls.values():
             outcomes = call.outcomes
             if not outcomes or outcomes[0].seq > seq:
@@ -247,7 +291,7 @@ class View:
                 if n > counts.get(site, 0):
                     counts[site] = n
                 if not outcomes[call.taken - 1].good:
-                    free.setdefault(site, []).append(n)
+                    free.setdefault(site, set()).add(n)
         return counts, {site: sorted(ns) for site, ns in free.items()}
 
 
@@ -277,6 +321,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RESTORED: View._restored,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
+    Kind.COMPACTED: View._compacted,
 }
 
 

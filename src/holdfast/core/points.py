@@ -61,7 +61,7 @@ def find_event(events: Sequence[Event], place: Place) -> Event | None:
     for event in events:
         before = view.points
         view.add(event)
-        if view.points == before:
+        if view.points == before or event.kind == Kind.COMPACTED:
             continue
         if view.points == place.point:
             return event

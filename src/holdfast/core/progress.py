@@ -4,13 +4,14 @@ A plan is a list of words. A step of the same name, or a call in a scope of that
 the item whose work was begun last is where the run stands. What cannot be told that way is not guessed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from orjson import loads
 
 from holdfast.core.fold import View
 from holdfast.core.identity import scope_of
+from holdfast.model.calls import Call
 from holdfast.model.events import Event
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import Status
@@ -54,7 +55,7 @@ def plan_position(view: View) -> PlanPosition | None:
         return PlanPosition(len(items), len(items), items[-1])
     places = {item: [place for place, other in enumerate(items, 1) if other == item] for item in items}
     at = 0
-    for item in _begun(view, items):
+    for item, _ in _begun(view, items):
         # Of an item that stands in the plan twice, the next one is meant; where none follows, it is done again.
         at = next((place for place in places[item] if place >= at), places[item][-1])
     return PlanPosition(at, len(items), items[at - 1] if at else "")
@@ -76,16 +77,21 @@ def last_sign(info: RunInfo, view: View | None) -> LastSign:
     return LastSign(beat_at, "beat") if beat_at > event_at else LastSign(event_at, "event")
 
 
-def _begun(view: View, items: list[str]) -> Iterator[str]:
-    """The items that work was begun on, in that order, each as often as it was."""
+def latest_of_plan(view: View) -> Iterable[Call]:
+    """Of each item of the plan the call that work on it was begun with last: from these the position can be told."""
+    return dict(_begun(view, planned(view.plan))).values()
+
+
+def _begun(view: View, items: list[str]) -> Iterator[tuple[str, Call]]:
+    """The items that work was begun on, in that order, each as often as it was, with the call."""
     scopes = {scope_of("", item): item for item in items}
     for call in sorted(view.calls.values(), key=lambda call: call.seq):
         if call.seq == 0:
             continue  # a mark
         if call.name in items:
-            yield call.name
+            yield call.name, call
         elif call.body is not None and (item := scopes.get(_top_scope(call.body))) is not None:
-            yield item
+            yield item, call
 
 
 def _top_scope(intent: bytes) -> str:

@@ -6,54 +6,77 @@ snapshot made by another version of the fold is not read: the journal is the tru
 
 from typing import Any
 
-from holdfast.core.fold import FOLD_VERSION, Attempt, Said, View
+from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
 from holdfast.model.loops import Signed
 
 
-def dump(view: View) -> dict[str, Any]:
-    """The view as JSON-ready data."""
+def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
+    """The view as JSON-ready data; ``whole`` with the bodies of outcomes, for what no journal has any more."""
     return {
         "version": FOLD_VERSION,
         "head": view.head,
+        "base": view.base,
         "status": view.status,
         "points": view.points,
+        "states": view.states,
         "last_outcome_seq": view.last_outcome_seq,
         "branch": view.branch,
         "restores": view.restores,
-        "messages": [[said.seq, said.is_drop] for said in view.messages],
+        "messages": [[said.seq, said.is_drop, _text(said.body) if whole else None] for said in view.messages],
         "earlier_attempts": view.earlier_attempts,
-        "result": None if view.result is None else view.result.decode(),
+        "result": _text(view.result),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
         "attempts": [_dump_attempt(attempt) for attempt in view.attempts],
         "signs": [list(signed) for signed in view.signs],
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
-        "calls": [_dump_call(call) for call in view.calls.values()],
+        "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
+        "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
     }
 
 
 def load(data: dict[str, Any]) -> View | None:
     """The view, or None if another version of the fold made it."""
-    if data["version"] != FOLD_VERSION:
-        return None
+    return rebuild(data) if data["version"] == FOLD_VERSION else None
+
+
+def rebuild(data: dict[str, Any]) -> View:
+    """The view from its data."""
     view = View()
-    view.head, view.status, view.points = data["head"], data["status"], data["points"]
-    view.last_outcome_seq = data["last_outcome_seq"]
-    view.restores = data["restores"]
-    view.messages = [Said(seq, is_drop, None) for seq, is_drop in data["messages"]]
+    view.head, view.base, view.status, view.points = (
+        data["head"],
+        data["base"],
+        data["status"],
+        data["points"],
+    )
+    view.states, view.last_outcome_seq, view.restores = (
+        data["states"],
+        data["last_outcome_seq"],
+        data["restores"],
+    )
+    view.messages = [Said(seq, is_drop, _bytes(body)) for seq, is_drop, body in data["messages"]]
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
-    view.result = None if data["result"] is None else data["result"].encode()
+    view.result = _bytes(data["result"])
     for name in _EVENTS:
         setattr(view, name, _load_event(data["events"][name]))
     view.signs = [Signed(*fields) for fields in data["signs"]]
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
+    view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}
     view.trailing_failures = [(view.calls[key], seq) for key, seq in data["trailing"]]
     return view
 
 
 _EVENTS = ("started", "checkpoint", "plan", "last")
+
+
+def _text(body: bytes | None) -> str | None:
+    return None if body is None else body.decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _dump_event(event: Event | None) -> list[Any] | None:
@@ -76,10 +99,10 @@ def _load_attempt(fields: list[Any]) -> Attempt:
     return attempt
 
 
-def _dump_call(call: Call) -> list[Any]:
-    body = call.body.decode() if call.is_open and call.body is not None else None
-    flags = call.is_open + 2 * call.abandoned
-    outcomes = [[o.seq, o.good, o.point] for o in call.outcomes]
+def _dump_call(call: Call, *, whole: bool) -> list[Any]:
+    body = _text(call.body) if whole or call.is_open else None
+    flags = call.is_open + 2 * call.abandoned + 4 * call.early
+    outcomes = [[o.seq, o.good, o.point, *([_text(o.body)] if whole else [])] for o in call.outcomes]
     return [call.key, call.name, call.seq, call.started_at, call.fence, flags, call.doubt, body, outcomes]
 
 
@@ -87,7 +110,9 @@ def _load_call(fields: list[Any]) -> Call:
     key, name, seq, started_at, fence, flags, doubt, body, outcomes = fields
     call = Call(key, name)
     call.seq, call.started_at, call.fence, call.doubt = seq, started_at, fence, doubt
-    call.is_open, call.abandoned = bool(flags & 1), bool(flags & 2)
-    call.body = None if body is None else body.encode()
-    call.outcomes = [Outcome(seq, good, point, None) for seq, good, point in outcomes]
+    call.is_open, call.abandoned, call.early = bool(flags & 1), bool(flags & 2), bool(flags & 4)
+    call.body = _bytes(body)
+    call.outcomes = [
+        Outcome(seq, good, point, _bytes(rest[0]) if rest else None) for seq, good, point, *rest in outcomes
+    ]
     return call

@@ -2,7 +2,7 @@
 
 Made from journals alone, in one pass each; it knows no store and no words for people. The invariants: everything that
 happened is counted once, in the run where it happened, also what a rewind has left behind; the counts of a tool are
-those of the SQL view ``tool_counts``, and the failures those of ``failures``; and the time inside a step is counted
+those of the SQL view ``tool_counts`` (which does not see what was compacted), and the failures those of ``failures``; and the time inside a step is counted
 once, so that shares of time add up to 1, however steps are nested.
 """
 
@@ -15,10 +15,13 @@ from orjson import loads
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
-from holdfast.core.tallies import AttemptStats, Failure, RunStats, Source, Stats, Tally
+from holdfast.core.tallies import AttemptStats, Compacted, Failure, RunStats, Source, Stats, Tally
 from holdfast.model.events import Event, Kind, is_intact
 from holdfast.model.infos import RunInfo
+from holdfast.model.rows import Lease
 
+FAILURES_KEPT: Final = 20
+"""The latest failures that a compacted stretch remembers."""
 FAILED_ENDS: Final = frozenset({"failed", "in_doubt", "diverged"})
 """How an attempt ends that failed. Ctrl-C and waiting for somebody are no failures; a crash has an event of its own."""
 
@@ -33,6 +36,39 @@ def gather(sources: Iterable[Source]) -> Stats:
     failures = [failure for run in runs for failure in run.failures]
     failures.sort(key=lambda failure: (failure.at, failure.run, failure.seq), reverse=True)
     return Stats(runs, tuple(tools), tuple(failures))
+
+
+def tally_stretch(
+    run: str, borrowed: Iterable[Event], own: Iterable[Event], after_seq: int, upto_seq: int
+) -> dict[str, Any]:
+    """What the events of a stretch count for, as JSON: it is kept in their place when they are compacted."""
+    tallies: dict[str, Tally] = {}
+    walk = _Walk(RunInfo(run, "", 0.0, 0, Lease(), None), tallies)
+    for event in borrowed:
+        walk.borrow(event)
+    before: dict[str, Tally] = {}
+    attempts = failures = 0
+    kinds: dict[str, int] = {}
+    for event in own:
+        if event.seq > upto_seq:
+            break
+        if event.seq <= after_seq:
+            walk.add(event)
+            continue
+        if not kinds:
+            before = {name: tally.copy() for name, tally in tallies.items()}
+            attempts, failures = len(walk.attempts), len(walk.failures)
+        walk.add(event)
+        inner = loads(event.body)["tallies"]["kinds"] if event.kind == Kind.COMPACTED else {event.kind: 1}
+        for kind, number in inner.items():
+            kinds[kind] = kinds.get(kind, 0) + number
+    return {
+        "kinds": kinds,
+        "tools": {name: [*tally.since(before.get(name))] for name, tally in tallies.items()},
+        # The one that was under way before has come further in this stretch.
+        "attempts": [[*attempt] for attempt in walk.attempts[max(0, attempts - 1) :]],
+        "failures": [[*failure] for failure in walk.failures[failures:][-FAILURES_KEPT:]],
+    }
 
 
 def _run_stats(source: Source, tallies: dict[str, Tally]) -> RunStats:
@@ -170,6 +206,23 @@ class _Walk:
         self._own_s[event.seq] = own_s
         return own_s
 
+    def _compacted(self, _: Event, body: dict[str, Any]) -> None:
+        """The sums of what it has replaced; the attempt that was under way then is known to have come further."""
+        tallies = body.get("tallies")
+        if tallies is None:
+            return
+        for name, fields in tallies["tools"].items():
+            part = Compacted(*fields)
+            self._tally(name).add(part)
+            self.started += part.started
+            self.own_s += part.own_s
+        for fields in tallies["attempts"]:
+            attempt = AttemptStats(*fields)
+            if self.attempts and self.attempts[-1].number == attempt.number:
+                self.attempts.pop()
+            self.attempts.append(attempt)
+        self.failures += [Failure(*fields) for fields in tallies["failures"]]
+
     # -- attempts ----------------------------------------------------------------------------------------------
 
     def _attempt_started(self, event: Event, _: dict[str, Any]) -> None:
@@ -223,5 +276,6 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, Event, dict[str, Any]], None]]] = {
     Kind.RUN_REWOUND: _Walk._run_rewound,
     Kind.ATTEMPT_STARTED: _Walk._attempt_started,
     Kind.ATTEMPT_CRASHED: _Walk._attempt_crashed,
+    Kind.COMPACTED: _Walk._compacted,
     Kind.ATTEMPT_ENDED: _Walk._attempt_ended,
 }

@@ -85,6 +85,20 @@ class Stats(NamedTuple):
     failures: tuple[Failure, ...]
 
 
+class Compacted(NamedTuple):
+    """The calls of one name in a stretch of a journal that was compacted. ``ended`` are those whose time is known."""
+
+    started: int = 0
+    finished: int = 0
+    failed: int = 0
+    retried: int = 0
+    ended: int = 0
+    total_s: float = 0.0
+    own_s: float = 0.0
+    longest_s: float = 0.0
+    median_s: float = 0.0
+
+
 class Tally:
     """The counts of one tool while journals are walked."""
 
@@ -92,13 +106,43 @@ class Tally:
         self.started = self.finished = self.failed = self.retried = self.in_doubt = 0
         self.took_s: list[float] = []
         self.own_s = 0.0
+        self.compacted: list[Compacted] = []
+
+    def add(self, part: "Compacted") -> None:
+        """Count calls in whose place a compacted event stands."""
+        self.started += part.started
+        self.finished += part.finished
+        self.failed += part.failed
+        self.retried += part.retried
+        self.own_s += part.own_s
+        self.compacted.append(part)
+
+    def since(self, before: "Tally | None") -> "Compacted":
+        """What was counted since an earlier copy."""
+        before = before or Tally()
+        took_s = self.took_s[len(before.took_s) :]
+        parts = self.compacted[len(before.compacted) :]
+        return Compacted(
+            self.started - before.started,
+            self.finished - before.finished,
+            self.failed - before.failed,
+            self.retried - before.retried,
+            len(took_s) + sum(part.ended for part in parts),
+            round(sum(took_s, 0.0) + sum((part.total_s for part in parts), 0.0), 6),
+            round(self.own_s - before.own_s, 6),
+            max([*took_s, *(part.longest_s for part in parts)], default=0.0),
+            _middle(took_s, parts),
+        )
+
+    def copy(self) -> "Tally":
+        """The counts as they stand."""
+        made = Tally()
+        vars(made).update(vars(self))
+        made.took_s, made.compacted = self.took_s.copy(), self.compacted.copy()
+        return made
 
     def stats(self, name: str, whole_s: float) -> ToolStats:
         """The tool's line, given how much time all tools took."""
-        from statistics import (
-            median,
-        )  # brings a dozen modules along, which `import holdfast` need not wait for
-
         return ToolStats(
             name=name,
             started=self.started,
@@ -106,9 +150,24 @@ class Tally:
             failed=self.failed,
             retried=self.retried,
             in_doubt=self.in_doubt,
-            total_s=round(sum(self.took_s, 0.0), 6),
+            total_s=round(sum(self.took_s, 0.0) + sum((part.total_s for part in self.compacted), 0.0), 6),
             own_s=round(self.own_s, 6),
             share=round(self.own_s / whole_s, 4) if whole_s else 0.0,
-            longest_s=max(self.took_s, default=0.0),
-            median_s=round(median(self.took_s), 6) if self.took_s else 0.0,
+            longest_s=max([*self.took_s, *(part.longest_s for part in self.compacted)], default=0.0),
+            median_s=_middle(self.took_s, self.compacted),
         )
+
+
+def _middle(took_s: Sequence[float], parts: Sequence[Compacted]) -> float:
+    """The median; the times of compacted calls are not known one by one, and stand at the median of their part."""
+    from statistics import median  # brings a dozen modules along, which `import holdfast` need not wait for
+
+    if not parts:
+        return round(median(took_s), 6) if took_s else 0.0
+    middles = sorted([(took, 1) for took in took_s] + [(part.median_s, part.ended) for part in parts])
+    half = sum(weight for _, weight in middles) / 2
+    for took, weight in middles:
+        half -= weight
+        if half <= 0:
+            return round(took, 6)
+    return 0.0

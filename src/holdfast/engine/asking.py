@@ -14,11 +14,12 @@ from holdfast.core.names import check_key, check_name
 from holdfast.engine.context import Here, locate
 from holdfast.engine.journal import read_blob
 from holdfast.engine.tenure import Tenure, remember_failure
-from holdfast.errors import Misuse, NotStorable, TooLarge
+from holdfast.errors import Diverged, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
 
 _IDENTITY_ADVICE = "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
+_REFETCHABLE = b'"pruned":"refetchable"}'
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 
@@ -77,11 +78,22 @@ def _arguments(name: str, bound: dict[str, Any]) -> bytes:
         raise NotStorable(**{**refused.fields, "advice": _IDENTITY_ADVICE}) from None
 
 
+def next_answer(tenure: Tenure, call: Call) -> Outcome | None:
+    """The next recorded outcome that still has its value; one that was pruned to be fetched again is passed over."""
+    outcome = tenure.next_outcome(call)
+    while outcome is not None and tenure.body_of(outcome).endswith(_REFETCHABLE):
+        outcome = tenure.next_outcome(call) if call.taken < len(call.outcomes) else None
+    return outcome
+
+
 def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Callable[..., Any] | None) -> Any:
     """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
     body = tenure.body_of(outcome)
     asked.here.trail.last = asked.key
     tree = unpack_body(body)
+    if "pruned" in tree:
+        diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"
+        raise Diverged(run=tenure.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
     if not outcome.good:
         tenure.unclaim(asked.site, asked.n)
         error = decode_failure(tree["error"])

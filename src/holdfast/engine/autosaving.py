@@ -18,7 +18,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any, Final, NamedTuple
 
-from holdfast.engine.checkpoints import draft_of, settle
+from holdfast.engine.checkpoints import draft_of, prune_if_due, settle
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.states import Taken
 from holdfast.engine.stepping import Work
@@ -80,6 +80,11 @@ class Autosaver:
         """Save no more."""
         self._stopped.set()
 
+    @property
+    def stands_at(self) -> int | None:
+        """The event that the state which would be saved next stands at, as far as that is known."""
+        return None if self._standing is None else self._standing.upto_seq
+
     async def before(self, hands: Hands, work: Work) -> None:
         """A live step is about to begin: save the state first, if that is due and the state agrees with the journal."""
         if not _is_boundary(work):
@@ -90,6 +95,7 @@ class Autosaver:
         self._steps += 1
         if self._standing is not None and self._is_due(tenure, work.treatment.effect):
             await self._save(hands, tenure, taken, self._standing)
+            prune_if_due(tenure)
 
     def _stand(self, work: Work, identity: bytes) -> None:
         """Find out where the state stands, now that it looks like this at the beginning of a step."""
@@ -112,9 +118,10 @@ class Autosaver:
     async def _save(self, hands: Hands, tenure: Tenure, taken: Taken, standing: Standing) -> None:
         journal = tenure.require_journal(AUTOSAVE)
         key = f"{AUTOSAVE}.{tenure.number}.{next(self._numbers)}"
-        event, planted = draft_of(tenure, taken, AUTOSAVE, key, standing._asdict())
-        self._head = await journal.append(hands, [event], tenure.clock.wall(), synced=False)
-        settle(tenure, planted)
+        with tenure.states.building():
+            event, planted = draft_of(tenure, taken, AUTOSAVE, key, standing._asdict())
+            self._head = await journal.append(hands, [event], tenure.clock.wall(), synced=False)
+            settle(tenure, planted)
         self._steps, self._saved_at = 0, tenure.clock.monotonic()
 
     # -- in the middle of a step ------------------------------------------------------------------------------

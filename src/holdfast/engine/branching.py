@@ -5,27 +5,30 @@ windows: a rewind killed between the two leaves an extra fork of the head, which
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orjson import loads
 
 from holdfast.codec.values import encode
+from holdfast.core.compaction import effects_in
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.names import check_run_id
+from holdfast.core.places import is_kept, nearest_place
 from holdfast.core.points import last_point
 from holdfast.core.recorded import is_once
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.leases import take
+from holdfast.engine.loading import is_flagged
 from holdfast.engine.sealing import check_is_whole, check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import RunExists, StoreUnavailable, TooLarge, UnknownPoint, UnknownStep
+from holdfast.errors import PointPruned, RunExists, StoreUnavailable, TooLarge, UnknownPoint, UnknownStep
 from holdfast.limits import BRANCHES_MAX
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import COVERING, Event, Kind, covers_from
 from holdfast.model.rows import Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -64,16 +67,35 @@ def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Map
     return made._replace(head=at_seq + 1 + len(drafts))
 
 
+def check_kept(store: StorePort, run: str, seq: int) -> None:
+    """Refuse an event from which no history can go on: PointPruned, UnknownPoint."""
+    chain = chain_of(store, run)
+    if any(is_flagged(row) for row in chain):  # the history is read only where it may be gone
+        _check_kept(read_all(store, run), run, seq, chain[0].head)
+
+
 def origin_at(store: StorePort, run: str, at_seq: int) -> RunRow:
     """The run of this lineage whose own events hold that one, as it stands now. UnknownPoint where it is gone."""
     chain = chain_of(store, run)
     origin = next((row for row in chain if at_seq > row.origin_seq), chain[-1])
-    if not store.read_events(origin.run, after_seq=at_seq - 1, upto_seq=at_seq, limit=1):
-        events = read_all(store, run)
-        raise UnknownPoint(
-            run=run, what=f"event #{at_seq}", last_point=last_point(events), head=chain[0].head
-        )
+    is_there = store.read_events(origin.run, after_seq=at_seq - 1, upto_seq=at_seq, limit=1)
+    if not is_there or any(
+        is_flagged(row) for row in chain
+    ):  # the rest of the history is read only where it may be gone
+        _check_kept(read_all(store, run), run, at_seq, chain[0].head)
     return origin
+
+
+def _check_kept(events: Sequence[Event], run: str, seq: int, head: int) -> None:
+    """Refuse a point from which no history can go on. PointPruned, UnknownPoint."""
+    if is_kept(events, seq):
+        return
+    what = f"event #{seq}"
+    if any(covers_from(event) <= seq <= event.seq for event in events if event.kind in COVERING) or any(
+        event.seq == seq for event in events
+    ):
+        raise PointPruned(run=run, what=what, nearest=nearest_place(run, events, seq=seq))
+    raise UnknownPoint(run=run, what=what, last_point=last_point(events), head=head)
 
 
 def branch(
@@ -96,10 +118,12 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
     lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
     try:
         check_may_act(store, store.find_run(row.run) or row)
-        events = effective(read_all(store, row.run))
+        raw = read_all(store, row.run)
+        _check_kept(raw, row.run, to_seq, row.head)
+        events = effective(raw)
         head = events[-1].seq
         kept = _keep(workshop, row.run, head)
-        body = {"to_seq": to_seq, "kept": kept, "attempts": len(fold(events).attempts)}
+        body = {"to_seq": to_seq, "kept": kept, "attempts": fold(events).next_attempt - 1}
         journal = Journal(store, workshop.committer, row.run, lease.fence, head)
         rewound = draft(Kind.RUN_REWOUND, "", "", body)
         drive(journal.append(BLOCKING, [rewound], workshop.clock.wall(), status=Status.INTERRUPTED))
@@ -162,17 +186,17 @@ async def _settle(tenure: Tenure, hands: Hands, call: Call, event: Event, how: s
 
 def later_effects(workshop: Workshop, run: str, seq: int) -> list[str]:
     """The once effects that happened after this point: another history from here may repeat them."""
-    started = {
-        e.key: e.name
-        for e in read_all(workshop.store, run)
-        if e.kind == Kind.STEP_STARTED and b'"once"' in e.body
-    }
-    ended = (
-        e
-        for e in read_all(workshop.store, run, after_seq=seq)
-        if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}
-    )
-    return [started[event.key] for event in ended if event.key in started]
+    started: dict[str, str] = {}
+    found: dict[int, str] = {}
+    for event in read_all(workshop.store, run):
+        if event.kind == Kind.COMPACTED:
+            found.update({at: name for name, at in effects_in(event)})
+            started.update({call.key: call.name for call in fold([event]).open_calls() if is_once(call)})
+        elif event.kind == Kind.STEP_STARTED and b'"once"' in event.body:
+            started[event.key] = event.name
+        elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED} and event.key in started:
+            found[event.seq] = started[event.key]
+    return [name for at, name in sorted(found.items()) if at > seq]
 
 
 def _overrides(workshop: Workshop, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:

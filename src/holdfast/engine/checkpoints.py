@@ -22,13 +22,19 @@ async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None
     tenure.check_usable()
     taken = tenure.states.take(state)
     asked = ask(tenure, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
-    recorded = given(tenure, asked)
-    if recorded is not None:
-        return recorded.point
-    tenure.require_journal(asked.name)
-    event, planted = draft_of(tenure, taken, asked.name, asked.key, placed(asked, {"label": label}))
-    await record(tenure, hands, asked, event)
-    return settle(tenure, planted)
+    try:
+        recorded = given(tenure, asked)
+        if recorded is not None:
+            return recorded.point
+        tenure.require_journal(asked.name)
+        with tenure.states.building():
+            event, planted = draft_of(tenure, taken, asked.name, asked.key, placed(asked, {"label": label}))
+            await record(tenure, hands, asked, event)
+            point = settle(tenure, planted)
+    finally:
+        tenure.land(asked.site)
+    prune_if_due(tenure)
+    return point
 
 
 def draft_of(
@@ -46,7 +52,15 @@ def settle(tenure: Tenure, planted: Planted) -> int:
     """The state is in the journal; the number of its point."""
     tenure.states.settle(planted)
     tenure.latest_root = planted.root
+    if tenure.pruner is not None:
+        tenure.pruner.note_checkpoint()
     return tenure.add_point()
+
+
+def prune_if_due(tenure: Tenure) -> None:
+    """A state was recorded: see whether older ones may go. Never inside of ``building``."""
+    if tenure.pruner is not None and tenure.journal is not None and tenure.pruner.is_due(tenure.journal.head):
+        tenure.pruner.prune(tenure)
 
 
 async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orjson import loads
 
 from holdfast.core.acts import arguments_of, is_tool, manner_of
+from holdfast.core.hollow import is_hollow
 from holdfast.core.lookout import Lookout, nudge_in
 from holdfast.engine.journal import Draft, draft, read_blob
 from holdfast.engine.voice import log
@@ -132,13 +133,16 @@ class Circles:
 
     def _look_back(self, lookout: Lookout, call: Call, outcome: Outcome) -> None:
         tenure = self._tenure
+        body = tenure.body_of(outcome)
+        if is_hollow(body):  # what it came to is gone: it may have been the same as before, or not
+            return
         if call.seq:
             intent = tenure.intent_of(call)
             called = (call.name, arguments_of(call.key, intent))
             manner = self.manner_of(manner_of(intent), is_tool=is_tool(intent))
-            lookout.call(called, tenure.body_of(outcome), manner)
+            lookout.call(called, body, manner)
         else:
-            lookout.thought(_text(tenure, tenure.body_of(outcome)))
+            lookout.thought(_text(tenure, body))
 
 
 def _text(tenure: "Tenure", body: bytes) -> str:

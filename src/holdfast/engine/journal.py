@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
+from orjson import loads
+
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
 from holdfast.core.lineage import segments
@@ -16,7 +18,7 @@ from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.events import Event, checksum, covers_from, is_intact
+from holdfast.model.events import Event, Kind, checksum, covers_from, is_intact
 from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
@@ -190,16 +192,17 @@ def chain_of(store: StorePort, run: str) -> list[RunRow]:
 def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | None = None) -> list[Event]:
     """Every event of the run's history in order, each verified; Corrupt names the first that is not what was written.
 
-    A fork's history begins with its origin's, up to the point of the fork.
+    A fork's history begins with its origin's, up to the point of the fork. A compacted event has its view in it, wherever
+    that lies, so that whoever folds reads no blobs.
     """
     row = store.find_run(run)
     if row is None or not row.origin or after_seq >= row.origin_seq:
-        return read_own(store, run, after_seq, upto_seq)
+        return _with_views(store, run, read_own(store, run, after_seq, upto_seq))
     events: list[Event] = []
     for name, first, last in segments(chain_of(store, run)):
         upto = last if upto_seq is None else min(last, upto_seq)
         if upto > max(first, after_seq):
-            events += read_own(store, name, max(first, after_seq), upto)
+            events += _with_views(store, name, read_own(store, name, max(first, after_seq), upto))
             if name != run and upto == last and (not events or events[-1].seq != last):
                 raise Corrupt(
                     store=store.url,
@@ -225,6 +228,21 @@ def read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -
             after_seq = event.seq
         if len(page) < EVENT_PAGE_MAX:
             return events
+
+
+def _with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
+    for number, event in enumerate(events):
+        if event.kind == Kind.COMPACTED:
+            events[number] = _with_view(store, run, event)
+    return events
+
+
+def _with_view(store: StorePort, run: str, event: Event) -> Event:
+    fields = loads(event.body)
+    if "view_blob" not in fields:
+        return event
+    body = pack_body(fields, value=read_blob(store, fields["view_blob"]), value_name="view")
+    return event._replace(body=body, crc=checksum(run, *event[:6], body))
 
 
 def all_runs(store: StorePort) -> Iterator[RunRow]:

@@ -8,14 +8,16 @@ from orjson import dumps, loads
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.core import snapshots
+from holdfast.core.facts import facts_of
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.engine.bulk import without_collecting
-from holdfast.engine.journal import read_all
+from holdfast.engine.journal import chain_of, read_all
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
 from holdfast.model.events import Kind
+from holdfast.model.rows import RunRow
 from holdfast.stores.port import StorePort
 
 SPACE = "snapshots"
@@ -25,7 +27,7 @@ PAGE_EVENTS = 500
 @without_collecting()
 def load(store: StorePort, run: str) -> View:
     """The run's view up to its head."""
-    view = _read_snapshot(store, run) or View()
+    view = _usable_snapshot(store, run) or View()
     behind = view.head
     events = read_all(store, run, after_seq=behind)
     if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
@@ -33,7 +35,7 @@ def load(store: StorePort, run: str) -> View:
         view, behind = View(), 0
         events = read_all(store, run)
     fold(effective(events), view)
-    if view.head - behind >= SNAPSHOT_EVENTS_MIN:
+    if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
         _write_snapshot(store, run, view)
     return view
 
@@ -56,6 +58,30 @@ class Pager:
         if body is None:
             raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
         return body
+
+
+def is_flagged(row: RunRow) -> bool:
+    """Whether the run's own journal may have been compacted."""
+    return bool(facts_of(row).get("compacted"))
+
+
+def forget_snapshot(store: StorePort, run: str) -> None:
+    """Remove the cached snapshot of a run whose journal changes: it may hold what goes."""
+    head = store.get_record(SPACE, f"{run}@")
+    if head is not None and store.delete_record(SPACE, f"{run}@", revision=head.revision):
+        _forget_chunks(store, run, loads(head.body))
+
+
+def _usable_snapshot(store: StorePort, run: str) -> View | None:
+    """A compacted journal counts calls otherwise than a snapshot of it that somebody made before: then it is not used."""
+    view = _read_snapshot(store, run)
+    if view is None or any(is_flagged(row) for row in chain_of(store, run)):
+        return None
+    if view.checkpoint is not None:
+        at = view.checkpoint.seq
+        if read_all(store, run, after_seq=at - 1, upto_seq=at) != [view.checkpoint]:
+            return None  # its state was pruned
+    return view
 
 
 def _read_snapshot(store: StorePort, run: str) -> View | None:

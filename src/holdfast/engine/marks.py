@@ -28,21 +28,27 @@ async def mark(tenure: Tenure, hands: Hands, name: str, content: dict[str, Any])
 async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> None:
     """Record a value that was encoded before, unless this is a replay of its record. Synced when it returns."""
     asked = ask(tenure, name, data)
-    if given(tenure, asked) is None:
-        await _append(tenure, hands, asked, data)
+    try:
+        if given(tenure, asked) is None:
+            await _append(tenure, hands, asked, data)
+    finally:
+        tenure.land(asked.site)
 
 
 async def think(tenure: Tenure, hands: Hands, text: str) -> None:
     """Record a thought. Synced when it returns; Looping if it is the same one once too often."""
     data = canonical({"text": text}, what=f"{THOUGHT} of run {tenure.run}")
     asked, circles = ask(tenure, THOUGHT, data), tenure.circles
-    if given(tenure, asked) is not None:
-        return
-    noticed = None if circles is None else circles.thought(text, asked.key)
-    if circles is None or noticed is None:
-        await _append(tenure, hands, asked, data)
-        return
-    seq = await _append(tenure, hands, asked, data, noticed.event)
+    try:
+        if given(tenure, asked) is not None:
+            return
+        noticed = None if circles is None else circles.thought(text, asked.key)
+        if circles is None or noticed is None:
+            await _append(tenure, hands, asked, data)
+            return
+        seq = await _append(tenure, hands, asked, data, noticed.event)
+    finally:
+        tenure.land(asked.site)
     stop = circles.told(noticed, seq - 1)
     if stop is not None:
         raise stop
@@ -51,13 +57,16 @@ async def think(tenure: Tenure, hands: Hands, text: str) -> None:
 async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any]) -> Any:
     """A value from outside the program (time, chance), drawn once and the same in every replay."""
     asked = ask(tenure, name, b"")
-    recorded = given(tenure, asked)
-    if recorded is not None:
-        body = tenure.body_of(recorded)
-        return value_of(tenure, unpack_body(body), body, what=name)
-    value = make()
-    await _append(tenure, hands, asked, encode(value, what=name))
-    return value
+    try:
+        recorded = given(tenure, asked)
+        if recorded is not None:
+            body = tenure.body_of(recorded)
+            return value_of(tenure, unpack_body(body), body, what=name)
+        value = make()
+        await _append(tenure, hands, asked, encode(value, what=name))
+        return value
+    finally:
+        tenure.land(asked.site)
 
 
 async def add_messages(tenure: Tenure, hands: Hands, messages: Sequence[Any]) -> None:

@@ -21,6 +21,7 @@ from holdfast.engine import branching, letters
 from holdfast.engine.circles import Circles
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
+from holdfast.engine.housekeeping import Pruner
 from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.loading import load
@@ -33,6 +34,7 @@ from holdfast.errors import InputsChanged, RunExists, TooLarge, UnknownRun
 from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.events import Kind
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.rows import Lease, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -51,6 +53,7 @@ class Entry(NamedTuple):
     drain_s: float = DRAIN_S
     agent: str | None = None
     loops: LoopPolicy | None = LoopPolicy()
+    retention: Retention | None = RETENTION
 
 
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
@@ -191,6 +194,8 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     tenure = Tenure(workshop, row, view, journal)
     tenure.resumed = was_tried
     tenure.drift_stops = entry.on_drift == "stop"
+    if entry.retention is not None:
+        tenure.pruner = Pruner(entry.retention, states=view.states, base=view.base or row.origin_seq)
     workshop.tender.add(journal, workshop.lease_s)
     try:
         await letters.drain(tenure, hands)

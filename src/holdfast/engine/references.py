@@ -47,7 +47,9 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
 
 def named_in(body: dict[str, Any]) -> set[str]:
     """The addresses that the fields of a body name: an event's, or a letter's."""
-    return {value for name, value in body.items() if name.endswith("_blob") and type(value) is str}
+    found = {value for name, value in body.items() if name.endswith("_blob") and type(value) is str}
+    also = body.get("blobs")  # of a compacted event: what the events it stands for had named
+    return found.union(also) if type(also) is list else found
 
 
 def body_of(event: Event) -> dict[str, Any]:

@@ -4,6 +4,8 @@ Everything here reads; what is planted is stored by the append that records the 
 journal whole or not at all.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ class States:
         self._lock = Lock()
         self._garden: Garden | None = None
         self._has_learned = False
+        self._building = 0
 
     def take(self, state: Any) -> "Taken":
         """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
@@ -49,19 +52,44 @@ class States:
     def _taken(self, state: Any, *, careful: bool) -> "Taken":
         tree, rebuild = encode_state(state, what=WHAT, careful=careful)
         with self._lock:
-            if self._garden is None or self._garden.is_overgrown:
-                self._forget()
-                self._garden = Garden(address_of, lineage_of(self._store, self._run))
-            return Taken(self._garden.plant(tree), rebuild, tree)
+            garden = self._fresh_garden()
+            return Taken(garden.plant(tree), rebuild, tree, garden)
 
     def build_on(self, known: Any, taken: "Taken") -> Planted:
         """What is to be recorded, after a state whose root is ``known`` and that another tenure may have stored."""
         with self._lock:
-            if known is None or self._has_learned or self._garden is None:
-                return taken.planted
-            self._garden.learn(known, fetcher(self._store))
-            self._has_learned = True
-            return self._garden.plant(taken.tree)
+            garden = self._fresh_garden()
+            is_known = known is None or self._has_learned
+            if not is_known:
+                garden.learn(known, fetcher(self._store))
+                self._has_learned = True
+            # Taken before a prune, it may refer to what is gone.
+            return taken.planted if is_known and garden is taken.garden else garden.plant(taken.tree)
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """From ``build_on`` to ``settle``: what the state refers to must stay, though no record says so yet."""
+        with self._lock:
+            self._building += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._building -= 1
+
+    def let_go(self) -> bool:
+        """Trust nothing that was stored before, since it is about to be pruned; False while a state builds on it."""
+        with self._lock:
+            if self._building:
+                return False
+            self._forget()
+            return True
+
+    def _fresh_garden(self) -> Garden:
+        if self._garden is None or self._garden.is_overgrown:
+            self._forget()
+            self._garden = Garden(address_of, lineage_of(self._store, self._run))
+        return self._garden
 
     def settle(self, planted: Planted) -> None:
         """The state is in the journal."""
@@ -69,11 +97,6 @@ class States:
             if self._garden is not None:
                 self._garden.settle(planted)
                 self._has_learned = True
-
-    def forget(self) -> None:
-        """Trust nothing that was stored before: it may have been pruned since."""
-        with self._lock:
-            self._forget()
 
     def _forget(self) -> None:
         self._garden, self._has_learned = None, False
@@ -85,6 +108,7 @@ class Taken(NamedTuple):
     planted: Planted
     rebuild: list[str]
     tree: Any
+    garden: Garden
 
 
 def blobs_of(planted: Planted) -> tuple[Blob, ...]:

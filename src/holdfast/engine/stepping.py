@@ -15,7 +15,7 @@ from holdfast.core.binding import has_parameter, unwrap
 from holdfast.core.identity import idempotency_key
 from holdfast.core.recorded import is_once
 from holdfast.engine import doubt, drifting
-from holdfast.engine.asking import Asked, answer, identify
+from holdfast.engine.asking import Asked, answer, identify, next_answer
 from holdfast.engine.circles import Noticed
 from holdfast.engine.context import HERE, Here, Trail
 from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
@@ -40,9 +40,25 @@ async def step(
     """The recorded outcome of this call, or the outcome of running it now, recorded before it is returned."""
     tenure.check_usable()
     asked = identify(tenure, treatment, name, fn, args, kwargs)
+    try:
+        return await _step(tenure, hands, treatment, name, fn, args, kwargs, asked)
+    finally:
+        tenure.land(asked.site)
+
+
+async def _step(
+    tenure: Tenure,
+    hands: Hands,
+    treatment: Treatment,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    asked: Asked,
+) -> Any:
     call = tenure.view.calls.get(asked.key)
     if call is not None:
-        outcome = tenure.next_outcome(call)
+        outcome = next_answer(tenure, call)
         if outcome is not None:
             return answer(tenure, asked, call, outcome, fn)
     settled: Outcome | None = None
@@ -147,6 +163,8 @@ class Work:
         }
         if asked.point.forked:
             fields["forked"] = True
+        if self.treatment.refetchable:
+            fields["refetchable"] = True
         if self.idem:
             fields["idempotency_key"] = self.idem
         if self.treatment.is_tool:

@@ -5,6 +5,8 @@ nothing by itself. Its small mutable parts are guarded by one lock that is never
 """
 
 import os
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
 from threading import Lock
@@ -24,8 +26,10 @@ from holdfast.model.rows import RunRow, Status
 
 if TYPE_CHECKING:
     from holdfast.core.fold import View
+    from holdfast.core.prune import Compacting
     from holdfast.engine.autosaving import Autosaver
     from holdfast.engine.circles import Circles
+    from holdfast.engine.housekeeping import Pruner
     from holdfast.engine.journal import Journal
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
@@ -61,6 +65,7 @@ class Tenure:
         """The state as last recorded."""
         self.to_rebuild: tuple[str, ...] = ()
         self.autosaver: Autosaver | None = None
+        self.pruner: Pruner | None = None
         self.cursor_seq = 0
         """The event up to which the program began with what stands recorded, instead of replaying it."""
         self._conversation: Conversation | None = None
@@ -76,6 +81,10 @@ class Tenure:
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
         self._in_flight: dict[str, Work] = {}
+        self._claims: dict[str, int] = {}
+        """Calls on their way: claimed, and not in the journal yet."""
+        self._noted: set[str] | None = None
+        """While the run is pruned: the sites whose calls may be recorded behind the pruner's back."""
         self._lock = Lock()
         self._standing: Standing | None = None
         self._live = view.last_outcome_seq == 0
@@ -110,13 +119,29 @@ class Tenure:
     # -- the cursor ------------------------------------------------------------------------------------------
 
     def claim(self, site: str) -> int:
-        """The number of the next call at this site: the lowest that did not succeed and is not in flight."""
+        """The number of the next call at this site: the lowest that did not succeed and is not in flight.
+
+        Whoever claims says so (``land``) when what the call came to is in the journal, or nothing of it ever will be.
+        """
         with self._lock:
+            self._claims[site] = self._claims.get(site, 0) + 1
+            if self._noted is not None:
+                self._noted.add(site)
             free = self._free.get(site)
             if free:
                 return heappop(free)
             n = self._counts[site] = self._counts.get(site, 0) + 1
             return n
+
+    def land(self, site: str) -> None:
+        """The call is over, as far as its record goes."""
+        if site:
+            with self._lock:
+                left = self._claims.get(site, 0) - 1
+                if left > 0:
+                    self._claims[site] = left
+                else:
+                    self._claims.pop(site, None)
 
     def unclaim(self, site: str, n: int) -> None:
         """The call did not succeed: its number is the next one's."""
@@ -229,6 +254,36 @@ class Tenure:
             return self.root
         with self._lock:
             return self._threads.setdefault(task, Trail(task, UNKNOWN_AFTER))
+
+    # -- being pruned ----------------------------------------------------------------------------------------
+
+    def note_claims(self) -> None:
+        """From now on note the sites that calls are made at, with those that are on their way."""
+        with self._lock:
+            self._noted = {*self._claims, *(work.asked.site for work in self._in_flight.values())}
+
+    def forget_claims(self) -> None:
+        """Nobody looks any more."""
+        with self._lock:
+            self._noted = None
+
+    def compact(self, compacting: "Compacting", write: Callable[[AbstractSet[str]], bool]) -> bool:
+        """Let a stretch of the own journal be compacted, and count on from what stays of it.
+
+        A resumed attempt will know only that: if this one counted otherwise, its later calls would not be found again.
+        So no call may get its number between the write and the forgetting: the lock is held across this one write.
+        """
+        with self._lock:
+            noted = self._noted if self._noted is not None else set(self._counts)
+            reduced = compacting.reduced
+            if not write(noted & reduced.sites.keys()):
+                return False
+            for site in reduced.sites.keys() - reduced.needed - noted:
+                self._counts.pop(site, None)
+                self._free.pop(site, None)
+            self._standing = None
+            self.view.shed(compacting.upto_seq, reduced.view())
+            return True
 
     # -- calls in flight -------------------------------------------------------------------------------------
 

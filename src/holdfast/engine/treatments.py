@@ -21,6 +21,7 @@ def treat(
     in_doubt: InDoubtPolicy = "stop",
     loops: Thresholds | bool | None = None,
     polling: bool = False,
+    refetchable: bool = False,
 ) -> Treatment:
     """The treatment, or BadOption naming the option that cannot be."""
     choose("effect", effect, EFFECTS)
@@ -29,6 +30,11 @@ def treat(
         raise Misuse(
             problem=f"retries={retries}, timeout_s={timeout_s}, settle_s={settle_s}: one of them cannot be",
             advice="retries and settle_s are 0 or more, timeout_s more than 0",
+        )
+    if refetchable and effect != "read":
+        raise Misuse(
+            problem=f"a step whose effect is {effect} cannot be refetchable",
+            advice='only what is safe to repeat may be fetched again: effect="read"',
         )
     names = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     classes = (harmless,) if isinstance(harmless, type) else tuple(harmless)
@@ -43,6 +49,7 @@ def treat(
         retries,
         timeout_s,
         _manner(loops, polling=polling),
+        refetchable=refetchable,
     )
 
 

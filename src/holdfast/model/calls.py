@@ -27,6 +27,7 @@ class Treatment(NamedTuple):
     timeout_s: float | None = None
     manner: Manner = None
     is_tool: bool = False
+    refetchable: bool = False
 
 
 READ = Treatment()
@@ -49,6 +50,7 @@ class Call:
         "abandoned",
         "body",
         "doubt",
+        "early",
         "fence",
         "is_open",
         "key",
@@ -71,6 +73,8 @@ class Call:
         self.is_open = False
         self.doubt: str | None = None
         self.abandoned = False
+        self.early = False
+        """Recorded before its attempt restored a state: whoever begins again asks for it before it restores."""
 
     @property
     def is_waiting(self) -> bool:

@@ -88,7 +88,8 @@ MESSAGES: Final = "messages"
 DROPPED: Final = "messages dropped"
 """The names of the marks that make up a run's conversation."""
 
-_COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})
+COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})
+"""The kinds of events that stand for others."""
 
 
 def covers_from(event: Event) -> int:
@@ -97,7 +98,7 @@ def covers_from(event: Event) -> int:
     Every seq of a journal is covered by one event. One that should tell where it begins and does not covers only
     itself, so that whoever reads finds the gap.
     """
-    if event.kind not in _COVERING:
+    if event.kind not in COVERING:
         return event.seq
     try:
         first = loads(event.body)["from_seq"]

@@ -69,7 +69,7 @@ def step_detail(
         idempotency_key=intent.get("idempotency_key", ""),
         arguments=intent.get("args"),
         value=end.get("state") if step.what == "checkpoint" else end.get("value"),
-        lost=value_line(end) if "lost" in end else "",
+        lost=value_line(end) if "lost" in end or "pruned" in end else "",
         error=end.get("error"),
         events=tuple(own),
     )

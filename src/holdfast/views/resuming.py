@@ -78,7 +78,7 @@ def plan_resume(
 ) -> ResumePlan:
     """The plan for starting a run that nobody alive holds."""
     view = fold(events)
-    attempt = len(view.attempts) + 1
+    attempt = view.next_attempt
     if view.crashed_attempt is not None:
         # As the next attempt will record it: what failed last, with nothing after it, is tried again.
         view.end_attempt("crashed", info.lease.beat_at)

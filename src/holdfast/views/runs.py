@@ -47,7 +47,7 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
         plan_step=position.step if position else None,
         plan_steps=position.steps if position else None,
         plan_item=one_line(position.item) if position else "",
-        attempts=len(view.attempts) if view else 0,
+        attempts=view.next_attempt - 1 if view else 0,
         in_doubt=in_doubt,
         events=info.head,
         size_bytes=size_bytes,

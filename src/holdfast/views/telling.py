@@ -12,7 +12,7 @@ from orjson import loads
 from holdfast.core.moments import span
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import owner_name
-from holdfast.views.words import failure_line, one_line, state_line, status_word, value_line
+from holdfast.views.words import PRUNED, count, failure_line, one_line, state_line, status_word, value_line
 
 Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim"]
 """For a surface to colour things by."""
@@ -173,6 +173,30 @@ def _restored(body: Body) -> Told:
     return Told("restored", f"from #{body['seq']}" if body["seq"] else "nothing yet", "dim")
 
 
+def _compacted(body: Body) -> Told:
+    kinds = (body.get("tallies") or {}).get("kinds", {})
+    steps = sum(kinds.get(kind, 0) for kind in (Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED))
+    parts = [
+        count(number, word)
+        for number, word in (
+            (steps, "step"),
+            (kinds.get(Kind.CHECKPOINT, 0), "checkpoint"),
+            (kinds.get(Kind.MARK, 0), "mark"),
+            (kinds.get(Kind.ATTEMPT_STARTED, 0), "attempt"),
+        )
+        if number
+    ]
+    return Told(
+        "compacted",
+        _joined(f"{count(body.get('events', 0), 'event')} from #{body['from_seq']}:", ", ".join(parts)),
+        "dim",
+    )
+
+
+def _pruned(body: Body) -> Told:
+    return Told("pruned", f"events from #{body['from_seq']}", "dim")
+
+
 def _drifted(body: Body) -> Told:
     return Told("drifted", f"from #{body['recorded_seq']}: {one_line(body['diff'])}", "doubt")
 
@@ -195,6 +219,8 @@ _SIGNS: Final = {"warn": "noticed", "nudge": "the model is nudged", "pause": "pa
 
 def _mark(name: str, body: Body) -> Told:
     value = body.get("value")
+    if "pruned" in body:
+        return Told(_MARK_WORDS.get(name, name), PRUNED, "dim")
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:
         return Told(name, value_line(body), "dim")
     if name == "plan":
@@ -240,6 +266,8 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.DRIFTED: _drifted,
     Kind.LOOP_NOTICED: _loop_noticed,
     Kind.LOOP_LEFT: _loop_left,
+    Kind.COMPACTED: _compacted,
+    Kind.PRUNED: _pruned,
 }
 
 KINDS: Final = (*_TELLERS, Kind.ATTEMPT_ENDED, Kind.MARK)

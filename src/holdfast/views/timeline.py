@@ -97,6 +97,7 @@ class Timeline:
             return None
         what, detail, mood = tell(event, attempt=self._attempt)
         body = loads(event.body)
+        body.pop("view", None)  # of a compacted event: for whoever folds, and long
         return Line(
             event.seq,
             event.at,

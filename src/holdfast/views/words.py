@@ -10,6 +10,7 @@ from holdfast.core.moments import ago, clock_time, moment, span
 from holdfast.core.phrasing import CHARS_MAX, count, one_line, readable
 
 __all__ = [
+    "PRUNED",
     "ago",
     "clock_time",
     "count",
@@ -23,6 +24,9 @@ __all__ = [
     "status_word",
     "value_line",
 ]
+
+PRUNED: Final = "(pruned)"
+"""What stands where a record has lost its content."""
 
 STATUS_WORDS: Final[dict[str, str]] = {
     "in_doubt": "in doubt",
@@ -39,6 +43,8 @@ def status_word(status: str) -> str:
 
 def value_line(body: dict[str, Any], name: str = "value", chars_max: int = CHARS_MAX) -> str:
     """The value in an event's body, or what is known of one that is not there."""
+    if "pruned" in body and name == "value":
+        return PRUNED
     if "lost" in body:
         return f"(not storable: {body['lost'].get('found', '?')} at {body['lost'].get('path', '?')})"
     if f"{name}_blob" in body:
@@ -48,6 +54,8 @@ def value_line(body: dict[str, Any], name: str = "value", chars_max: int = CHARS
 
 def state_line(body: dict[str, Any], chars_max: int = CHARS_MAX) -> str:
     """The state in a checkpoint's body while it is small, else its size."""
+    if "pruned" in body:
+        return PRUNED
     state = body.get("state")
     if isinstance(state, list) and state and isinstance(state[0], str) and state[0].startswith("#"):
         return f"({size(body.get('state_bytes', 0))})"

@@ -1,0 +1,62 @@
+"""Hollowing: an event keeps its place, name and key, and loses its content.
+
+So replay stays exact: calls are known by their keys, and a hollow record is consumed like a whole one. Which content
+may go is a class of its own: ``reasoning`` is never asked for again; the state of a superseded checkpoint neither,
+because an older one, or the program from its top, comes to the same point; a ``refetchable`` result is fetched anew.
+"""
+
+from typing import Final
+
+from orjson import dumps, loads
+
+from holdfast.model.events import Event, Kind, checksum
+
+REASONING: Final = frozenset({"thought", "decision", "discovery", "said"})
+"""The marks that only people read."""
+
+COMPACTED: Final = "compacted"
+"""How the outcome of an effect is marked that is remembered without its content: its run was compacted."""
+
+_CONTENT: Final = {
+    "reasoning": ("value", "value_blob", "value_bytes"),
+    # Stream chunks are events of a kind that does not exist yet: the policy names them already, and nothing matches.
+    "chunks": ("value", "value_blob", "value_bytes"),
+    "checkpoints": ("state", "rebuild"),
+    "refetchable": ("value", "value_blob", "value_bytes"),
+}
+_ENDS: Final = tuple(b'"pruned":"%b"}' % name.encode() for name in (*_CONTENT, COMPACTED))
+
+
+def is_hollow(body: bytes) -> bool:
+    """Whether a body has lost its content. Told by its end: the mark comes last, and nothing of a user's can stand there."""
+    return body.endswith(_ENDS)
+
+
+def hollowed(run: str, event: Event, kind: str) -> Event:
+    """The event without the content of its class. It keeps its place, and gets a checksum of its own."""
+    fields = loads(event.body)
+    for name in _CONTENT[kind]:
+        fields.pop(name, None)
+    body = dumps({**fields, "pruned": kind})
+    return event._replace(body=body, crc=checksum(run, *event[:6], body))
+
+
+def class_of(event: Event, refetchable: frozenset[str] | set[str]) -> str | None:
+    """The class that a whole event's content belongs to; None for one that stays. ``refetchable`` are keys of calls."""
+    if event.kind == Kind.MARK:
+        name = "reasoning" if event.name in REASONING else None
+    elif event.kind == Kind.CHECKPOINT:
+        name = "checkpoints"
+    elif event.kind == Kind.STEP_FINISHED and event.key in refetchable:
+        name = "refetchable"
+    else:
+        name = None
+    return None if name is None or is_hollow(event.body) else name
+
+
+def blobs_in(body: bytes) -> set[str]:
+    """The addresses of the contents that a body names: its fields that end in ``_blob``."""
+    if b'_blob"' not in body:
+        return set()
+    fields = loads(body)
+    return {value for name, value in fields.items() if name.endswith("_blob") and isinstance(value, str)}

@@ -1,0 +1,55 @@
+"""Pins: points that a person wants to stay as they are, whatever the policy says.
+
+A pin is a record. Whoever makes one lets the run's revision grow after it: a prune that was planned without it is then
+refused by the store, and planned again.
+"""
+
+from orjson import dumps, loads
+
+from holdfast.core.places import is_kept
+from holdfast.engine.family import PINS
+from holdfast.engine.journal import chain_of, read_all
+from holdfast.errors import StoreUnavailable
+from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.pruned import Pin
+from holdfast.stores.port import StorePort
+
+_TRIES = 20
+
+
+def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | None:
+    """Pin an event of this run's history; None where it is not there any more. Durable when it returns."""
+    owner = next(row.run for row in chain_of(store, run) if seq > row.origin_seq)
+    key = f"{owner}@#{seq}"
+    store.put_record(PINS, key, dumps({"place": place, "at": at}), revision=0)
+    for _ in range(_TRIES):
+        row = store.find_run(owner)
+        if row is None or not is_kept(read_all(store, owner), seq):
+            break
+        if store.swap_run(owner, revision=row.revision, status=row.status, body=row.body):
+            return Pin(owner, seq, place)
+    else:
+        raise StoreUnavailable(store=store.url, problem=f"run {owner} changes faster than it can be pinned")
+    unpin(store, owner, seq)
+    return None
+
+
+def unpin(store: StorePort, run: str, seq: int) -> bool:
+    """Let a point go; False where it was not pinned."""
+    for row in chain_of(store, run):
+        record = store.get_record(PINS, f"{row.run}@#{seq}")
+        if record is not None and store.delete_record(PINS, record.key, revision=record.revision):
+            return True
+    return False
+
+
+def all_pins(store: StorePort) -> list[Pin]:
+    """Every pin of the store."""
+    found: list[Pin] = []
+    after = ""
+    while page := store.scan_records(PINS, after=after, limit=RECORD_PAGE_MAX):
+        for record in page:
+            run, _, seq = record.key.rpartition("@#")
+            found.append(Pin(run, int(seq), loads(record.body)["place"]))
+        after = page[-1].key
+    return found
