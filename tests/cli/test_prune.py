@@ -114,7 +114,7 @@ def test_a_compacted_stretch_is_one_line(own_shop: "Shop") -> None:
     line = own_shop("log", "loop").out.splitlines()[0]
     assert (
         line.split(maxsplit=2)[2].strip()
-        == "compacted                    14 events from #1:  4 steps, 3 checkpoints, 1 attempt"
+        == "compacted                    14 events from #1: 4 steps, 3 checkpoints, 1 attempt"
     )
     refused = own_shop("fork", "loop@3", "--as", "b")
     assert refused.err.startswith(

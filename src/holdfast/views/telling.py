@@ -186,11 +186,8 @@ def _compacted(body: Body) -> Told:
         )
         if number
     ]
-    return Told(
-        "compacted",
-        _joined(f"{count(body.get('events', 0), 'event')} from #{body['from_seq']}:", ", ".join(parts)),
-        "dim",
-    )
+    stood = f"{count(body.get('events', 0), 'event')} from #{body['from_seq']}"
+    return Told("compacted", f"{stood}: {', '.join(parts)}" if parts else stood, "dim")
 
 
 def _pruned(body: Body) -> Told:
