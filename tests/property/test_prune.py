@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import holdfast
@@ -395,6 +395,23 @@ def play(url: str, script: Sequence[tuple[Any, ...]], *, restores: bool) -> list
         world.store.close()
 
 
+ALL_BUT_NOTHING = Retention(checkpoints=Keep(last=0), compact_events=0)
+
+
+@example(
+    # Found: one event between a label and a fork's point was not worth compacting, and the base before both, from which
+    # the fork went on, had dropped the counts that it needed.
+    script=[
+        (0, "do", "read", 1, False),
+        (0, "do", "checkpoint", "a", 0),
+        (0, "do", "once", 0, False, "saves"),
+        (0, "fork", 12),
+        (1, "do", "read", 1, False),
+        (1, "close", False),
+        (0, "prune", ALL_BUT_NOTHING),
+    ],
+    restores=True,
+)
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=scripts, restores=st.sampled_from([True, True, False]))
 def test_pruning_changes_nothing_that_is_kept(script: list[tuple[Any, ...]], restores: bool) -> None:

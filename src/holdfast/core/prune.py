@@ -332,9 +332,14 @@ def _stretches(survey: _Survey, choice: _Choice, policy: Retention) -> tuple[lis
     intervals, wall, notes = _intervals(survey, tail)
     found: list[_Stretch] = []
     for first, last in intervals:
-        if first > wall + 1:
-            forks = any(first <= dependent.at_seq <= last for dependent in lineage.dependents)
-            found.append(_Stretch(wall, first - 1, forks))
+        forks = any(first <= dependent.at_seq <= last for dependent in lineage.dependents)
+        stretch = _Stretch(wall, first - 1, forks)
+        if len(_inside(lineage.own, stretch)) > 1:
+            found.append(stretch)
+        elif (
+            found and forks
+        ):  # a single event is left where it is, and the fork goes on from the base before it
+            found[-1] = found[-1]._replace(has_forks=True)
         wall = max(wall, last)
     return found, notes
 
@@ -369,7 +374,7 @@ def _intervals(survey: _Survey, tail: int) -> tuple[list[tuple[int, int]], int, 
 
 def _compactings(survey: _Survey, stretches: Sequence[_Stretch], read: Read) -> tuple[Compacting, ...]:
     lineage = survey.lineage
-    chosen = {s.upto_seq: (s, inside) for s in stretches if len(inside := _inside(lineage.own, s)) > 1}
+    chosen = {stretch.upto_seq: (stretch, _inside(lineage.own, stretch)) for stretch in stretches}
     made = []
     for seq, view in walk(survey.raw) if chosen else ():
         if seq not in chosen:
