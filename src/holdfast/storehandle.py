@@ -25,16 +25,13 @@ from holdfast.core.progress import Overview
 from holdfast.core.recorded import is_once
 from holdfast.core.statistics_of_runs import gather
 from holdfast.core.tallies import Source, Stats
-from holdfast.engine import branching, erasing, exporting, importing, letters
+from holdfast.engine import branching, letters
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.overviews import Overviews
-from holdfast.engine.pins import all_pins, pin, unpin
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.states import read_state
-from holdfast.engine.sweeping import Sweep
-from holdfast.engine.unpacking import verified
 from holdfast.engine.workshop import Workshop, forget, workshop_of
 from holdfast.errors import (
     AlreadyResolved,
@@ -54,11 +51,11 @@ from holdfast.model.markers import Neutral
 from holdfast.model.pruned import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
-from holdfast.parcels.reading import open_parcel
-from holdfast.parcels.writing import writing
 from holdfast.stores.port import StorePort
 from holdfast.stores.url import lease_s_of, open_store, place_of
 
+# Every program that opens a run loads this module. What few of them call (diff, prune, pins, export, import, erase)
+# brings much along, and is imported where it is called.
 if TYPE_CHECKING:
     from holdfast.core.differences import Diff
 
@@ -229,7 +226,7 @@ class Store(Neutral):
 
         The state of a place is that of the latest checkpoint there. Only what differs of it is read.
         """
-        from holdfast.engine.contrasts import contrast  # what it needs, `import holdfast` need not wait for
+        from holdfast.engine.contrasts import contrast
 
         places = [(str(text), row.run, seq) for text in (a, b) for row, seq in [self._at(text)]]
         for text, run, seq in places:
@@ -262,6 +259,9 @@ class Store(Neutral):
         It can be imported into any store. With ``move`` the run is sealed here and goes on where the file is imported;
         otherwise an import is a fork. Durable and whole when it returns. RunHeld if a run that is to move is live.
         """
+        from holdfast.engine import exporting
+        from holdfast.parcels.writing import writing
+
         self._row(run)
         with writing(path, directory=directory) as crate:
             return (exporting.move if move else exporting.export)(self._workshop, run, crate)
@@ -272,8 +272,11 @@ class Store(Neutral):
         The export of a moved run is that run. Any other becomes a fork, ``RUN~1`` unless ``as_`` names it: so two copies
         never both act. Importing again what was cut off goes on. NotAnExport, NewerExport, DamagedExport, ImportClash.
         """
+        from holdfast.engine.importing import bring_in
+        from holdfast.parcels.reading import open_parcel
+
         with open_parcel(path) as parcel:
-            return importing.bring_in(self._workshop, parcel, as_)
+            return bring_in(self._workshop, parcel, as_)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
         """Remove every trace of a run from the store's files; it cannot be brought back.
@@ -281,7 +284,9 @@ class Store(Neutral):
         RunHasForks where other runs borrow its history, unless ``flatten`` gives each its own copy first. RunHeld while
         it is live, or a fork to be flattened is. Cut off, it goes on when called again.
         """
-        return erasing.erase(self._workshop, check_run_id(run), flatten=flatten)
+        from holdfast.engine.erasing import erase
+
+        return erase(self._workshop, check_run_id(run), flatten=flatten)
 
     def check_may_act(self, run: str) -> None:
         """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
@@ -304,11 +309,15 @@ class Store(Neutral):
 
         Runs that somebody holds are left to their holders. Durable when it returns; killed half-way, run it again.
         """
+        from holdfast.engine.sweeping import Sweep
+
         sweep = Sweep(self._workshop, policy, dry_run=dry_run)
         return sweep.store() if run is None else sweep.run(check_run_id(run))
 
     def pin(self, place: str) -> Pin:
         """Keep a place as it is, whatever the policy says. PointPruned where it is gone already. Durable when it returns."""
+        from holdfast.engine.pins import pin
+
         row, seq = self._at(place)
         pinned = pin(self._port, row.run, seq, place, self.now())
         if pinned is None:
@@ -318,11 +327,15 @@ class Store(Neutral):
 
     def unpin(self, place: str) -> bool:
         """Let a pinned place go; False where it was not pinned."""
+        from holdfast.engine.pins import unpin
+
         row, seq = self._at(place)
         return unpin(self._port, row.run, seq)
 
     def pins(self) -> list[Pin]:
         """The pinned places of this store."""
+        from holdfast.engine.pins import all_pins
+
         return all_pins(self._port)
 
     def examine(self) -> list[Finding]:
@@ -454,6 +467,9 @@ def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
 
 def check_export(path: "str | os.PathLike[str]") -> None:
     """Look through an export without a store to import it into. NotAnExport, NewerExport, DamagedExport."""
+    from holdfast.engine.unpacking import verified
+    from holdfast.parcels.reading import open_parcel
+
     with open_parcel(path) as parcel:
         verified(parcel)
 

@@ -202,6 +202,43 @@ def test_a_state_changed_by_another_thread_is_refused(url: str) -> None:
     assert kinds(url).count(Kind.CHECKPOINT) == 1
 
 
+def test_a_state_that_is_part_old_part_new_is_refused(url: str) -> None:
+    """No dict grew, only values changed, between the looks at two of them. Planted: without a second look it was saved."""
+
+    @dataclass
+    class Account:
+        balance: int
+
+    reached, moved, over = threading.Event(), threading.Event(), threading.Event()
+    state = {"from": Account(100), "to": Account(0)}
+
+    def read(account: Account) -> int:
+        if account is state["to"] and not moved.is_set():
+            reached.set()
+            assert moved.wait(10)
+        return account.balance
+
+    def move() -> None:
+        assert reached.wait(10)
+        state["from"].balance, state["to"].balance = 0, 100
+        moved.set()
+        assert over.wait(10)
+
+    holdfast.register(Account, encode=read, decode=Account)
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        with holdfast.run("a", store=url) as run:
+            with pytest.raises(holdfast.StateChanged, match="looked at twice"):
+                run.checkpoint(state)
+            run.checkpoint(state)
+            assert run.state == {"from": Account(0), "to": Account(100)}
+    finally:
+        over.set()
+        thread.join()
+    assert kinds(url).count(Kind.CHECKPOINT) == 1
+
+
 def test_checkpoints_made_side_by_side_all_read_back(url: str) -> None:
     """Threads plant at the same time; each state is whole. Planted: with one set of fresh nodes for all they mixed."""
     results: dict[int, list[dict[str, str]]] = {}

@@ -6,7 +6,8 @@ journal whole or not at all.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, current_thread
+from threading import enumerate as enumerate_threads
 from typing import Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack
@@ -22,6 +23,7 @@ from holdfast.model.rows import Blob
 from holdfast.stores.port import StorePort
 
 WHAT = "state of the checkpoint"
+_OURS = frozenset({"holdfast-tender", "holdfast-autosave"})
 
 
 class States:
@@ -38,8 +40,15 @@ class States:
     def take(self, state: Any) -> "Taken":
         """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
 
-        What another tenure stored is not known yet: that matters only if the state is recorded (``build_on``).
+        While others run that could change it, it is looked at twice: a state that is part old, part new is none. What
+        another tenure stored is not known yet: that matters only if the state is recorded (``build_on``).
         """
+        taken = self._look(state)
+        if _others_run() and self._look(state).planted.identity != taken.planted.identity:
+            raise StateChanged(run=self._run, problem="looked at twice, it differed")
+        return taken
+
+    def _look(self, state: Any) -> "Taken":
         try:
             try:
                 return self._taken(state, careful=False)
@@ -64,7 +73,12 @@ class States:
                 garden.learn(known, fetcher(self._store))
                 self._has_learned = True
             # Taken before a prune, it may refer to what is gone.
-            return taken.planted if is_known and garden is taken.garden else garden.plant(taken.tree)
+            if is_known and garden is taken.garden:
+                return taken.planted
+            planted = garden.plant(taken.tree)
+        if planted.identity != taken.planted.identity:  # the tree shares containers with the state
+            raise StateChanged(run=self._run, problem="it differed when it was about to be written")
+        return planted
 
     @contextmanager
     def building(self) -> Iterator[None]:
@@ -109,6 +123,11 @@ class Taken(NamedTuple):
     rebuild: list[str]
     tree: Any
     garden: Garden
+
+
+def _others_run() -> bool:
+    """Whether the program has other threads: ours never change a state."""
+    return any(thread.name not in _OURS for thread in enumerate_threads() if thread is not current_thread())
 
 
 def blobs_of(planted: Planted) -> tuple[Blob, ...]:

@@ -41,46 +41,33 @@ async def step(
     tenure.check_usable()
     asked = identify(tenure, treatment, name, fn, args, kwargs)
     try:
-        return await _step(tenure, hands, treatment, name, fn, args, kwargs, asked)
+        call = tenure.view.calls.get(asked.key)
+        if call is not None:
+            outcome = next_answer(tenure, call)
+            if outcome is not None:
+                return answer(tenure, asked, call, outcome, fn)
+        settled: Outcome | None = None
+        try:
+            tenure.require_journal(name)
+            work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
+            if call is None and tenure.may_drift:
+                await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
+            elif call is not None and call.is_open and (treatment.effect == "once" or is_once(call)):
+                settled = await doubt.settle_recorded(work, call)
+            if settled is None and not tenure.enter_call(asked.key, work):
+                raise Misuse(
+                    problem=f"step {name!r} with this key is running already",
+                    advice="a key is one call: wait for it",
+                )
+        except BaseException:
+            tenure.unclaim(asked.site, asked.n)
+            raise
+        if call is not None and settled is not None:
+            tenure.note_given(settled)
+            return answer(tenure, asked, call, settled, fn)
+        return await work.perform()
     finally:
         tenure.land(asked.site)
-
-
-async def _step(
-    tenure: Tenure,
-    hands: Hands,
-    treatment: Treatment,
-    name: str,
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    asked: Asked,
-) -> Any:
-    call = tenure.view.calls.get(asked.key)
-    if call is not None:
-        outcome = next_answer(tenure, call)
-        if outcome is not None:
-            return answer(tenure, asked, call, outcome, fn)
-    settled: Outcome | None = None
-    try:
-        tenure.require_journal(name)
-        work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
-        if call is None and tenure.may_drift:
-            await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
-        elif call is not None and call.is_open and (treatment.effect == "once" or is_once(call)):
-            settled = await doubt.settle_recorded(work, call)
-        if settled is None and not tenure.enter_call(asked.key, work):
-            raise Misuse(
-                problem=f"step {name!r} with this key is running already",
-                advice="a key is one call: wait for it",
-            )
-    except BaseException:
-        tenure.unclaim(asked.site, asked.n)
-        raise
-    if call is not None and settled is not None:
-        tenure.note_given(settled)
-        return answer(tenure, asked, call, settled, fn)
-    return await work.perform()
 
 
 class Work:

@@ -1,7 +1,8 @@
 """One process's tenure of a run: the lease, the folded view, and how far the program has come in it.
 
 It knows what the program was already given (the cursor) and what it is doing now (calls in flight); it decides
-nothing by itself. Its small mutable parts are guarded by one lock that is never held across I/O or user code.
+nothing by itself. Its small mutable parts are guarded by one lock that is never held across user code, and across I/O in
+one place only (``compact``).
 """
 
 import os
