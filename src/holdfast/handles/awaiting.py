@@ -1,0 +1,134 @@
+"""``AsyncRun``: a run entered with ``async with``. The same names as ``Run``, in the same order."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, overload
+from uuid import UUID
+
+from holdfast.engine import checkpoints, marks, sources
+from holdfast.engine.hands import AWAITING
+from holdfast.engine.leaving import finish, leave
+from holdfast.engine.stepping import step
+from holdfast.engine.tenure import Tenure
+from holdfast.handles.conversations import AsyncMessages
+from holdfast.handles.knowing import Handle, checked_label
+from holdfast.model.calls import ONCE, READ, Treatment
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncRun(Handle["AsyncRunOptions"]):
+    """A run, entered with ``async with``. The same names as ``Run``; what waits there is awaited here."""
+
+    __slots__ = ()
+
+    @property
+    def messages(self) -> AsyncMessages:
+        """The run's conversation."""
+        return AsyncMessages(self._tenure)
+
+    def _treated(self, treatment: Treatment) -> "AsyncRunOptions":
+        return AsyncRunOptions(self._tenure, treatment)
+
+    @overload
+    async def step(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run the function once, ever; afterwards answer from the journal. A plain function runs in a thread."""
+        return await step(self._tenure, AWAITING, READ, name, fn, args, kwargs)
+
+    @overload
+    async def once(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
+        return await step(self._tenure, AWAITING, ONCE, name, fn, args, kwargs)
+
+    async def checkpoint(self, state: Any, *, label: str | None = None) -> int:
+        """Record the state as it is now; the number of the point."""
+        return await checkpoints.checkpoint(self._tenure, AWAITING, state, checked_label(label))
+
+    async def restore(self, default: Any = None) -> Any:
+        """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
+        return await checkpoints.restore(self._tenure, AWAITING, default)
+
+    async def plan(self, steps: Iterable[str]) -> None:
+        """Record what the agent means to do, in order."""
+        await marks.mark(self._tenure, AWAITING, "plan", {"steps": list(steps)})
+
+    async def think(self, text: str) -> None:
+        """Record a thought."""
+        await marks.think(self._tenure, AWAITING, text)
+
+    async def decide(self, text: str, *, because: str = "") -> None:
+        """Record a decision and its reason."""
+        await marks.mark(self._tenure, AWAITING, "decision", {"text": text, "because": because})
+
+    async def discover(self, text: str) -> None:
+        """Record something found out."""
+        await marks.mark(self._tenure, AWAITING, "discovery", {"text": text})
+
+    async def say(self, text: str, *, to: str = "") -> None:
+        """Record something told to somebody."""
+        await marks.mark(self._tenure, AWAITING, "said", {"text": text, "to": to})
+
+    async def now(self) -> datetime:
+        """The time, drawn once: the same in every replay. In UTC."""
+        return await marks.draw(self._tenure, AWAITING, "now", sources.now(self._tenure.clock))  # type: ignore[no-any-return]
+
+    async def uuid(self) -> UUID:
+        """A random UUID, drawn once: the same in every replay."""
+        return await marks.draw(self._tenure, AWAITING, "uuid", sources.uuid)  # type: ignore[no-any-return]
+
+    async def random(self) -> float:
+        """A random number in [0, 1), drawn once: the same in every replay."""
+        return await marks.draw(self._tenure, AWAITING, "random", sources.random)  # type: ignore[no-any-return]
+
+    async def finish(self, result: Any = None) -> None:
+        """Record the result; after it the run takes no new work."""
+        await finish(self._tenure, AWAITING, result)
+
+    async def close(self) -> None:
+        """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""
+        error = await leave(self._tenure, AWAITING, self._entry, None, finishes=False)
+        if error is not None:
+            raise error
+
+
+class AsyncRunOptions:
+    """``run.options(…)``: the run's calls under another treatment."""
+
+    __slots__ = ("_tenure", "_treatment")
+
+    def __init__(self, tenure: Tenure, treatment: Treatment) -> None:
+        self._tenure = tenure
+        self._treatment = treatment
+
+    @overload
+    async def step(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """As ``AsyncRun.step``, under these options."""
+        return await step(self._tenure, AWAITING, self._treatment, name, fn, args, kwargs)
+
+    @overload
+    async def once(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """As ``AsyncRun.once``, under these options."""
+        return await step(
+            self._tenure, AWAITING, self._treatment._replace(effect="once"), name, fn, args, kwargs
+        )

@@ -1,0 +1,109 @@
+"""``Run``: a run entered with ``with``. One line a method; what it means stands in ``engine``."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from holdfast.engine import checkpoints, marks, sources
+from holdfast.engine.hands import BLOCKING, drive
+from holdfast.engine.leaving import finish, leave
+from holdfast.engine.stepping import step
+from holdfast.engine.tenure import Tenure
+from holdfast.handles.conversations import Messages
+from holdfast.handles.knowing import Handle, checked_label
+from holdfast.model.calls import ONCE, READ, Treatment
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Run(Handle["RunOptions"]):
+    """A run, entered with ``with``. Every recording call is durable when it returns."""
+
+    __slots__ = ()
+
+    @property
+    def messages(self) -> Messages:
+        """The run's conversation."""
+        return Messages(self._tenure)
+
+    def _treated(self, treatment: Treatment) -> "RunOptions":
+        return RunOptions(self._tenure, treatment)
+
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the function once, ever; afterwards answer from the journal."""
+        return drive(step(self._tenure, BLOCKING, READ, name, fn, args, kwargs))  # type: ignore[no-any-return]
+
+    def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
+        return drive(step(self._tenure, BLOCKING, ONCE, name, fn, args, kwargs))  # type: ignore[no-any-return]
+
+    def checkpoint(self, state: Any, *, label: str | None = None) -> int:
+        """Record the state as it is now; the number of the point."""
+        return drive(checkpoints.checkpoint(self._tenure, BLOCKING, state, checked_label(label)))
+
+    def restore(self, default: Any = None) -> Any:
+        """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
+        return drive(checkpoints.restore(self._tenure, BLOCKING, default))
+
+    def plan(self, steps: Iterable[str]) -> None:
+        """Record what the agent means to do, in order."""
+        drive(marks.mark(self._tenure, BLOCKING, "plan", {"steps": list(steps)}))
+
+    def think(self, text: str) -> None:
+        """Record a thought."""
+        drive(marks.think(self._tenure, BLOCKING, text))
+
+    def decide(self, text: str, *, because: str = "") -> None:
+        """Record a decision and its reason."""
+        drive(marks.mark(self._tenure, BLOCKING, "decision", {"text": text, "because": because}))
+
+    def discover(self, text: str) -> None:
+        """Record something found out."""
+        drive(marks.mark(self._tenure, BLOCKING, "discovery", {"text": text}))
+
+    def say(self, text: str, *, to: str = "") -> None:
+        """Record something told to somebody."""
+        drive(marks.mark(self._tenure, BLOCKING, "said", {"text": text, "to": to}))
+
+    def now(self) -> datetime:
+        """The time, drawn once: the same in every replay. In UTC."""
+        return drive(marks.draw(self._tenure, BLOCKING, "now", sources.now(self._tenure.clock)))  # type: ignore[no-any-return]
+
+    def uuid(self) -> UUID:
+        """A random UUID, drawn once: the same in every replay."""
+        return drive(marks.draw(self._tenure, BLOCKING, "uuid", sources.uuid))  # type: ignore[no-any-return]
+
+    def random(self) -> float:
+        """A random number in [0, 1), drawn once: the same in every replay."""
+        return drive(marks.draw(self._tenure, BLOCKING, "random", sources.random))  # type: ignore[no-any-return]
+
+    def finish(self, result: Any = None) -> None:
+        """Record the result; after it the run takes no new work."""
+        drive(finish(self._tenure, BLOCKING, result))
+
+    def close(self) -> None:
+        """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""
+        error = drive(leave(self._tenure, BLOCKING, self._entry, None, finishes=False))
+        if error is not None:
+            raise error
+
+
+class RunOptions:
+    """``run.options(…)``: the run's calls under another treatment."""
+
+    __slots__ = ("_tenure", "_treatment")
+
+    def __init__(self, tenure: Tenure, treatment: Treatment) -> None:
+        self._tenure = tenure
+        self._treatment = treatment
+
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """As ``Run.step``, under these options."""
+        return drive(step(self._tenure, BLOCKING, self._treatment, name, fn, args, kwargs))  # type: ignore[no-any-return]
+
+    def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """As ``Run.once``, under these options."""
+        treatment = self._treatment._replace(effect="once")
+        return drive(step(self._tenure, BLOCKING, treatment, name, fn, args, kwargs))  # type: ignore[no-any-return]

@@ -1,0 +1,53 @@
+"""``holdfast.store(url)``: a store as a program or a surface sees it, without holding any run.
+
+Whoever is not the holder of a run does not write to its journal: ``resolve`` leaves a letter in its inbox.
+"""
+
+import os
+from pathlib import Path
+
+from holdfast.engine.workshop import Workshop
+from holdfast.limits import LEASE_S
+from holdfast.storehandle.moving import Moving
+from holdfast.storehandle.settling import How, Settling
+from holdfast.stores.url import lease_s_of, open_store, place_of
+
+__all__ = ["How", "Store", "check_export", "find_store", "store", "workshop_at"]
+
+
+class Store(Settling, Moving):
+    """A store: list its runs, read their journals, settle what is in doubt."""
+
+
+def store(url: "str | os.PathLike[str] | None" = None) -> Store:
+    """The store at this URL or path; without one, ``HOLDFAST_URL``, the nearest ``.holdfast`` upwards, or a new one here."""
+    return Store(open_store(url), lease_s=lease_s_of(url) or LEASE_S)
+
+
+def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
+    """As ``store``, but where there is none the answer is None: looking creates nothing."""
+    place = place_of(url)
+    if place.scheme == "sqlite":
+        try:
+            if Path(place.name).stat().st_size == 0:
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:  # it may be there: opening it explains better
+            pass
+    return store(url)
+
+
+def check_export(path: "str | os.PathLike[str]") -> None:
+    """Look through an export without a store to import it into. NotAnExport, NewerExport, DamagedExport."""
+    from holdfast.engine.unpacking import verified
+    from holdfast.parcels.reading import open_parcel
+
+    with open_parcel(path) as parcel:
+        verified(parcel)
+
+
+def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
+    """The workshop of a store handle, or of the store at a URL or path."""
+    handle = place if isinstance(place, Store) else store(place)
+    return handle._workshop  # noqa: SLF001 - its own handle

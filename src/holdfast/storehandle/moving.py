@@ -1,0 +1,116 @@
+"""What a store handle does to whole runs: fork, rewind, copy, prune and erase them."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.core.names import check_run_id
+from holdfast.core.points import Place
+from holdfast.engine import branching
+from holdfast.engine.branching import Rewound
+from holdfast.model.exports import Erased, Exported, Imported
+from holdfast.model.infos import RunInfo
+from holdfast.model.pruned import Pin, PruneReport
+from holdfast.model.retention import RETENTION, Retention
+from holdfast.storehandle.reading import Reading
+
+
+class Moving(Reading):
+    """The part of a store handle that makes, moves and removes histories."""
+
+    def fork(self, place: str, *, as_: str, override: Mapping[str, Any] | None = None) -> RunInfo:
+        """Another run whose history is this one's up to a place: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@label``.
+
+        No event is copied. ``override`` replaces recorded outcomes, by step name or key. The new run goes on with the
+        unchanged script under ``HOLDFAST_RUN``; effects recorded before the place are not repeated, later ones may be.
+        """
+        row, seq = self._at(place)
+        return self._info(branching.fork(self._workshop, row, seq, as_, override or {}))
+
+    def rewind(self, place: str) -> Rewound:
+        """Move a run's head back to a place; what lay after it is kept as a fork. RunHeld while somebody holds it."""
+        row, seq = self._at(place)
+        return branching.rewind(self._workshop, row, seq)
+
+    def later_effects(self, place: str) -> list[str]:
+        """The once effects that a history from this place may repeat, since they happened after it."""
+        row, seq = self._at(place)
+        return branching.later_effects(self._workshop, row.run, seq)
+
+    def export(
+        self,
+        run: str,
+        path: "str | os.PathLike[str]",
+        *,
+        directory: bool = False,
+        move: bool = False,
+    ) -> Exported:
+        """Write a run, with all that it needs, to one file; or to a ``directory`` of readable lines and blobs.
+
+        It can be imported into any store. With ``move`` the run is sealed here and goes on where the file is imported;
+        otherwise an import is a fork. Durable and whole when it returns. RunHeld if a run that is to move is live.
+        """
+        from holdfast.engine import exporting
+        from holdfast.parcels.writing import writing
+
+        self._row(run)
+        with writing(path, directory=directory) as crate:
+            return (exporting.move if move else exporting.export)(self._workshop, run, crate)
+
+    def import_(self, path: "str | os.PathLike[str]", *, as_: str | None = None) -> Imported:
+        """Bring an exported run into this store, its history byte for byte. Nothing is written unless all of it is sound.
+
+        The export of a moved run is that run. Any other becomes a fork, ``RUN~1`` unless ``as_`` names it: so two copies
+        never both act. Importing again what was cut off goes on. NotAnExport, NewerExport, DamagedExport, ImportClash.
+        """
+        from holdfast.engine.importing import bring_in
+        from holdfast.parcels.reading import open_parcel
+
+        with open_parcel(path) as parcel:
+            return bring_in(self._workshop, parcel, as_)
+
+    def erase(self, run: str, *, flatten: bool = False) -> Erased:
+        """Remove every trace of a run from the store's files; it cannot be brought back.
+
+        RunHasForks where other runs borrow its history, unless ``flatten`` gives each its own copy first. RunHeld while
+        it is live, or a fork to be flattened is. Cut off, it goes on when called again.
+        """
+        from holdfast.engine.erasing import erase
+
+        return erase(self._workshop, check_run_id(run), flatten=flatten)
+
+    def prune(
+        self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
+    ) -> PruneReport:
+        """Prune one run, or the whole store: what goes, what stays and why, and bytes. A dry run writes nothing.
+
+        Runs that somebody holds are left to their holders. Durable when it returns; killed half-way, run it again.
+        """
+        from holdfast.engine.sweeping import Sweep
+
+        sweep = Sweep(self._workshop, policy, dry_run=dry_run)
+        return sweep.store() if run is None else sweep.run(check_run_id(run))
+
+    def pin(self, place: str) -> Pin:
+        """Keep a place as it is, whatever the policy says. PointPruned where it is gone already. Durable when it returns."""
+        from holdfast.engine.pins import pin
+
+        row, seq = self._at(place)
+        pinned = pin(self._port, row.run, seq, place, self.now())
+        if pinned is None:
+            events = self.events(row.run, whole=True)
+            raise self.absence(Place(row.run, seq=seq), events, row.head)
+        return pinned
+
+    def unpin(self, place: str) -> bool:
+        """Let a pinned place go; False where it was not pinned."""
+        from holdfast.engine.pins import unpin
+
+        row, seq = self._at(place)
+        return unpin(self._port, row.run, seq)
+
+    def pins(self) -> list[Pin]:
+        """The pinned places of this store."""
+        from holdfast.engine.pins import all_pins
+
+        return all_pins(self._port)

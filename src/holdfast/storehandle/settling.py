@@ -1,0 +1,93 @@
+"""What a store handle leaves for runs that others hold: how a step in doubt ended. It writes to inboxes only."""
+
+import getpass
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from orjson import loads
+
+from holdfast.codec.failures import encode_failure
+from holdfast.codec.values import encode
+from holdfast.engine import letters
+from holdfast.engine.sealing import check_may_act
+from holdfast.errors import (
+    AlreadyResolved,
+    Misuse,
+    UnknownStep,
+)
+from holdfast.model.calls import Call
+from holdfast.model.infos import Doubt
+from holdfast.storehandle.reading import Reading, doubtful
+
+if TYPE_CHECKING:
+    pass
+
+How = Literal["done", "retry", "failed", "abandon"]
+
+
+class Settling(Reading):
+    """The part of a store handle that speaks to runs."""
+
+    def resolve(
+        self, run: str, step: str, how: How, *, value: Any = None, message: str = "", by: str | None = None
+    ) -> Doubt:
+        """Say how a step in doubt ended, by its name or key.
+
+        ``done`` with the value the call would have returned; ``failed`` with a message; ``retry`` to let it run
+        again under the same idempotency key; ``abandon`` for a recorded call that the program no longer makes.
+        Durable when it returns; the run takes it in when it goes on.
+        """
+        call = self._find(run, step, how)
+        body: dict[str, Any] = {"how": how}
+        if how == "done":
+            body["value"] = loads(encode(value, what=f"value for {step!r}"))
+        elif how == "failed":
+            body["error"] = encode_failure(RuntimeError(message or "resolved as failed"))
+        elif how not in {"retry", "abandon"}:
+            raise Misuse(
+                problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon"
+            )
+        check_may_act(self._port, self._row(run))
+        content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or _whoami()}
+        if not letters.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
+            raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
+        check_may_act(
+            self._port, self._row(run)
+        )  # if it was moved away just now, the letter may not have come along
+        return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+
+    def check_may_act(self, run: str) -> None:
+        """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
+        check_may_act(self._port, self._row(run))
+
+    def _find(self, run: str, step: str, how: How) -> Call:
+        view = self.view(run)
+        everything = list(view.calls.values())
+        in_doubt = doubtful(view, self.get(run))
+        among = [c for c in everything if c.seq] if how == "abandon" else in_doubt
+        found = [c for c in among if step in {c.key, c.name}]
+        if len(found) == 1 or (found and how == "abandon" and found[-1].key == step):
+            return found[-1]
+        names = ", ".join(f"{c.name} ({c.key})" for c in (found or in_doubt)) or "none"
+        known = next((c for c in everything if step in {c.key, c.name}), None)
+        if not found and known is not None and how != "abandon":
+            raise AlreadyResolved(
+                run=run,
+                step=known.name,
+                state="its outcome is recorded" if known.outcomes else "it is running",
+            )
+        state = (
+            "several steps"
+            if found
+            else "no recorded step"
+            if how == "abandon"
+            else "no step in doubt called"
+        )
+        raise UnknownStep(run=run, step=step, state=state, candidates=names)
+
+
+def _whoami() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a passwd entry
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
