@@ -72,6 +72,18 @@ class Kind:
     RESTORED: Final = "restored"
     DRIFTED: Final = "drifted"
 
+    STREAM_CHUNK: Final = "stream.chunk"
+    """A piece of a streamed answer, on its way: its key is that of the model call."""
+    WAIT_STARTED: Final = "wait.started"
+    WAIT_ENDED: Final = "wait.ended"
+    """Between them the run waits: for a time, or for a provider. Its key is that of the call that waits."""
+    QUESTION_ASKED: Final = "question.asked"
+    QUESTION_ANSWERED: Final = "question.answered"
+    BUDGET_WARNED: Final = "budget.warned"
+    PREMISE_NOTED: Final = "premise.noted"
+    PREMISE_BROKEN: Final = "premise.broken"
+    RUN_CANCELLED: Final = "run.cancelled"
+
     LOOP_NOTICED: Final = "loop.noticed"
     LOOP_LEFT: Final = "loop.left"
 

@@ -1,0 +1,19 @@
+"""What a model call took: counted by the provider, priced by the table that was in force when it was recorded."""
+
+from typing import NamedTuple
+
+
+class Usage(NamedTuple):
+    """What one model call took. None is "nobody knows", never zero.
+
+    ``input_tokens`` includes the cached ones, ``output_tokens`` the reasoning, as providers bill them.
+    """
+
+    model: str = ""
+    provider: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: float | None = None
+    """In US dollars."""
