@@ -56,7 +56,9 @@ def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Redu
     sites = {site: Site(count, tuple(free.get(site, ()))) for site, count in counts.items()}
     whole = {call.key: call for call in _whole_calls(view)}
     effects = {
-        c.key: c for c in view.calls.values() if c.key not in whole and effect_of(c) not in {"", "read"}
+        c.key: c
+        for c in view.calls.values()
+        if c.key not in whole and effect_of(c) not in {"", "read", "model"}
     }
     kept = _reduced(view, whole, read)
     data = dump(kept, whole=True)

@@ -11,6 +11,7 @@ from orjson import loads
 
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
+from holdfast.core.recorded import is_model
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
@@ -77,6 +78,8 @@ class View:
         self.branch = 0
         """The rewind that this history goes on from; 0 where the head was never moved back."""
         self.earlier_attempts = 0
+        self.latest_request: Event | None = None
+        """The intent of the model call that was begun last: what its request refers to is stored already."""
         self.signs: list[Signed] = []
         """What was said about going in circles, in the order it was said."""
         self.trailing_failures: list[tuple[Call, int]] = []
@@ -100,6 +103,8 @@ class View:
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
+        if is_model(event.body):
+            self.latest_request = event
         if self.trailing_failures:
             self.trailing_failures = []
 

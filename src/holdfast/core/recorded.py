@@ -25,3 +25,8 @@ def is_inside_answered(call: Call, calls: Mapping[str, Call], body_of: Callable[
         else:
             scope = loads(body_of(parent))["in"]
     return False
+
+
+def is_model(intent: bytes) -> bool:
+    """Whether an intent is that of a model call."""
+    return intent.startswith(b'{"effect":"model"')

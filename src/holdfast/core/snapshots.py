@@ -6,7 +6,10 @@ snapshot made by another version of the fold is not read: the journal is the tru
 
 from typing import Any
 
+from orjson import dumps, loads
+
 from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
+from holdfast.core.recorded import is_model
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
 from holdfast.model.loops import Signed
@@ -100,10 +103,17 @@ def _load_attempt(fields: list[Any]) -> Attempt:
 
 
 def _dump_call(call: Call, *, whole: bool) -> list[Any]:
-    body = _text(call.body) if whole or call.is_open else None
+    body = _text(_kept_intent(call.body)) if whole or call.is_open else None
     flags = call.is_open + 2 * call.abandoned + 4 * call.early
     outcomes = [[o.seq, o.good, o.point, *([_text(o.body)] if whole else [])] for o in call.outcomes]
     return [call.key, call.name, call.seq, call.started_at, call.fence, flags, call.doubt, body, outcomes]
+
+
+def _kept_intent(body: bytes | None) -> bytes | None:
+    """The intent without the root of its request: a view refers to no tree, so that none has to be kept for it."""
+    if body is None or not is_model(body):
+        return body
+    return dumps({name: value for name, value in loads(body).items() if name != "request"})
 
 
 def _load_call(fields: list[Any]) -> Call:

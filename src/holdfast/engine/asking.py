@@ -34,6 +34,8 @@ class Asked(NamedTuple):
     arguments: bytes
     here: Here
     point: Point
+    request: Any = None
+    """Of a model call: all that is asked, as it is encoded; the arguments only tell of it."""
 
 
 def identify(
@@ -45,6 +47,18 @@ def identify(
     kwargs: dict[str, Any],
 ) -> Asked:
     """Who this call is. Nothing is written; arguments that cannot be part of an identity are refused."""
+    here, point = place(tenure, name)
+    if treatment.key is None:
+        arguments = _arguments(name, bind(fn, args, kwargs, treatment.ignore))
+        site = site_of(here.scope, name, arguments)
+        n = tenure.claim(site)
+        return Asked(name, f"{site}.{n}", site, n, arguments, here, point)
+    check_key(treatment.key)
+    return Asked(name, keyed(treatment.key), "", 0, b"{}", here, point)
+
+
+def place(tenure: Tenure, name: str) -> tuple[Here, Point]:
+    """Where a call of this name stands. BadName; Misuse where no call can be made."""
     if name not in _known_names:
         check_name("step", name, STEP_NAME_CHARS_MAX)
         if len(_known_names) < _NAMES_KEPT:
@@ -62,13 +76,7 @@ def identify(
             problem=f"step {name!r} stands {here.depth} steps deep",
             advice="flatten the nesting; see docs/limits.md",
         )
-    if treatment.key is None:
-        arguments = _arguments(name, bind(fn, args, kwargs, treatment.ignore))
-        site = site_of(here.scope, name, arguments)
-        n = tenure.claim(site)
-        return Asked(name, f"{site}.{n}", site, n, arguments, here, point)
-    check_key(treatment.key)
-    return Asked(name, keyed(treatment.key), "", 0, b"{}", here, point)
+    return here, point
 
 
 def _arguments(name: str, bound: dict[str, Any]) -> bytes:

@@ -41,7 +41,7 @@ def draft_of(
     tenure: Tenure, taken: Taken, name: str, key: str, fields: dict[str, Any]
 ) -> tuple[Draft, Planted]:
     """The event that records a state, and what is to be settled once it is in the journal."""
-    planted = tenure.states.build_on(tenure.latest_root, taken)
+    planted = tenure.states.build_on(tenure.known_roots(), taken)
     if taken.rebuild:
         fields["rebuild"] = taken.rebuild
     fields |= {"state_bytes": planted.size, "state": planted.root}

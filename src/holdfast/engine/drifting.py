@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 from orjson import loads
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing, arguments_diff
+from holdfast.core.requests import parts
 from holdfast.engine.asking import Asked
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import draft, read_blob
+from holdfast.engine.states import read_state
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.errors import Diverged
@@ -67,7 +69,8 @@ def _is_joined(tenure: Tenure, standing: Standing, arrival: Arrival, asked: Aske
 
 
 async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, stops: bool) -> None:
-    diff = arguments_diff(_recorded_arguments(tenure, call), loads(asked.arguments))
+    wanted = loads(asked.arguments) if asked.request is None else parts(asked.request)
+    diff = arguments_diff(_recorded_arguments(tenure, call), wanted)
     fields = {"recorded": call.key, "recorded_seq": call.seq, "diff": diff}
     journal = tenure.require_journal(asked.name)
     await journal.append(
@@ -80,6 +83,8 @@ async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, st
 
 def _recorded_arguments(tenure: Tenure, call: Call) -> dict[str, Any]:
     body = loads(tenure.intent_of(call))
+    if "request" in body:
+        return parts(read_state(tenure.store, body["request"]))
     if "args_blob" in body:
         body["args"] = loads(read_blob(tenure.store, body["args_blob"]))
     recorded: dict[str, Any] = body.get("args", {})

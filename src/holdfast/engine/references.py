@@ -1,7 +1,7 @@
 """Which blobs an event needs: for whoever copies a history whole, or removes what no history needs any more.
 
-An event refers to a blob by a field of its body whose name ends in ``_blob``, and a checkpoint to the packs of its
-state. What refers in another way has to be known here, or it is lost with the next prune.
+An event refers to a blob by a field of its body whose name ends in ``_blob``, a checkpoint to the packs of its state
+and a model call to those of its request. What refers in another way has to be known here, or it is lost with the next prune.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,8 @@ from holdfast.model.events import Event, Kind
 from holdfast.stores.port import StorePort
 
 _PACKS_KEPT: Final = 64
-_STATEFUL: Final = frozenset({Kind.CHECKPOINT, Kind.COMPACTED})
+_ROOTS: Final = {Kind.CHECKPOINT: "state", Kind.COMPACTED: "state", Kind.STEP_STARTED: "request"}
+"""The kinds of events that hold the root of a tree, and under which name."""
 
 
 def references(store: StorePort, *events: Event) -> set[str]:
@@ -35,8 +36,9 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
     for event in events:
         body = body_of(event)
         found |= named_in(body)
-        if event.kind in _STATEFUL and "state" in body:
-            roots.append(body["state"])
+        field = _ROOTS.get(event.kind)
+        if field in body:
+            roots.append(body[field])
 
     @lru_cache(_PACKS_KEPT)
     def kept(address: str) -> Sequence[bytes]:

@@ -4,7 +4,7 @@ Everything here reads; what is planted is stored by the append that records the 
 journal whole or not at all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock, current_thread
 from threading import enumerate as enumerate_threads
@@ -37,40 +37,41 @@ class States:
         self._has_learned = False
         self._building = 0
 
-    def take(self, state: Any) -> "Taken":
+    def take(self, state: Any, *, what: str = WHAT) -> "Taken":
         """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
 
         While others run that could change it, it is looked at twice: a state that is part old, part new is none. What
         another tenure stored is not known yet: that matters only if the state is recorded (``build_on``).
         """
-        taken = self._look(state)
-        if _others_run() and self._look(state).planted.identity != taken.planted.identity:
+        taken = self._look(state, what)
+        if _others_run() and self._look(state, what).planted.identity != taken.planted.identity:
             raise StateChanged(run=self._run, problem="looked at twice, it differed")
         return taken
 
-    def _look(self, state: Any) -> "Taken":
+    def _look(self, state: Any, what: str) -> "Taken":
         try:
             try:
-                return self._taken(state, careful=False)
+                return self._taken(state, what, careful=False)
             except TypeError:
                 # an int or a text that orjson cannot write: they are rare enough to walk a second time for
-                return self._taken(state, careful=True)
+                return self._taken(state, what, careful=True)
         except RuntimeError as error:  # a dict or set that grew under the walk
             raise StateChanged(run=self._run, problem=str(error)) from error
 
-    def _taken(self, state: Any, *, careful: bool) -> "Taken":
-        tree, rebuild = encode_state(state, what=WHAT, careful=careful)
+    def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
+        tree, rebuild = encode_state(state, what=what, careful=careful)
         with self._lock:
             garden = self._fresh_garden()
             return Taken(garden.plant(tree), rebuild, tree, garden)
 
-    def build_on(self, known: Any, taken: "Taken") -> Planted:
-        """What is to be recorded, after a state whose root is ``known`` and that another tenure may have stored."""
+    def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
+        """What is to be recorded, after states whose roots are ``known`` and that another tenure may have stored."""
         with self._lock:
             garden = self._fresh_garden()
-            is_known = known is None or self._has_learned
+            is_known = not known or self._has_learned
             if not is_known:
-                garden.learn(known, fetcher(self._store))
+                for root in known:
+                    garden.learn(root, fetcher(self._store))
                 self._has_learned = True
             # Taken before a prune, it may refer to what is gone.
             if is_known and garden is taken.garden:

@@ -23,9 +23,14 @@ from holdfast.engine.journal import Draft, draft, written_despite
 from holdfast.engine.tenure import Tenure, remember_failure
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.calls import Outcome, Treatment
+from holdfast.model.calls import Call, Outcome, Treatment
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
+
+_REPEATED = frozenset({"read", "model"})
+"""The effects of calls that are simply made again when they were cut off: their intent need not be synced."""
+_DRIFT_STOPS = frozenset({"once", "model"})
+"""Where something else stands recorded, these are not made: one acts on the world, the other costs money."""
 
 
 async def step(
@@ -46,22 +51,8 @@ async def step(
             outcome = next_answer(tenure, call)
             if outcome is not None:
                 return answer(tenure, asked, call, outcome, fn)
-        settled: Outcome | None = None
-        try:
-            tenure.require_journal(name)
-            work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
-            if call is None and tenure.may_drift:
-                await drifting.judge(tenure, hands, asked, stops=treatment.effect == "once")
-            elif call is not None and call.is_open and (treatment.effect == "once" or is_once(call)):
-                settled = await doubt.settle_recorded(work, call)
-            if settled is None and not tenure.enter_call(asked.key, work):
-                raise Misuse(
-                    problem=f"step {name!r} with this key is running already",
-                    advice="a key is one call: wait for it",
-                )
-        except BaseException:
-            tenure.unclaim(asked.site, asked.n)
-            raise
+        work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
+        settled = await work.enter(call)
         if call is not None and settled is not None:
             tenure.note_given(settled)
             return answer(tenure, asked, call, settled, fn)
@@ -112,21 +103,38 @@ class Work:
         self._delegated = False
         self._succeeded = False
         wants_key = has_parameter(fn, "idempotency_key")
-        if wants_key or treatment.effect != "read":
+        if wants_key or treatment.effect not in _REPEATED:
             # A call that was begun before keeps the key it was begun with, also where a fork goes on with it.
             self.idem = tenure.recorded_key(asked.key) or idempotency_key(tenure.birth, asked.key)
             if wants_key and self.kwargs.get("idempotency_key", KEY) is KEY:
                 self.kwargs["idempotency_key"] = self.idem
 
+    async def enter(self, call: Call | None) -> Outcome | None:
+        """Find out whether the call may be made now. The outcome, where one is found out about on the way."""
+        tenure, asked, effect = self.tenure, self.asked, self.treatment.effect
+        settled: Outcome | None = None
+        try:
+            tenure.require_journal(asked.name)
+            if call is None and tenure.may_drift:
+                await drifting.judge(tenure, self.hands, asked, stops=effect in _DRIFT_STOPS)
+            elif call is not None and call.is_open and (effect == "once" or is_once(call)):
+                settled = await doubt.settle_recorded(self, call)
+            if settled is None and not tenure.enter_call(asked.key, self):
+                raise Misuse(
+                    problem=f"step {asked.name!r} with this key is running already",
+                    advice="a key is one call: wait for it",
+                )
+        except BaseException:
+            tenure.unclaim(asked.site, asked.n)
+            raise
+        return settled
+
     async def perform(self) -> Any:
         """Run the call to a recorded outcome, again as often as it may be."""
-        asked, tenure = self.asked, self.tenure
         try:
-            if tenure.autosaver is not None:
-                await tenure.autosaver.before(self.hands, self)
-            intent = self._intent()
-            self.intent = intent.body
-            self.intent_seq = await self.append(intent, synced=self.treatment.effect != "read")
+            if self.tenure.autosaver is not None:
+                await self.tenure.autosaver.before(self.hands, self)
+            await self.begin()
             failures = 0
             while True:
                 try:
@@ -135,18 +143,30 @@ class Work:
                     failures += 1
                     await self._wait_and_retry(failures, again.error)
         finally:
-            asked.here.trail.last = asked.key
-            if not self._succeeded:
-                tenure.unclaim(asked.site, asked.n)
-            if not self._delegated:
-                tenure.leave_call(asked.key)
+            self.leave()
 
-    def _intent(self) -> Draft:
+    async def begin(self) -> None:
+        """Record that the call is about to be made."""
+        intent = self._intent({})
+        self.intent = intent.body
+        self.intent_seq = await self.append(intent, synced=self.treatment.effect not in _REPEATED)
+
+    def leave(self) -> None:
+        """The call is over, as far as the program goes."""
+        asked, tenure = self.asked, self.tenure
+        asked.here.trail.last = asked.key
+        if not self._succeeded:
+            tenure.unclaim(asked.site, asked.n)
+        if not self._delegated:
+            tenure.leave_call(asked.key)
+
+    def _intent(self, more: dict[str, Any]) -> Draft:
         asked = self.asked
         fields: dict[str, Any] = {
             "effect": self.treatment.effect,
             "in": asked.point.scope,
             "after": asked.point.after,
+            **more,
         }
         if asked.point.forked:
             fields["forked"] = True
@@ -184,12 +204,20 @@ class Work:
             raise
         finally:
             HERE.reset(token)
-        fields: dict[str, Any] = {"ms": round((tenure.clock.monotonic() - began) * 1000, 3)}
+        await self.succeed(value, {"ms": self._took_ms(began)})
+        return value
+
+    async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
+        """Record that the call came to this value. Durable when it returns; NotStorable or TooLarge after that."""
         data, refused = self.encode(value, fields)
-        await self.conclude(draft(Kind.STEP_FINISHED, asked.name, asked.key, fields, data), good=True)
+        await self.conclude(
+            draft(Kind.STEP_FINISHED, self.asked.name, self.asked.key, fields, data), good=True
+        )
         if refused is not None:
             raise refused
-        return value
+
+    def _took_ms(self, began: float) -> float:
+        return round((self.tenure.clock.monotonic() - began) * 1000, 3)
 
     def encode(self, value: Any, fields: dict[str, Any]) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes. One that cannot be written down is recorded as done all the same, and then refused."""
@@ -216,7 +244,7 @@ class Work:
         """Record that the call failed and certainly did nothing that matters."""
         fields: dict[str, Any] = {"error": encode_failure(error)}
         if began is not None:
-            fields["ms"] = round((self.tenure.clock.monotonic() - began) * 1000, 3)
+            fields["ms"] = self._took_ms(began)
         failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields)
         seq = await self.conclude(failed, good=False)
         remember_failure(error, self.asked.key, seq)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.engine.journal import Journal
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
+    from holdfast.model.events import Event
 
 _AGAIN = "_holdfast_again"
 """Where an exception carries the recorded failures it stands for. On the exception itself: a table of them
@@ -64,6 +65,8 @@ class Tenure:
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
         """The state as last recorded."""
+        self.latest_request = _request_of(view.latest_request)
+        """The event of the model call that was begun last, and the root of its request."""
         self.to_rebuild: tuple[str, ...] = ()
         self.autosaver: Autosaver | None = None
         self.pruner: Pruner | None = None
@@ -240,6 +243,10 @@ class Tenure:
             self._conversation = Conversation(self)
         return self._conversation
 
+    def known_roots(self) -> list[Any]:
+        """The state and the request as last recorded: most of the next ones is stored with them."""
+        return [root for root in (self.latest_root, self.latest_request[1]) if root is not None]
+
     def note_arrival(self, scope: str, after: str) -> None:
         """A task that was started at this point makes its first call."""
         with self._lock:
@@ -283,6 +290,8 @@ class Tenure:
                 self._counts.pop(site, None)
                 self._free.pop(site, None)
             self._standing = None
+            if self.latest_request[0] <= compacting.upto_seq:
+                self.latest_request = 0, None
             self.view.shed(compacting.upto_seq, reduced.view())
             return True
 
@@ -308,6 +317,10 @@ class Tenure:
         """Count one more step or checkpoint."""
         self.points = number = next(self._numbers)
         return number
+
+
+def _request_of(intent: "Event | None") -> tuple[int, Any]:
+    return (0, None) if intent is None else (intent.seq, loads(intent.body).get("request"))
 
 
 def remember_failure(error: BaseException, key: str, seq: int) -> None:

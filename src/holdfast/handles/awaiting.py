@@ -8,6 +8,7 @@ from uuid import UUID
 from holdfast.engine import checkpoints, marks, sources
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
+from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.handles.conversations import AsyncMessages
@@ -16,6 +17,7 @@ from holdfast.model.calls import ONCE, READ, Treatment
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 
 class AsyncRun(Handle["AsyncRunOptions"]):
@@ -90,6 +92,31 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     async def random(self) -> float:
         """A random number in [0, 1), drawn once: the same in every replay."""
         return await marks.draw(self._tenure, AWAITING, "random", sources.random)  # type: ignore[no-any-return]
+
+    @overload
+    async def model(
+        self,
+        name: str,
+        call: Callable[[Q], Awaitable[T]],
+        request: Q,
+        /,
+        *,
+        model: str = "",
+        provider: str = "",
+    ) -> T: ...
+    @overload
+    async def model(
+        self, name: str, call: Callable[[Q], T], request: Q, /, *, model: str = "", provider: str = ""
+    ) -> T: ...
+    async def model(
+        self, name: str, call: Callable[..., Any], request: Any, /, *, model: str = "", provider: str = ""
+    ) -> Any:
+        """Ask a model: ``call(request)`` is made once, ever; afterwards the same request is answered from the journal.
+
+        The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
+        common with the request before is not written again. ``model`` and ``provider`` are for the records.
+        """
+        return await answer_of(self._tenure, AWAITING, Ask(name, request, model, provider), call)
 
     async def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

@@ -8,6 +8,7 @@ from uuid import UUID
 from holdfast.engine import checkpoints, marks, sources
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
+from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.handles.conversations import Messages
@@ -16,6 +17,7 @@ from holdfast.model.calls import ONCE, READ, Treatment
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 
 class Run(Handle["RunOptions"]):
@@ -78,6 +80,16 @@ class Run(Handle["RunOptions"]):
     def random(self) -> float:
         """A random number in [0, 1), drawn once: the same in every replay."""
         return drive(marks.draw(self._tenure, BLOCKING, "random", sources.random))  # type: ignore[no-any-return]
+
+    def model(
+        self, name: str, call: Callable[[Q], T], request: Q, /, *, model: str = "", provider: str = ""
+    ) -> T:
+        """Ask a model: ``call(request)`` is made once, ever; afterwards the same request is answered from the journal.
+
+        The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
+        common with the request before is not written again. ``model`` and ``provider`` are for the records.
+        """
+        return drive(answer_of(self._tenure, BLOCKING, Ask(name, request, model, provider), call))  # type: ignore[no-any-return]
 
     def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

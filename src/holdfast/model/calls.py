@@ -7,6 +7,8 @@ from holdfast.limits import SETTLE_S
 from holdfast.model.loops import Manner
 
 Effect = Literal["read", "idempotent", "once"]
+RecordedEffect = Literal["read", "idempotent", "once", "model"]
+"""A model call is made again when it was cut off, like a read; that it costs money is why drift at it stops."""
 InDoubtPolicy = Literal["stop", "tell", "retry"]
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
@@ -16,7 +18,7 @@ IN_DOUBT_POLICIES: tuple[str, ...] = get_args(InDoubtPolicy)
 class Treatment(NamedTuple):
     """How a call is to be treated: what a tool declares, or ``run.options(...)`` says."""
 
-    effect: Effect = "read"
+    effect: RecordedEffect = "read"
     key: str | None = None
     ignore: tuple[str, ...] = ()
     verify: Callable[..., Any] | None = None
@@ -32,6 +34,7 @@ class Treatment(NamedTuple):
 
 READ = Treatment()
 ONCE = Treatment(effect="once")
+MODEL = Treatment(effect="model")
 
 
 class Outcome(NamedTuple):

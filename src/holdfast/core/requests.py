@@ -1,0 +1,107 @@
+"""Requests to models and their answers, recognised by their shape: what is asked in a line, and what it took.
+
+It knows OpenAI's chat completions, responses and embeddings and what is compatible with them, and Anthropic's messages;
+of anything else it tells what it can and invents nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.core.messages import message_line, role_of
+from holdfast.core.phrasing import one_line
+from holdfast.model.usage import Usage
+
+_LINE_CHARS_MAX: Final = 100
+_CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
+
+
+def summary(request: Any, identity: str) -> dict[str, Any]:
+    """A request as its intent tells it to people: how long the conversation is, and its end. ``identity`` is of all of it."""
+    told: dict[str, Any] = {}
+    if type(request) is dict:
+        said = next((request[name] for name in _CONVERSATIONS if name in request), None)
+        if type(said) is list:
+            told["messages"] = len(said)
+            said = said[-1] if said else None
+        if said is not None:
+            role = role_of(said)
+            told["last"] = one_line(
+                f"{role}: {message_line(said)}" if role else message_line(said), _LINE_CHARS_MAX
+            )
+    return {**told, "request": identity}
+
+
+def parts(request: Any) -> dict[str, Any]:
+    """A request by its parts, each message one of them: for telling two requests apart."""
+    if type(request) is not dict:
+        return {"request": request}
+    found: dict[str, Any] = {}
+    for name, value in request.items():
+        if name in _CONVERSATIONS and type(value) is list:
+            found |= {f"{name}[{number}]": said for number, said in enumerate(value)}
+        else:
+            found[name] = value
+    return found
+
+
+def model_in(request: Any) -> str:
+    """The model that a request names; empty where it names none."""
+    name = request.get("model") if type(request) is dict else None
+    return name if type(name) is str else ""
+
+
+def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
+    """What an answer says it took; nothing of what it does not say."""
+    fields = _fields(answer)
+    usage = _fields(fields.get("usage"))
+    named = fields.get("model")
+    return Usage(
+        model=named if type(named) is str and named else model,
+        provider=provider,
+        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+        cached_tokens=_detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens"),
+        reasoning_tokens=_detail(
+            usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens"
+        ),
+    )
+
+
+def known_of(usage: Usage) -> dict[str, Any]:
+    """The usage as it is recorded: what nobody knows is not there."""
+    return {
+        name: value for name, value in usage._asdict().items() if value is not None and not _is_blank(value)
+    }
+
+
+def usage_of(recorded: Mapping[str, Any]) -> Usage:
+    """The usage from its record; fields of a later version are passed over."""
+    return Usage(**{name: value for name, value in recorded.items() if name in Usage._fields})
+
+
+def _is_blank(value: Any) -> bool:
+    return type(value) is str and not value
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    dump = getattr(value, "model_dump", None)  # a pydantic model, as SDKs give
+    dumped = dump(mode="json") if callable(dump) else getattr(value, "__dict__", None)
+    return dumped if isinstance(dumped, Mapping) else {}
+
+
+def _count(usage: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = usage.get(name)
+        if type(value) is int and value >= 0:
+            return value
+    return None
+
+
+def _detail(usage: Mapping[str, Any], groups: tuple[str, ...], name: str) -> int | None:
+    for group in groups:
+        found = _count(_fields(usage.get(group)), name)
+        if found is not None:
+            return found
+    return _count(usage, name)

@@ -1,0 +1,123 @@
+"""A model call: a step whose request is a tree of nodes, so that a growing conversation costs what was added to it.
+
+The request is journaled before it is sent and the answer before anything acts on it. Cut off, the call is made again;
+answered, it never is. Where another request stands recorded at that place, nothing is sent: a model that is asked
+something else answers something else, and the run would go on as if it had not been restarted.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from orjson import dumps
+
+from holdfast.core.identity import site_of
+from holdfast.core.requests import known_of, model_in, summary, usage_in
+from holdfast.engine.asking import Asked, answer, next_answer, place
+from holdfast.engine.hands import Hands
+from holdfast.engine.states import Taken, blobs_of
+from holdfast.engine.stepping import Work
+from holdfast.engine.tenure import Tenure
+from holdfast.model.calls import MODEL
+from holdfast.model.usage import Usage
+
+IDENTITY_CHARS: Final = 16
+
+
+class Ask(NamedTuple):
+    """What is asked of a model: the step's name, the request as plain data, and who is to answer."""
+
+    name: str
+    request: Any
+    model: str = ""
+    provider: str = ""
+
+
+class Answer(NamedTuple):
+    """What came of it, and whether it was in the journal."""
+
+    value: Any
+    is_replayed: bool
+
+
+async def answer_of(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[[Any], Any]) -> Any:
+    """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
+    return (await ask_model(tenure, hands, ask, call, ask.request)).value
+
+
+async def ask_model(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[..., Any], *args: Any) -> Answer:
+    """The recorded answer to this request, or that of ``call(*args)``, recorded before it is returned."""
+    tenure.check_usable()
+    taken, asked = identify_request(tenure, ask)
+    try:
+        recorded = tenure.view.calls.get(asked.key)
+        outcome = None if recorded is None else next_answer(tenure, recorded)
+        if recorded is not None and outcome is not None:
+            return Answer(answer(tenure, asked, recorded, outcome, call), is_replayed=True)
+        work = ModelWork(tenure, hands, ask, taken, asked, call, args)
+        await work.enter(recorded)
+        return Answer(await work.perform(), is_replayed=False)
+    finally:
+        tenure.land(asked.site)
+
+
+def identify_request(tenure: Tenure, ask: Ask) -> tuple[Taken, Asked]:
+    """The request as it is now, and who this call is."""
+    here, point = place(tenure, ask.name)
+    taken = tenure.states.take(ask.request, what=f"request of {ask.name!r}")
+    identity = taken.planted.identity
+    site = site_of(here.scope, f"model:{ask.name}", identity)
+    n = tenure.claim(site)
+    told = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
+    return taken, Asked(ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree)
+
+
+class ModelWork(Work):
+    """One live model call."""
+
+    __slots__ = ("ask", "taken")
+
+    def __init__(
+        self,
+        tenure: Tenure,
+        hands: Hands,
+        ask: Ask,
+        taken: Taken,
+        asked: Asked,
+        call: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+    ) -> None:
+        super().__init__(tenure, hands, MODEL, asked, call, args, {})
+        self.ask = ask
+        self.taken = taken
+
+    async def begin(self) -> None:
+        """Record the request. What of it is stored already is referred to."""
+        tenure = self.tenure
+        with tenure.states.building():
+            planted = tenure.states.build_on(tenure.known_roots(), self.taken)
+            fields = {
+                "model": self.ask.model or model_in(self.ask.request),
+                "provider": self.ask.provider,
+                "request": planted.root,
+                "request_bytes": planted.size,
+                **self._said(),
+            }
+            intent = self._intent(fields)._replace(blobs=blobs_of(planted))
+            self.intent = intent.body
+            self.intent_seq = await self.append(intent, synced=False)
+            tenure.states.settle(planted)
+        tenure.latest_request = self.intent_seq, planted.root
+
+    def _said(self) -> dict[str, Any]:
+        """What else the intent tells."""
+        return {}
+
+    async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
+        """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
+        await super().succeed(value, {"usage": known_of(self.usage_of(value)), **fields})
+
+    def usage_of(self, value: Any) -> Usage:
+        """What the answer took."""
+        model = self.ask.model or model_in(self.ask.request)
+        return usage_in(value, model=model, provider=self.ask.provider)
