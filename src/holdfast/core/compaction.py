@@ -121,6 +121,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.started, kept.plan, kept.result = view.started, view.plan, view.result
     kept.restores, kept.branch = view.restores, view.branch
     kept.calls = whole
+    kept.partials = {key: bodies for key, bodies in view.partials.items() if key in whole}
     kept.signs = sorted({signed.level: signed for signed in view.signs}.values(), key=lambda s: s.seq)
     kept.trailing_failures = [(call, seq) for call, seq in view.trailing_failures if call.key in whole]
     kept.messages = list(_conversation(view.messages, read))

@@ -17,7 +17,7 @@ from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
 from holdfast.model.rows import Status
 
-FOLD_VERSION: Final = 2
+FOLD_VERSION: Final = 3
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
@@ -80,6 +80,8 @@ class View:
         self.earlier_attempts = 0
         self.latest_request: Event | None = None
         """The intent of the model call that was begun last: what its request refers to is stored already."""
+        self.partials: dict[str, list[bytes]] = {}
+        """What has arrived of streamed answers that are not whole: per call, the bodies of their chunks."""
         self.signs: list[Signed] = []
         """What was said about going in circles, in the order it was said."""
         self.trailing_failures: list[tuple[Call, int]] = []
@@ -154,8 +156,13 @@ class View:
     def _restored(self, _: Event) -> None:
         self.restores = True
 
+    def _stream_chunk(self, event: Event) -> None:
+        self.partials.setdefault(event.key, []).append(event.body)
+
     def _conclude(self, event: Event, *, good: bool) -> Call:
         self.points += 1
+        if good and self.partials:
+            self.partials.pop(event.key, None)
         call = self.calls[event.key]
         call.is_open = False
         call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
@@ -321,6 +328,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.STEP_SETTLED: View._step_settled,
     Kind.STEP_ABANDONED: View._step_abandoned,
     Kind.STEP_OVERRIDDEN: View._step_overridden,
+    Kind.STREAM_CHUNK: View._stream_chunk,
     Kind.MARK: View._mark,
     Kind.CHECKPOINT: View._checkpoint,
     Kind.RESTORED: View._restored,

@@ -28,6 +28,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "branch": view.branch,
         "restores": view.restores,
         "messages": [[said.seq, said.is_drop, _text(said.body) if whole else None] for said in view.messages],
+        "partials": {key: [body.decode() for body in bodies] for key, bodies in view.partials.items()},
         "earlier_attempts": view.earlier_attempts,
         "result": _text(view.result),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
@@ -59,6 +60,7 @@ def rebuild(data: dict[str, Any]) -> View:
         data["restores"],
     )
     view.messages = [Said(seq, is_drop, _bytes(body)) for seq, is_drop, body in data["messages"]]
+    view.partials = {key: [body.encode() for body in bodies] for key, bodies in data["partials"].items()}
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
     view.result = _bytes(data["result"])
     for name in _EVENTS:

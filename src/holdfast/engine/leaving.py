@@ -77,6 +77,8 @@ async def leave(
     if tenure.journal is None:
         tenure.is_closed = True
         return error
+    for stream in tuple(tenure.streams):
+        stream.let_go()
     try:
         hurry = await _drain(tenure, hands, entry.drain_s, is_hurried)
         error = error or hurry

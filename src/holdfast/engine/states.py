@@ -23,7 +23,7 @@ from holdfast.model.rows import Blob
 from holdfast.stores.port import StorePort
 
 WHAT = "state of the checkpoint"
-_OURS = frozenset({"holdfast-tender", "holdfast-autosave"})
+_OURS = frozenset({"holdfast-tender", "holdfast-autosave", "holdfast-flusher"})
 
 
 class States:

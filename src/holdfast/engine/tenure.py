@@ -44,7 +44,9 @@ would keep every traceback of a long run alive."""
 class Tenure:
     """A run as this process holds it; without a journal when it only replays a finished run."""
 
-    def __init__(self, workshop: "Workshop", row: RunRow, view: "View", journal: "Journal | None") -> None:
+    def __init__(  # noqa: PLR0915 - many small facts make up a tenure
+        self, workshop: "Workshop", row: RunRow, view: "View", journal: "Journal | None"
+    ) -> None:
         self.workshop = workshop
         self.store = workshop.store
         self.clock = workshop.clock
@@ -93,6 +95,8 @@ class Tenure:
         self._standing: Standing | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
+        self.streams: set[Any] = set()
+        """Streamed answers that the program has begun to read."""
         self.unjudged: list[Any] = []
         """Live calls of tasks started side by side, until they are joined."""
         self._arrivals: dict[tuple[str, str], int] = {}

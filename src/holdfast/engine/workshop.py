@@ -8,6 +8,7 @@ from threading import Lock
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.commits import Committer
+from holdfast.engine.flusher import Flusher
 from holdfast.engine.tender import Tender
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
@@ -22,6 +23,7 @@ class Workshop:
         self.lease_s = lease_s
         self.committer = Committer(store)
         self.tender = Tender(store, clock)
+        self.flusher = Flusher()
 
 
 _lock = Lock()

@@ -1,6 +1,6 @@
 """``AsyncRun``: a run entered with ``async with``. The same names as ``Run``, in the same order."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
@@ -10,9 +10,12 @@ from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.stepping import step
+from holdfast.engine.streaming import OnPartial
 from holdfast.engine.tenure import Tenure
+from holdfast.engine.texts import stream_texts
 from holdfast.handles.conversations import AsyncMessages
 from holdfast.handles.knowing import Handle, checked_label
+from holdfast.handles.streams import AsyncStream
 from holdfast.model.calls import ONCE, READ, Treatment
 
 P = ParamSpec("P")
@@ -117,6 +120,26 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
         return await answer_of(self._tenure, AWAITING, Ask(name, request, model, provider), call)
+
+    async def stream(
+        self,
+        name: str,
+        call: Callable[[Q], Iterable[str] | AsyncIterable[str]],
+        request: Q,
+        /,
+        *,
+        model: str = "",
+        provider: str = "",
+        on_partial: OnPartial | None = None,
+        go_on: Callable[[Q, str], Iterable[str] | AsyncIterable[str]] | None = None,
+    ) -> AsyncStream[str]:
+        """Ask a model for a stream of texts: given as they come, journaled as they come, and never lost to a kill.
+
+        An answer that was cut off is begun again, kept as it is, or, with ``go_on(request, text_so_far)``, continued;
+        the program is given all of it either way. Recorded whole, it is answered from the journal.
+        """
+        ask = Ask(name, request, model, provider)
+        return AsyncStream(await stream_texts(self._tenure, AWAITING, ask, call, go_on, on_partial))
 
     async def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

@@ -10,9 +10,12 @@ from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.stepping import step
+from holdfast.engine.streaming import OnPartial
 from holdfast.engine.tenure import Tenure
+from holdfast.engine.texts import stream_texts
 from holdfast.handles.conversations import Messages
 from holdfast.handles.knowing import Handle, checked_label
+from holdfast.handles.streams import Stream
 from holdfast.model.calls import ONCE, READ, Treatment
 
 P = ParamSpec("P")
@@ -90,6 +93,26 @@ class Run(Handle["RunOptions"]):
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
         return drive(answer_of(self._tenure, BLOCKING, Ask(name, request, model, provider), call))  # type: ignore[no-any-return]
+
+    def stream(
+        self,
+        name: str,
+        call: Callable[[Q], Iterable[str]],
+        request: Q,
+        /,
+        *,
+        model: str = "",
+        provider: str = "",
+        on_partial: OnPartial | None = None,
+        go_on: Callable[[Q, str], Iterable[str]] | None = None,
+    ) -> Stream[str]:
+        """Ask a model for a stream of texts: given as they come, journaled as they come, and never lost to a kill.
+
+        An answer that was cut off is begun again, kept as it is, or, with ``go_on(request, text_so_far)``, continued;
+        the program is given all of it either way. Recorded whole, it is answered from the journal.
+        """
+        ask = Ask(name, request, model, provider)
+        return Stream(drive(stream_texts(self._tenure, BLOCKING, ask, call, go_on, on_partial)))
 
     def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

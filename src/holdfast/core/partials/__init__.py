@@ -1,0 +1,37 @@
+"""Half-written answers: the pieces of a stream, what they come to, and what to do with one that was cut off.
+
+A *delta* is what a piece adds, in one shape for every provider: a plain dict with the keys of a ``stream.chunk`` body.
+It is pure: it knows neither clients nor journals. The invariant: however a stream is cut into deltas, and however the
+deltas are put together for the journal, the same partial answer comes out; and a tool call that was cut off in the
+middle of its JSON is never one to execute.
+"""
+
+from holdfast.core.partials.pieces import Fragment, Partial, complete_calls, is_whole, merge
+from holdfast.core.partials.plans import GO_ON, Plan, plan_of
+from holdfast.core.partials.seams import fold_partial, join, joined
+from holdfast.core.partials.shapes import (
+    chat_completion_of,
+    chunks_of_completion,
+    delta_of_chat_chunk,
+    delta_of_response_event,
+    response_of,
+)
+
+__all__ = [
+    "GO_ON",
+    "Fragment",
+    "Partial",
+    "Plan",
+    "chat_completion_of",
+    "chunks_of_completion",
+    "complete_calls",
+    "delta_of_chat_chunk",
+    "delta_of_response_event",
+    "fold_partial",
+    "is_whole",
+    "join",
+    "joined",
+    "merge",
+    "plan_of",
+    "response_of",
+]

@@ -1,0 +1,186 @@
+"""The partial answer: what the deltas of one stream have come to so far.
+
+A delta may have, absent where empty: ``text``, ``reasoning``, ``refusal`` (texts that are appended), ``calls`` (fragments
+of tool calls), ``facts`` (the last one told wins), ``logprobs``, ``more`` (fields of the message that this room does not
+know: texts and lists are appended, of others the last wins), ``items`` (finished items of a response), and ``choices``
+(deltas of a second, third … answer to the same request, each with its ``index``).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from orjson import JSONDecodeError, loads
+
+ENDED_WELL: Final = frozenset({"stop", "tool_calls", "function_call"})
+"""How a model ends an answer that it has finished by itself; ``length`` and the like cut it off."""
+
+NO_ANSWER: Final = frozenset({"interrupted", "error", "failed", "cancelled"})
+"""How a stream ends that did not bring the whole answer."""
+
+_TEXTS: Final = ("text", "reasoning", "refusal")
+
+
+class Fragment(NamedTuple):
+    """A tool call as far as it has come."""
+
+    place: int
+    """Its index, as the provider counts them."""
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    type: str = "function"
+
+
+class Partial:
+    """What has arrived of an answer. Grows by ``add``; see ``fold_partial``."""
+
+    __slots__ = ("calls", "facts", "items", "logprobs", "more", "others", "reasoning", "refusal", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.reasoning = ""
+        self.refusal = ""
+        self.calls: list[Fragment] = []
+        self.facts: dict[str, Any] = {}
+        self.logprobs: dict[str, list[Any]] = {}
+        self.more: dict[str, Any] = {}
+        self.items: list[dict[str, Any]] = []
+        self.others: dict[int, Partial] = {}
+        """Further answers to the same request, by their index: whoever asked for several."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partial) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__slots__
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        known = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name)}
+        return f"Partial({known})"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the answer itself has arrived."""
+        return not (self.text or self.reasoning or self.refusal or self.calls or self.more or self.others)
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Take in what a piece adds."""
+        self.text += delta.get("text", "")
+        self.reasoning += delta.get("reasoning", "")
+        self.refusal += delta.get("refusal", "")
+        for fragment in delta.get("calls", ()):
+            self._add_fragment(fragment)
+        self.facts.update(delta.get("facts", {}))
+        for name, entries in delta.get("logprobs", {}).items():
+            self.logprobs[name] = self.logprobs.get(name, []) + entries
+        for name, value in delta.get("more", {}).items():
+            self.more[name] = _appended(self.more.get(name), value)
+        self.items += delta.get("items", ())
+        for choice in delta.get("choices", ()):
+            self.others.setdefault(choice["index"], Partial()).add(choice)
+
+    def _add_fragment(self, fragment: Mapping[str, Any]) -> None:
+        place = self._place_of(fragment)
+        call, given = self.calls[place], fragment.get("arguments", "")
+        self.calls[place] = call._replace(
+            id=call.id or fragment.get("id", ""),
+            name=call.name or fragment.get("name", ""),  # some servers repeat it in every piece
+            type=fragment.get("type", call.type),
+            arguments=given if fragment.get("whole") else call.arguments + given,
+        )
+
+    def _place_of(self, fragment: Mapping[str, Any]) -> int:
+        """Which call a fragment belongs to: by its id, else by its index. Some servers give every call index 0."""
+        index, named = fragment.get("index"), fragment.get("id")
+        newest_first = list(enumerate(self.calls))[::-1]
+        for place, call in newest_first:
+            if named and call.id == named:
+                return place
+        for place, call in newest_first:
+            if (index is None or call.place == index) and not (named and call.id):
+                return place
+        self.calls.append(Fragment(len(self.calls) if index is None else index))
+        return len(self.calls) - 1
+
+
+def merge(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One delta that says what these say after each other: what is written to the journal at once."""
+    merged: dict[str, Any] = {}
+    for delta in deltas:
+        for name in _TEXTS:
+            if delta.get(name):
+                merged[name] = merged.get(name, "") + delta[name]
+        for fragment in delta.get("calls", ()):
+            _merge_fragment(merged.setdefault("calls", []), fragment)
+        for name in ("facts", "more", "logprobs"):
+            for key, value in delta.get(name, {}).items():
+                held = merged.setdefault(name, {})
+                held[key] = value if name == "facts" else _appended(held.get(key), value)
+        for name in ("items", "choices"):
+            if delta.get(name):
+                merged[name] = [*merged.get(name, ()), *delta[name]]
+    return merged
+
+
+def _merge_fragment(calls: list[dict[str, Any]], fragment: Mapping[str, Any]) -> None:
+    """Only what goes on with the very call before it is put together with it: which call others mean is told by the fold."""
+    bare = {"index", "arguments"}
+    goes_on = fragment.keys() <= bare and bool(calls) and calls[-1].keys() <= bare
+    if goes_on and fragment.get("index") is not None and calls[-1].get("index") == fragment["index"]:
+        calls[-1]["arguments"] = calls[-1].get("arguments", "") + fragment.get("arguments", "")
+    else:
+        calls.append(dict(fragment))
+
+
+def _appended(before: Any, value: Any) -> Any:
+    if type(before) is type(value) and type(value) in {str, list}:
+        return before + value
+    return value
+
+
+def is_whole(partial: Partial) -> bool:
+    """Whether the answer came to its end: the process was killed only between its last piece and its record."""
+    ends = [one.facts.get("finish_reason") for one in (partial, *partial.others.values())]
+    return all(end is not None and end not in NO_ANSWER for end in ends)
+
+
+def complete_calls(partial: Partial) -> list[Fragment]:
+    """The tool calls that may be executed: those whose arguments are a JSON object, to its closing brace.
+
+    A call without any arguments counts only where the model said that it had finished: before that they may be missing.
+    """
+    ended_well = partial.facts.get("finish_reason") in ENDED_WELL
+    return [call for call in partial.calls if call.name and _has_its_arguments(call, ended_well)]
+
+
+def _has_its_arguments(call: Fragment, ended_well: bool) -> bool:
+    if not call.arguments.strip():
+        return ended_well
+    if (
+        call.type == "custom"
+    ):  # free text has no closing brace: only the end of the answer tells that it is whole
+        return ended_well
+    return is_json_object(call.arguments)
+
+
+def is_json_object(text: str) -> bool:
+    """Whether this is an object in JSON, from brace to brace."""
+    try:
+        return type(loads(text)) is dict
+    except JSONDecodeError:
+        return False
+
+
+def calls_as_written(calls: Sequence[Fragment]) -> list[dict[str, Any]]:
+    """The calls in the shape of a chat completion."""
+    return [
+        {"id": call.id, "type": call.type, "custom": {"name": call.name, "input": call.arguments}}
+        if call.type == "custom"
+        else {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in calls
+    ]

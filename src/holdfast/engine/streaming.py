@@ -1,0 +1,337 @@
+"""A streamed answer: given to the program as it comes, and journaled as it comes.
+
+Crash windows: before the first piece is written, the request is sent again. Killed in mid-stream, the pieces are there,
+and the next attempt goes on from them, begins again or keeps them, as the policy says; it gives the program all of the
+answer either way. After the outcome the whole answer is one record, and the pieces are not needed any more.
+
+What the program was given and what is recorded is the same text, to the character: a later replay must not differ.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Any, Final, Literal, Protocol
+
+from orjson import loads
+
+from holdfast.core.partials import Partial, fold_partial, is_whole, joined, merge, plan_of
+from holdfast.core.partials.seams import Seam
+from holdfast.engine.asking import answer, next_answer
+from holdfast.engine.hands import BLOCKING, Hands, drive
+from holdfast.engine.journal import draft
+from holdfast.engine.modelling import Ask, ModelWork, identify_request
+from holdfast.engine.tenure import Tenure
+from holdfast.errors import StopSignal
+from holdfast.limits import STREAM_FLUSH_BYTES
+from holdfast.model.calls import Call
+from holdfast.model.events import Kind
+
+OnPartial = Literal["continue", "restart", "keep"]
+ON_PARTIAL: Final = ("continue", "restart", "keep")
+
+
+class End:
+    """What a stream gives when it has nothing more."""
+
+
+END: Final = End()
+
+
+class Source(Protocol):
+    """How one provider streams: what is to be known of it to journal its answers and to go on with them."""
+
+    prefill: bool
+    """Whether it goes on from the middle of an answer that it is sent."""
+    marks_end: bool
+    """Whether it says when an answer is whole; otherwise it is when nothing more comes."""
+    messages: Sequence[Any]
+
+    def open(self, messages: "Sequence[Any] | None") -> Any:
+        """Send the request, or one that goes on with an answer: its pieces."""
+        ...
+
+    def delta_of(self, chunk: Any) -> dict[str, Any]:
+        """What a piece adds; see ``core.partials``."""
+        ...
+
+    def answer_of(self, partial: Partial) -> Any:
+        """The answer as it is recorded."""
+        ...
+
+    def chunks_of(self, value: Any) -> Iterable[Any]:
+        """A recorded answer as pieces."""
+        ...
+
+    def chunks_so_far(self, partial: Partial) -> Iterable[Any]:
+        """What had arrived of an answer as pieces: they do not end it."""
+        ...
+
+
+class Streaming:
+    """One streamed answer, from the request to its record. One reader at a time."""
+
+    def __init__(self, tenure: Tenure, hands: Hands, ask: Ask, source: Source, on_partial: OnPartial) -> None:
+        self._tenure, self._hands, self._ask, self._source = tenure, hands, ask, source
+        self._on_partial = on_partial
+        self._ready: deque[Any] = deque()
+        self._chunks: Any = None
+        self._is_over = False
+        self.is_replayed = False
+        self._work: StreamWork | None = None
+        self._before = Partial()
+        self._current = Partial()
+        self._how = ""
+        self._seam: Seam | None = None
+        self._continued: list[int] = []
+        self._plan_messages: Sequence[Any] | None = None
+
+    async def begin(self) -> None:
+        """Answer from the journal, or record the request and send it."""
+        tenure = self._tenure
+        tenure.check_usable()
+        taken, asked = identify_request(tenure, self._ask)
+        try:
+            call = tenure.view.calls.get(asked.key)
+            outcome = None if call is None else next_answer(tenure, call)
+            if call is not None and outcome is not None:
+                self._give(answer(tenure, asked, call, outcome, None))
+                self.is_replayed = True
+                return
+            work = StreamWork(tenure, self._hands, self._ask, taken, asked, self._source.open)
+            await work.enter(call)
+            self._work = work
+            await work.start(call)
+        finally:
+            if self._work is None:
+                tenure.land(asked.site)
+        tenure.streams.add(self)
+        partial = fold_partial(map(loads, tenure.view.partials.get(asked.key, ())))
+        await self._go_on_from(partial)
+        if not self._ready and not self._is_over:
+            await self._open()
+
+    async def next(self) -> Any:
+        """The next piece, or END once the whole answer is recorded."""
+        while True:
+            if self._ready:
+                return self._ready.popleft()
+            if self._is_over:
+                return END
+            if self._chunks is None:
+                await self._open()
+            try:
+                chunk = await pull(self._hands, self._chunks)
+            except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
+                await self._broke_off(error)
+                continue
+            if chunk is END:
+                await self._ended()
+            else:
+                self._take(chunk)
+
+    async def close(self) -> None:
+        """The program wants no more of it: what has come is the answer."""
+        if not self._is_over and self._work is not None:
+            await self._conclude({"partial": True})
+
+    def let_go(self) -> None:
+        """The attempt ends: what has come stays in the journal, and the next attempt goes on from it."""
+        if self._work is not None and not self._is_over:
+            self._is_over = True
+            self._work.stop()
+
+    # -- its parts -----------------------------------------------------------------------------------------------
+
+    async def _go_on_from(self, partial: Partial) -> None:
+        """Begin with what an earlier try has left behind."""
+        assert self._work is not None
+        plan = plan_of(partial, self._on_partial, self._source.prefill, self._source.messages)
+        self._before, self._current, self._how = Partial(), Partial(), plan.continues
+        self._chunks, self._seam, self._plan_messages = None, None, plan.messages
+        if plan.how in {"whole", "keep"}:
+            self._current = partial
+            await self._conclude({} if plan.how == "whole" else {"partial": True})
+            self._give(self._source.answer_of(partial))
+        elif plan.continues:
+            self._before = partial
+            self._seam = Seam(partial.text, plan.continues)
+            self._continued.append(len(partial.text))
+            kept = Partial()
+            kept.text, kept.reasoning, kept.facts = self._seam.given, partial.reasoning, dict(partial.facts)
+            self._ready.extend(self._source.chunks_so_far(kept))
+        self._work.next_try(plan.continues)
+
+    def _give(self, value: Any) -> None:
+        self._ready.extend(self._source.chunks_of(value))
+        self._is_over = True
+
+    async def _open(self) -> None:
+        while self._chunks is None and not self._is_over:
+            try:
+                self._chunks = await self._hands.invoke(self._source.open, (self._plan_messages,), {}, None)
+            except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
+                await self._broke_off(error)
+
+    def _take(self, chunk: Any) -> None:
+        assert self._work is not None
+        delta = self._source.delta_of(chunk)
+        self._current.add(delta)
+        self._work.add(delta)
+        seam = self._seam
+        if seam is None or seam.is_settled:
+            self._ready.append(chunk)
+        elif seam.settles(self._current.text, at_end=is_whole(self._current)):
+            self._give_after_seam(seam)
+
+    def _give_after_seam(self, seam: Seam) -> None:
+        """What the model went on with, once it is known how much of it is not a repetition; then its other pieces."""
+        rest = Partial()
+        rest.text, rest.calls, rest.facts = seam.rest, self._current.calls, dict(self._current.facts)
+        rest.reasoning = self._current.reasoning
+        self._ready.extend(self._source.chunks_so_far(rest))
+
+    async def _ended(self) -> None:
+        if not self._source.marks_end:
+            self._current.add({"facts": {"finish_reason": "stop"}})
+        if not is_whole(self._current):
+            await self._broke_off(ConnectionError("the answer was cut off before its end"))
+            return
+        seam = self._seam
+        if seam is not None and not seam.is_settled:
+            seam.settles(self._current.text, at_end=True)
+            self._give_after_seam(seam)
+        await self._conclude({})
+
+    async def _broke_off(self, error: Exception) -> None:
+        """The provider failed before or in the middle of the answer."""
+        assert self._work is not None
+        self._work.flush()
+        if isinstance(error, StopSignal) or not await self._work.may_go_on(error):
+            await self._fail(error)
+        await self._go_on_from(self._whole())
+
+    async def _fail(self, error: Exception) -> None:
+        assert self._work is not None
+        self._is_over = True
+        try:
+            await self._work.record_failure(error)
+        finally:
+            self._work.stop()
+        raise error
+
+    def _whole(self) -> Partial:
+        if not self._how:
+            return self._current
+        whole = joined(self._before, self._current, self._how)
+        if self._seam is not None:
+            whole.text = self._seam.text_with(self._current.text)
+        return whole
+
+    async def _conclude(self, fields: dict[str, Any]) -> None:
+        assert self._work is not None
+        self._is_over = True
+        if self._continued:
+            fields["continued"] = self._continued
+        try:
+            await self._work.succeed(self._source.answer_of(self._whole()), fields)
+        finally:
+            self._work.stop()
+
+
+class StreamWork(ModelWork):
+    """The live call behind a stream: its pieces on their way into the journal."""
+
+    __slots__ = ("_began", "_continues", "_lock", "_number", "_pending", "_size", "_tries", "_writing")
+
+    async def start(self, call: Call | None) -> None:
+        """Record the request; from now on pieces are flushed."""
+        tenure = self.tenure
+        self._pending: list[dict[str, Any]] = []
+        self._size = 0
+        self._lock, self._writing = Lock(), Lock()
+        self._number, self._continues = 0, ""
+        written = tenure.view.partials.get(self.asked.key, ()) if call is not None else ()
+        self._tries = max((loads(body).get("try", 0) for body in written), default=0)
+        self._began = tenure.clock.monotonic()
+        try:
+            await self.begin()
+        except BaseException:
+            self.leave()
+            raise
+        # Calls that the program makes between two pieces stand behind this one, live as in a replay.
+        self.asked.here.trail.last = self.asked.key
+        tenure.workshop.flusher.add(self)
+
+    def _said(self) -> dict[str, Any]:
+        return {"stream": True}
+
+    def next_try(self, continues: str) -> None:
+        """What comes from now on is of another request to the provider."""
+        with self._lock:
+            self._tries, self._number, self._continues = self._tries + 1, 0, continues
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """A piece has come. It is written soon."""
+        if not delta:
+            return
+        with self._lock:
+            self._pending.append(delta)
+            self._size += sum(len(text) for text in delta.values() if type(text) is str) or 16
+            much = self._size >= STREAM_FLUSH_BYTES
+        if much:
+            self.tenure.workshop.flusher.hurry()
+
+    def flush(self) -> None:
+        """Write the pieces that have come. Flushed when it returns."""
+        with self._writing:  # one after the other: their order is that of their numbers
+            with self._lock:
+                pending, self._pending, self._size = self._pending, [], 0
+                if not pending:
+                    return
+                fields = {"try": self._tries, "n": self._number}
+                if self._number == 0 and self._continues:
+                    fields["continues"] = self._continues
+                self._number += 1
+            event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, {**fields, **merge(pending)})
+            journal = self.tenure.journal
+            assert journal is not None
+            try:
+                drive(journal.append(BLOCKING, [event], self.tenure.clock.wall(), synced=False))
+            except BaseException:
+                with self._lock:
+                    self._pending = pending + self._pending
+                    self._number -= 1
+                raise
+            self.tenure.view.partials.setdefault(self.asked.key, []).append(event.body)
+
+    async def may_go_on(self, error: Exception) -> bool:  # noqa: ARG002
+        """Whether the provider is to be asked again after this; it is waited for first."""
+        return False
+
+    async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
+        """Record the whole answer."""
+        await super().succeed(value, {"ms": self._took_ms(self._began), **fields})
+        self.tenure.view.partials.pop(self.asked.key, None)
+
+    def stop(self) -> None:
+        """Nothing more comes: write what is left, unless the whole is recorded, and let go."""
+        tenure = self.tenure
+        tenure.workshop.flusher.remove(self)
+        try:
+            if not self._succeeded:
+                self.flush()
+        finally:
+            last = self.asked.here.trail.last
+            self.leave()
+            self.asked.here.trail.last = last
+            tenure.land(self.asked.site)
+
+
+async def pull(hands: Hands, chunks: Any) -> Any:
+    """The next piece, or END."""
+    if hands.waits and hasattr(chunks, "__anext__"):
+        try:
+            return await chunks.__anext__()
+        except StopAsyncIteration:
+            return END
+    return await hands.invoke(next, (chunks, END), {}, None)
