@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.adapters.openai import replayed, wrap
     from holdfast.agents import Agent, agent
     from holdfast.codec.types import register
     from holdfast.entrance import current, run
@@ -63,11 +64,13 @@ if TYPE_CHECKING:
         UnknownPoint,
         UnknownRun,
         UnknownStep,
+        UnusableAnswer,
         ValueUnreadable,
     )
     from holdfast.handles import AsyncRun, Run
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
+    from holdfast.model.patience import Patience
     from holdfast.model.retention import Keep, Retention
     from holdfast.model.verdicts import Done, NotDone, Unknown
     from holdfast.storehandle import Store, store
@@ -108,6 +111,7 @@ __all__ = [
     "NotDurable",
     "NotStorable",
     "Parked",
+    "Patience",
     "PointPruned",
     "PremiseMissing",
     "PruneMismatch",
@@ -137,19 +141,26 @@ __all__ = [
     "UnknownPoint",
     "UnknownRun",
     "UnknownStep",
+    "UnusableAnswer",
     "ValueUnreadable",
     "__version__",
     "agent",
     "current",
     "ephemeral",
     "register",
+    "replayed",
     "run",
     "store",
     "tool",
     "tools",
+    "wrap",
 ]
 
 _ROOMS = {
+    "adapters.openai": (
+        "replayed",
+        "wrap",
+    ),
     "agents": (
         "Agent",
         "agent",
@@ -210,6 +221,7 @@ _ROOMS = {
         "UnknownPoint",
         "UnknownRun",
         "UnknownStep",
+        "UnusableAnswer",
         "ValueUnreadable",
     ),
     "handles": (
@@ -224,6 +236,7 @@ _ROOMS = {
         "KEY",
         "ephemeral",
     ),
+    "model.patience": ("Patience",),
     "model.retention": (
         "Keep",
         "Retention",

@@ -44,6 +44,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NotAnExport
     │   ├── NewerExport                  written by a newer Holdfast
     │   └── DamagedExport                cut off, changed, or not whole
+    ├── UnusableAnswer                   a provider's answer that is no answer
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
     ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
@@ -390,6 +391,16 @@ class DamagedExport(ExportError):
 
 
 # -- values -------------------------------------------------------------------------------------------------
+
+
+class UnusableAnswer(HoldfastError):
+    """A provider answered with something that is no answer: not JSON, empty, or an error under the status of success."""
+
+    says = "the answer of {provider} to {step!r} cannot be used: {problem}"
+    advises = "nothing was recorded as its answer: run it again, or look at the provider's own log"
+    provider: str
+    step: str
+    problem: str
 
 
 class ValueUnreadable(HoldfastError):

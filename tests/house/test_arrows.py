@@ -26,6 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "entrance": {"engine", "handles", "storehandle"},
     "tooling": {"engine", "core"},
     "agents": {"engine", "core", "entrance", "storehandle"},
+    "adapters": {"engine", "core", "codec"},
     "views": {"core"},
     "cli": {
         "agents",
@@ -40,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
         "clock",
     },
     "testing": {"stores", "handles", "storehandle", "entrance", "clock", ""},
-    "": {"agents", "codec", "entrance", "handles", "storehandle", "tooling"},
+    "": {"adapters", "agents", "codec", "entrance", "handles", "storehandle", "tooling"},
 }
 """From each room, the rooms it may know besides those open to all. Its own is always allowed; '' is the public face."""
 

@@ -7,8 +7,9 @@ answer either way. After the outcome the whole answer is one record, and the pie
 What the program was given and what is recorded is the same text, to the character: a later replay must not differ.
 """
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any, Final, Literal, Protocol
 
@@ -40,14 +41,22 @@ END: Final = End()
 class Source(Protocol):
     """How one provider streams: what is to be known of it to journal its answers and to go on with them."""
 
-    prefill: bool
-    """Whether it goes on from the middle of an answer that it is sent."""
     marks_end: bool
     """Whether it says when an answer is whole; otherwise it is when nothing more comes."""
-    messages: Sequence[Any]
 
-    def open(self, messages: "Sequence[Any] | None") -> Any:
-        """Send the request, or one that goes on with an answer: its pieces."""
+    @property
+    def open(self) -> Callable[..., Any]:
+        """Sends the request, or (with other messages) one that goes on with an answer: its pieces. It may be async."""
+        ...
+
+    @property
+    def can_prefill(self) -> Callable[..., Any]:
+        """Tells whether it goes on from the middle of an answer that it is sent. It may be async, and ask."""
+        ...
+
+    @property
+    def messages(self) -> Sequence[Any]:
+        """The conversation that the answer belongs to."""
         ...
 
     def delta_of(self, chunk: Any) -> dict[str, Any]:
@@ -63,7 +72,15 @@ class Source(Protocol):
         ...
 
     def chunks_so_far(self, partial: Partial) -> Iterable[Any]:
-        """What had arrived of an answer as pieces: they do not end it."""
+        """What has arrived of an answer as pieces."""
+        ...
+
+    def continued(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:
+        """A piece of a continuation as pieces of the whole."""
+        ...
+
+    def closing(self, value: Any, text: str) -> Iterable[Any]:
+        """What ends the whole after a continuation, beginning with text that was not given yet."""
         ...
 
 
@@ -124,14 +141,21 @@ class Streaming:
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
                 await self._broke_off(error)
                 continue
+            except BaseException:  # interrupted or cancelled: the next attempt goes on from here
+                self.let_go()
+                raise
             if chunk is END:
                 await self._ended()
             else:
                 self._take(chunk)
 
     async def close(self) -> None:
-        """The program wants no more of it: what has come is the answer."""
-        if not self._is_over and self._work is not None:
+        """The program wants no more of it: what has come is the answer. On the way out of an error, it is not."""
+        if self._is_over or self._work is None:
+            return
+        if sys.exc_info()[0] is not None:
+            self.let_go()
+        else:
             await self._conclude({"partial": True})
 
     def let_go(self) -> None:
@@ -145,13 +169,15 @@ class Streaming:
     async def _go_on_from(self, partial: Partial) -> None:
         """Begin with what an earlier try has left behind."""
         assert self._work is not None
-        plan = plan_of(partial, self._on_partial, self._source.prefill, self._source.messages)
+        prefill = False
+        if self._on_partial == "continue" and not partial.is_empty and not is_whole(partial):
+            prefill = await self._hands.invoke(self._source.can_prefill, (), {}, None)
+        plan = plan_of(partial, self._on_partial, prefill, self._source.messages)
         self._before, self._current, self._how = Partial(), Partial(), plan.continues
         self._chunks, self._seam, self._plan_messages = None, None, plan.messages
         if plan.how in {"whole", "keep"}:
             self._current = partial
-            await self._conclude({} if plan.how == "whole" else {"partial": True})
-            self._give(self._source.answer_of(partial))
+            self._give(await self._conclude({} if plan.how == "whole" else {"partial": True}))
         elif plan.continues:
             self._before = partial
             self._seam = Seam(partial.text, plan.continues)
@@ -178,16 +204,18 @@ class Streaming:
         self._current.add(delta)
         self._work.add(delta)
         seam = self._seam
-        if seam is None or seam.is_settled:
+        if seam is None:
             self._ready.append(chunk)
-        elif seam.settles(self._current.text, at_end=is_whole(self._current)):
+        elif seam.is_settled:
+            self._ready.extend(self._source.continued(chunk, delta))
+        elif not self._current.calls and seam.settles(self._current.text, at_end=False):
             self._give_after_seam(seam)
 
     def _give_after_seam(self, seam: Seam) -> None:
-        """What the model went on with, once it is known how much of it is not a repetition; then its other pieces."""
+        """What the model went on with, once it is known how much of it is a repetition; with all that was held back."""
         rest = Partial()
-        rest.text, rest.calls, rest.facts = seam.rest, self._current.calls, dict(self._current.facts)
-        rest.reasoning = self._current.reasoning
+        rest.text, rest.reasoning, rest.calls = seam.rest, self._current.reasoning, self._current.calls
+        rest.facts = dict(self._current.facts)
         self._ready.extend(self._source.chunks_so_far(rest))
 
     async def _ended(self) -> None:
@@ -200,7 +228,9 @@ class Streaming:
         if seam is not None and not seam.is_settled:
             seam.settles(self._current.text, at_end=True)
             self._give_after_seam(seam)
-        await self._conclude({})
+        value = await self._conclude({})
+        if seam is not None:
+            self._ready.extend(self._source.closing(value, ""))
 
     async def _broke_off(self, error: Exception) -> None:
         """The provider failed before or in the middle of the answer."""
@@ -227,15 +257,17 @@ class Streaming:
             whole.text = self._seam.text_with(self._current.text)
         return whole
 
-    async def _conclude(self, fields: dict[str, Any]) -> None:
+    async def _conclude(self, fields: dict[str, Any]) -> Any:
         assert self._work is not None
         self._is_over = True
         if self._continued:
             fields["continued"] = self._continued
+        value = self._source.answer_of(self._whole())
         try:
-            await self._work.succeed(self._source.answer_of(self._whole()), fields)
+            await self._work.succeed(value, fields)
         finally:
             self._work.stop()
+        return value
 
 
 class StreamWork(ModelWork):

@@ -20,7 +20,6 @@ class TextSource:
 
     def __init__(self, call: Callable[..., Any], request: Any, go_on: Callable[..., Any] | None) -> None:
         self._call, self._request, self._go_on = call, request, go_on
-        self.prefill = True
 
     def open(self, messages: Sequence[Any] | None) -> Any:
         """The texts: of the whole answer, or of the rest of it."""
@@ -30,6 +29,11 @@ class TextSource:
             else self._go_on(self._request, messages[-1]["content"])
         )
         return chunks if hasattr(chunks, "__anext__") else iter(chunks)
+
+    @staticmethod
+    def can_prefill() -> bool:
+        """It is only asked where there is a function for it."""
+        return True
 
     @staticmethod
     def delta_of(chunk: Any) -> dict[str, Any]:
@@ -55,6 +59,16 @@ class TextSource:
     def chunks_so_far(partial: Partial) -> Iterable[str]:
         """The text that had arrived."""
         return [partial.text] if partial.text else []
+
+    @staticmethod
+    def continued(chunk: str, delta: dict[str, Any]) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
+        """More text."""
+        return [chunk]
+
+    @staticmethod
+    def closing(value: str, text: str) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
+        """Texts have no end of their own."""
+        return []
 
 
 async def stream_texts(

@@ -1,0 +1,161 @@
+"""Wrapped clients: the class that a client becomes, and the two ways of waiting in it."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from inspect import iscoroutinefunction
+from typing import Any, Final, TypeVar
+
+from orjson import dumps
+
+from holdfast.adapters.openai.exchanges import REPLAYED, Exchange, Manner, Prefill
+from holdfast.engine.context import here_now
+from holdfast.engine.hands import AWAITING, BLOCKING, drive
+from holdfast.engine.modelling import ask_model
+from holdfast.engine.streaming import ON_PARTIAL, OnPartial
+from holdfast.engine.treatments import choose
+from holdfast.engine.workshop import held_runs
+from holdfast.errors import Misuse, NoCurrentRun
+from holdfast.model.patience import PATIENCE, Patience
+
+C = TypeVar("C")
+_MARK: Final = "_holdfast_replayed"
+
+
+def wrap(
+    client: C, *, on_partial: OnPartial = "continue", prefill: Prefill = "auto", patience: Patience = PATIENCE
+) -> C:
+    """The client, with every model call journaled in the current run; outside of one it is the client it was.
+
+    A streamed answer that was cut off is continued where the provider can go on from its middle (``prefill``: found out
+    by itself unless said), asked to be continued where it cannot, begun again (``"restart"``) or kept (``"keep"``).
+    """
+    choose("on_partial", on_partial, ON_PARTIAL)
+    kind = type(client)
+    if not all(hasattr(kind, name) for name in ("request", "_process_response", "copy")):
+        raise Misuse(
+            problem=f"holdfast.wrap(...) was given a {kind.__module__}.{kind.__name__}",
+            advice="give it a client of the openai package; any other SDK's call goes through run.model(name, call, request)",
+        )
+    durable: Any = _durable(kind)  # type: ignore[arg-type]  # a class is hashable
+    likeness = durable.__new__(durable)
+    likeness.__dict__.update(client.__dict__, _holdfast=Manner(on_partial, prefill, patience))
+    # The client's own copy knows what makes it up, and builds its resources around the new one.
+    return likeness.copy()  # type: ignore[no-any-return]
+
+
+def replayed(answer: Any) -> bool:
+    """Whether an answer came from the journal: it cost nothing, and nobody was asked."""
+    if getattr(answer, _MARK, False):
+        return True
+    of_stream = getattr(getattr(answer, "response", None), "headers", None)
+    return any(REPLAYED in headers for headers in (getattr(answer, "headers", None), of_stream) if headers)
+
+
+@lru_cache
+def _durable(kind: Any) -> type:
+    if issubclass(kind, Durable):
+        return kind  # type: ignore[no-any-return]
+    mixin = AwaitedDurable if iscoroutinefunction(kind.request) else BlockingDurable
+    return type(kind.__name__, (mixin, kind), {"__module__": kind.__module__})
+
+
+class Durable:
+    """What both kinds of wrapped clients have in common."""
+
+    _holdfast: Manner
+
+    def copy(self, **options: Any) -> Any:
+        """A copy of the client is as durable as the client."""
+        made = super().copy(**options)  # type: ignore[misc]
+        made._holdfast = self._holdfast  # noqa: SLF001 - its own mark
+        return made
+
+    with_options = copy
+
+
+class BlockingDurable(Durable):
+    """A blocking client's way to its provider, with the journal in between."""
+
+    def request(self, cast_to: Any, options: Any, *args: Any, stream: bool = False, **more: Any) -> Any:
+        """Answer from the journal, or send the request and journal what comes of it."""
+        send: Any = super().request  # type: ignore[misc]
+        exchange = Exchange.of(self, self._holdfast, cast_to, options)
+        here = here_now()
+        if exchange is None or here is None:
+            _check_outside(exchange)
+            return send(cast_to, options, *args, stream=stream, **more)
+
+        def call(body: dict[str, Any]) -> Any:
+            return exchange.answer(send(exchange.http.Response, exchange.bare(body)))
+
+        def open_(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            return exchange.events(send(exchange.http.Response, exchange.bare(body), stream=True, **more))
+
+        if stream:
+            streaming = exchange.streaming(here.tenure, BLOCKING, open_, exchange.flavour)
+            drive(streaming.begin())
+            response = exchange.response(streaming.is_replayed, stream=exchange.bytes_of(streaming))
+        else:
+            answer = drive(ask_model(here.tenure, BLOCKING, exchange.ask, call, exchange.body))
+            response = exchange.response(answer.is_replayed, content=dumps(answer.value))
+        found = self._process_response(  # type: ignore[attr-defined]
+            cast_to=exchange.cast_to,
+            options=options,
+            response=response,
+            stream=stream,
+            stream_cls=more.get("stream_cls"),
+        )
+        return _marked(found, response)
+
+
+class AwaitedDurable(Durable):
+    """An async client's way to its provider, with the journal in between."""
+
+    async def request(self, cast_to: Any, options: Any, *args: Any, stream: bool = False, **more: Any) -> Any:
+        """Answer from the journal, or send the request and journal what comes of it."""
+        send: Any = super().request  # type: ignore[misc]
+        exchange = Exchange.of(self, self._holdfast, cast_to, options)
+        here = here_now()
+        if exchange is None or here is None:
+            _check_outside(exchange)
+            return await send(cast_to, options, *args, stream=stream, **more)
+
+        async def call(body: dict[str, Any]) -> Any:
+            return exchange.answer(await send(exchange.http.Response, exchange.bare(body)))
+
+        async def open_(body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+            response = await send(exchange.http.Response, exchange.bare(body), stream=True, **more)
+            return exchange.events_async(response)
+
+        if stream:
+            streaming = exchange.streaming(here.tenure, AWAITING, open_, exchange.flavour_async)
+            await streaming.begin()
+            response = exchange.response(streaming.is_replayed, stream=exchange.bytes_of_async(streaming))
+        else:
+            answer = await ask_model(here.tenure, AWAITING, exchange.ask, call, exchange.body)
+            response = exchange.response(answer.is_replayed, content=dumps(answer.value))
+        found = await self._process_response(  # type: ignore[attr-defined]
+            cast_to=exchange.cast_to,
+            options=options,
+            response=response,
+            stream=stream,
+            stream_cls=more.get("stream_cls"),
+        )
+        return _marked(found, response)
+
+
+def _check_outside(exchange: Exchange | None) -> None:
+    """A model call with no current run: refused while this process holds one, since it would be lost with the process."""
+    held = held_runs() if exchange is not None and here_now() is None else []
+    if exchange is not None and held:
+        raise NoCurrentRun(
+            what=f"model call {exchange.ask.name!r}", held=", ".join(held), problem="", advice=""
+        )
+
+
+def _marked(found: Any, response: Any) -> Any:
+    if REPLAYED in response.headers:
+        with suppress(AttributeError):  # a raw response takes none: its headers tell
+            object.__setattr__(found, _MARK, True)  # past pydantic: it is not part of the data
+    return found

@@ -1,0 +1,251 @@
+"""One request of a client: what is asked, how it is sent bare, and how its answer becomes a response of the SDK again."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final, Literal, NamedTuple
+
+from orjson import JSONDecodeError, loads
+
+from holdfast.adapters.openai.sources import ChatSource, ResponsesSource
+from holdfast.engine.hands import Hands, drive
+from holdfast.engine.modelling import Ask
+from holdfast.engine.streaming import END, OnPartial, Streaming
+from holdfast.engine.tenure import Tenure
+from holdfast.errors import UnusableAnswer
+from holdfast.model.patience import Patience
+
+Prefill = Literal["auto"] | bool
+REPLAYED: Final = "x-holdfast-replayed"
+_RAW: Final = "x-stainless-raw-response"
+_PROBE_S: Final = 3.0
+
+
+class Endpoint(NamedTuple):
+    """A kind of model call: the step's name, the list in an answer that must not be empty, and how it streams."""
+
+    name: str
+    content: str
+    source: type[ChatSource] | type[ResponsesSource] | None = None
+
+
+_ENDPOINTS: Final = {
+    "/chat/completions": Endpoint("chat.completions", "choices", ChatSource),
+    "/responses": Endpoint("responses", "output", ResponsesSource),
+    "/embeddings": Endpoint("embeddings", "data"),
+}
+
+
+class Manner(NamedTuple):
+    """How the calls of a wrapped client are to be treated."""
+
+    on_partial: OnPartial
+    prefill: Prefill
+    patience: Patience
+
+
+class Exchange:
+    """A request and its answer."""
+
+    __slots__ = ("_client", "_endpoint", "_manner", "_options", "ask", "body", "cast_to", "http")
+
+    def __init__(self, client: Any, manner: Manner, endpoint: Endpoint, cast_to: Any, options: Any) -> None:
+        self._client, self._manner, self._endpoint, self._options = client, manner, endpoint, options
+        override = getattr(client, "_maybe_override_cast_to", None)
+        self.cast_to = cast_to if override is None else override(cast_to, options)
+        self.body: dict[str, Any] = plain({**options.json_data, **(options.extra_json or {})})
+        self.http = _http_of(client._client)  # noqa: SLF001 - the SDK has no other name for it
+        url = client.base_url
+        self.ask = Ask(endpoint.name, self.body, provider=f"{url.host}:{url.port}" if url.port else url.host)
+
+    @classmethod
+    def of(cls, client: Any, manner: Manner, cast_to: Any, options: Any) -> "Exchange | None":
+        """The exchange that a request is; None for one that asks no model."""
+        endpoint = _ENDPOINTS.get(options.url)
+        if endpoint is None or options.method.lower() != "post" or not isinstance(options.json_data, Mapping):
+            return None
+        return cls(client, manner, endpoint, cast_to, options)
+
+    def bare(self, body: dict[str, Any]) -> Any:
+        """The options that send this body and give back what came over the wire. Waiting and retrying are the engine's."""
+        changes: dict[str, Any] = {"json_data": body, "extra_json": None, "max_retries": 0}
+        headers = self._options.headers
+        if isinstance(headers, Mapping):
+            changes["headers"] = {name: text for name, text in headers.items() if name.lower() != _RAW}
+        return self._options.model_copy(update=changes)
+
+    # -- whole answers ---------------------------------------------------------------------------------------
+
+    def answer(self, response: Any) -> dict[str, Any]:
+        """The answer as plain data. UnusableAnswer where it is none."""
+        try:
+            value = loads(response.content)
+        except JSONDecodeError as error:
+            raise self.unusable(f"it is not JSON ({error})") from error
+        if not isinstance(value, dict):
+            raise self.unusable(f"it is {type(value).__name__}, not an object")
+        if value.get("error") and not value.get(self._endpoint.content):
+            raise self.unusable(f"it says {_message(value['error'])}, with status {response.status_code}")
+        if not value.get(self._endpoint.content):
+            raise self.unusable(f"it is empty: no {self._endpoint.content}")
+        return value
+
+    def unusable(self, problem: str) -> UnusableAnswer:
+        """The error for an answer that makes no sense."""
+        return UnusableAnswer(provider=self.ask.provider, step=self.ask.name, problem=problem)
+
+    def response(self, is_replayed: bool, *, content: bytes | None = None, stream: Any = None) -> Any:
+        """A response that the SDK can read: the recorded answer, or a stream on its way."""
+        headers = {"content-type": "application/json" if stream is None else "text/event-stream"}
+        if is_replayed:
+            headers[REPLAYED] = "true"
+        request = self._client._build_request(self._options.model_copy())  # noqa: SLF001 - tells how it is to be parsed
+        given = {"content": content} if stream is None else {"stream": stream}
+        return self.http.Response(200, headers=headers, request=request, **given)
+
+    # -- streams ---------------------------------------------------------------------------------------------
+
+    def streaming(
+        self, tenure: Tenure, hands: Hands, open_: Callable[..., Any], flavour: Callable[..., Any]
+    ) -> Streaming:
+        """The stream of this request's answer."""
+        assert self._endpoint.source is not None
+        source = self._endpoint.source(self.body, open_, flavour)
+        on_partial = self._manner.on_partial
+        if on_partial == "continue" and not source.can_continue:
+            on_partial = "restart"
+        return Streaming(tenure, hands, self.ask, source, on_partial)
+
+    def events(self, response: Any) -> Iterator[dict[str, Any]]:
+        """What the provider sends, event by event."""
+        decoder = self._client._make_sse_decoder()  # noqa: SLF001 - the SDK's own
+        try:
+            for event in decoder.iter_bytes(response.iter_bytes()):
+                if event.data.startswith("[DONE]"):
+                    return
+                yield self._event(event.data, response)
+        finally:
+            response.close()
+
+    async def events_async(self, response: Any) -> AsyncIterator[dict[str, Any]]:
+        """What the provider sends, event by event."""
+        decoder = self._client._make_sse_decoder()  # noqa: SLF001 - the SDK's own
+        try:
+            async for event in decoder.aiter_bytes(response.aiter_bytes()):
+                if event.data.startswith("[DONE]"):
+                    return
+                yield self._event(event.data, response)
+        finally:
+            await response.aclose()
+
+    def _event(self, data: str, response: Any) -> dict[str, Any]:
+        try:
+            value = loads(data)
+        except JSONDecodeError as error:
+            raise self.unusable(f"its stream has an event that is not JSON ({error})") from error
+        if not isinstance(value, dict):
+            raise self.unusable(f"its stream has an event that is {type(value).__name__}")
+        if value.get("error") and value.get("type") is None:
+            from openai import APIError
+
+            raise APIError(_message(value["error"]), response.request, body=value["error"])
+        return value
+
+    def bytes_of(self, streaming: Streaming) -> Any:
+        """The stream as the bytes that the SDK reads."""
+        encode, tail = self._encoding()
+
+        class Bytes(self.http.SyncByteStream):  # type: ignore[misc, name-defined]
+            def __iter__(self) -> Iterator[bytes]:
+                while (chunk := drive(streaming.next())) is not END:
+                    yield encode(chunk)
+                yield tail
+
+            def close(self) -> None:
+                drive(streaming.close())
+
+        return Bytes()
+
+    def bytes_of_async(self, streaming: Streaming) -> Any:
+        """The stream as the bytes that the SDK reads."""
+        encode, tail = self._encoding()
+
+        class Bytes(self.http.AsyncByteStream):  # type: ignore[misc, name-defined]
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                while (chunk := await streaming.next()) is not END:
+                    yield encode(chunk)
+                yield tail
+
+            async def aclose(self) -> None:
+                await streaming.close()
+
+        return Bytes()
+
+    def _encoding(self) -> tuple[Callable[[dict[str, Any]], bytes], bytes]:
+        assert self._endpoint.source is not None
+        return self._endpoint.source.encode, self._endpoint.source.tail
+
+    # -- what kind of server it is ---------------------------------------------------------------------------
+
+    def flavour(self) -> str:
+        """The server, if it is one that goes on from the middle of an answer; else empty."""
+        known = self._known_flavour()
+        if known is not None:
+            return known
+        for url, flavour, sign in self._signs():
+            with suppress(Exception):  # whatever is wrong with it, it is not that server
+                if sign in self._client._client.get(url, timeout=_PROBE_S).json():  # noqa: SLF001
+                    return flavour
+        return ""
+
+    async def flavour_async(self) -> str:
+        """The server, if it is one that goes on from the middle of an answer; else empty."""
+        known = self._known_flavour()
+        if known is not None:
+            return known
+        for url, flavour, sign in self._signs():
+            with suppress(Exception):  # whatever is wrong with it, it is not that server
+                response = await self._client._client.get(url, timeout=_PROBE_S)  # noqa: SLF001
+                if sign in response.json():
+                    return flavour
+        return ""
+
+    def _known_flavour(self) -> str | None:
+        if self._manner.prefill != "auto":
+            return "any" if self._manner.prefill else ""
+        host = self._client.base_url.host
+        if host.endswith("anthropic.com"):
+            return "anthropic"
+        return "" if host.endswith("openai.com") else None
+
+    def _signs(self) -> list[tuple[str, str, str]]:
+        """Where each server tells what it is: an address, the server, a field of its answer."""
+        root = str(self._client.base_url).rstrip("/").removesuffix("/v1")
+        return [
+            (f"{root}/props", "llama.cpp", "default_generation_settings"),
+            (f"{root}/version", "vllm", "version"),
+        ]
+
+
+def plain(value: Any) -> Any:
+    """A request as JSON would have it: the SDK's own objects in it are data."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json", exclude_unset=True) if callable(dump) else value
+
+
+def _http_of(http_client: Any) -> Any:
+    """The HTTP library behind a client: ``httpx``, or what took its place in later versions of the SDK."""
+    for cls in type(http_client).__mro__:
+        name = cls.__module__.partition(".")[0]
+        if name in {"httpx", "httpx2"}:
+            return import_module(name)
+    raise AssertionError(f"{type(http_client)} is no HTTP client that Holdfast knows")
+
+
+def _message(error: Any) -> str:
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return str(message or error)

@@ -1,0 +1,136 @@
+"""An answer of the responses API as the events that a stream of it would have had: few, in their order, and whole."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def events_of_response(response: Mapping[str, Any]) -> list[Event]:
+    """A stream that says what this response says."""
+    return _numbered([*_opening(response), *_items(response), _closing(response)])
+
+
+def events_so_far(response: Mapping[str, Any]) -> list[Event]:
+    """The beginning of that stream, up to the end of the last text that is there: nothing in it is said to be done."""
+    return _numbered([*_opening(response), *_begun(response)])
+
+
+def events_after(response: Mapping[str, Any], text: str) -> list[Event]:
+    """The rest of that stream: this text, and that all is done."""
+    place = _place(response)
+    said = (
+        [] if not text else [{"type": "response.output_text.delta", **place, "delta": text, "logprobs": []}]
+    )
+    return _numbered([*said, *_items(response, begun=True), _closing(response)])
+
+
+def text_event(response: Mapping[str, Any], text: str) -> Event:
+    """Some more text of a message that has begun."""
+    return {
+        "type": "response.output_text.delta",
+        "sequence_number": 0,
+        **_place(response),
+        "delta": text,
+        "logprobs": [],
+    }
+
+
+def text_of(response: Mapping[str, Any]) -> str:
+    """All text of its messages."""
+    return "".join(
+        part.get("text", "") for _, item in _messages(response) for part in item.get("content") or ()
+    )
+
+
+def with_text(response: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The response with this as the text of its message."""
+    output = [dict(item) for item in response.get("output") or ()]
+    for item in output:
+        if item.get("type") == "message":
+            item["content"] = [{"type": "output_text", "text": text, "annotations": []}]
+            break
+    return {**response, "output": output}
+
+
+def _opening(response: Mapping[str, Any]) -> list[Event]:
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
+    return [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+    ]
+
+
+def _closing(response: Mapping[str, Any]) -> Event:
+    status = response.get("status") or "completed"
+    return {"type": f"response.{status}", "response": dict(response)}
+
+
+def _begun(response: Mapping[str, Any]) -> Iterator[Event]:
+    for number, item in _messages(response):
+        yield from _message_begun(number, item)
+        for part_number, part in enumerate(item.get("content") or ()):
+            if part.get("text"):
+                place = {"item_id": item.get("id", ""), "output_index": number, "content_index": part_number}
+                yield {"type": "response.output_text.delta", **place, "delta": part["text"], "logprobs": []}
+        return
+
+
+def _message_begun(number: int, item: Mapping[str, Any]) -> Iterator[Event]:
+    place = {"item_id": item.get("id", ""), "output_index": number, "content_index": 0}
+    begun = {**item, "status": "in_progress", "content": []}
+    yield {"type": "response.output_item.added", "output_index": number, "item": begun}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    yield {"type": "response.content_part.added", **place, "part": part}
+
+
+def _items(response: Mapping[str, Any], *, begun: bool = False) -> Iterator[Event]:
+    """Each item of the output from its beginning to its end; ``begun`` for a first message that was opened before."""
+    is_open = begun
+    for number, item in enumerate(response.get("output") or ()):
+        item_id = item.get("id", "")
+        if item.get("type") == "message":
+            yield from _message(number, item, is_open=is_open)
+            is_open = False
+        else:
+            yield {"type": "response.output_item.added", "output_index": number, "item": _emptied(item)}
+            if item.get("type") == "function_call":
+                place = {"item_id": item_id, "output_index": number}
+                kind = "response.function_call_arguments"
+                yield {"type": f"{kind}.delta", **place, "delta": item.get("arguments", "")}
+                yield {
+                    "type": f"{kind}.done",
+                    **place,
+                    "arguments": item.get("arguments", ""),
+                    "name": item.get("name", ""),
+                }
+        yield {"type": "response.output_item.done", "output_index": number, "item": dict(item)}
+
+
+def _message(number: int, item: Mapping[str, Any], *, is_open: bool) -> Iterator[Event]:
+    if not is_open:
+        yield from _message_begun(number, item)
+    for part_number, part in enumerate(item.get("content") or ()):
+        place = {"item_id": item.get("id", ""), "output_index": number, "content_index": part_number}
+        if part.get("type") == "output_text":
+            if not is_open:
+                yield {"type": "response.output_text.delta", **place, "delta": part["text"], "logprobs": []}
+            yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
+        yield {"type": "response.content_part.done", **place, "part": dict(part)}
+
+
+def _emptied(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {**item, "arguments": ""} if "arguments" in item else dict(item)
+
+
+def _messages(response: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    return [(n, item) for n, item in enumerate(response.get("output") or ()) if item.get("type") == "message"]
+
+
+def _place(response: Mapping[str, Any]) -> dict[str, Any]:
+    number, item = next(iter(_messages(response)), (0, {}))
+    return {"item_id": item.get("id", ""), "output_index": number, "content_index": 0}
+
+
+def _numbered(events: list[Event]) -> list[Event]:
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]

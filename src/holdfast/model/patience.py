@@ -1,0 +1,33 @@
+"""How long to wait for a provider that does not answer, and what to do meanwhile."""
+
+from typing import Final, Literal, NamedTuple
+
+OutageKind = Literal[
+    "unreachable", "unavailable", "loading", "stalled", "cut_off", "rate_limited", "quota", "garbled"
+]
+
+
+class Outage(NamedTuple):
+    """Why a provider does not answer now. ``until`` is the time that it named itself."""
+
+    kind: OutageKind
+    why: str
+    until: float | None = None
+
+
+class Patience(NamedTuple):
+    """How a run waits for its provider: it looks again after ``first_s``, then ever later, up to ``longest_s``.
+
+    ``give_up_s`` ends the waiting with the provider's own error; None waits as long as it takes. A limit that is reset
+    later than in ``park_s`` parks the run instead of keeping a process for it. ``tries`` bounds how often an answer that
+    makes no sense is asked for again, since it may never make any.
+    """
+
+    first_s: float = 1.0
+    longest_s: float = 30.0
+    give_up_s: float | None = None
+    park_s: float | None = 300.0
+    tries: int = 3
+
+
+PATIENCE: Final = Patience()
