@@ -25,6 +25,9 @@ from holdfast.model.events import Event, Kind
 ATTEMPTS_KEPT: Final = 5
 """The latest attempts that stay with their command lines; the numbers go on in any case."""
 
+UNCOUNTED: Final = frozenset({"", "read", "model"})
+"""What is made again when it is asked for again: nobody has to remember that it happened."""
+
 _GONE: Final = b'{"pruned":"%b"}' % COMPACTED.encode()
 
 Read = Callable[[str], bytes]
@@ -58,7 +61,7 @@ def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Redu
     effects = {
         c.key: c
         for c in view.calls.values()
-        if c.key not in whole and effect_of(c) not in {"", "read", "model"}
+        if c.key not in whole and effect_of(c) not in UNCOUNTED
     }
     kept = _reduced(view, whole, read)
     data = dump(kept, whole=True)

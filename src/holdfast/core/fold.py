@@ -157,7 +157,8 @@ class View:
         self.restores = True
 
     def _stream_chunk(self, event: Event) -> None:
-        self.partials.setdefault(event.key, []).append(event.body)
+        if not is_hollow(event.body):
+            self.partials.setdefault(event.key, []).append(event.body)
 
     def _conclude(self, event: Event, *, good: bool) -> Call:
         self.points += 1

@@ -2,9 +2,11 @@
 
 So replay stays exact: calls are known by their keys, and a hollow record is consumed like a whole one. Which content
 may go is a class of its own: ``reasoning`` is never asked for again; the state of a superseded checkpoint neither,
-because an older one, or the program from its top, comes to the same point; a ``refetchable`` result is fetched anew.
+because an older one, or the program from its top, comes to the same point; a ``refetchable`` result is fetched anew;
+the ``chunks`` of a streamed answer are only needed until it is recorded whole.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from orjson import dumps, loads
@@ -19,8 +21,17 @@ COMPACTED: Final = "compacted"
 
 _CONTENT: Final = {
     "reasoning": ("value", "value_blob", "value_bytes"),
-    # Stream chunks are events of a kind that does not exist yet: the policy names them already, and nothing matches.
-    "chunks": ("value", "value_blob", "value_bytes"),
+    "chunks": (
+        "text",
+        "reasoning",
+        "refusal",
+        "calls",
+        "facts",
+        "logprobs",
+        "more",
+        "items",
+        "choices",
+    ),
     "checkpoints": ("state", "rebuild"),
     "refetchable": ("value", "value_blob", "value_bytes"),
 }
@@ -41,14 +52,21 @@ def hollowed(run: str, event: Event, kind: str) -> Event:
     return event._replace(body=body, crc=checksum(run, *event[:6], body))
 
 
-def class_of(event: Event, refetchable: frozenset[str] | set[str]) -> str | None:
-    """The class that a whole event's content belongs to; None for one that stays. ``refetchable`` are keys of calls."""
+def class_of(
+    event: Event, refetchable: AbstractSet[str], whole: AbstractSet[str] = frozenset()
+) -> str | None:
+    """The class that a whole event's content belongs to; None for one that stays.
+
+    ``refetchable`` are keys of calls; ``whole`` those whose answer is recorded, so that its pieces are not needed.
+    """
     if event.kind == Kind.MARK:
         name = "reasoning" if event.name in REASONING else None
     elif event.kind == Kind.CHECKPOINT:
         name = "checkpoints"
     elif event.kind == Kind.STEP_FINISHED and event.key in refetchable:
         name = "refetchable"
+    elif event.kind == Kind.STREAM_CHUNK and event.key in whole:
+        name = "chunks"
     else:
         name = None
     return None if name is None or is_hollow(event.body) else name

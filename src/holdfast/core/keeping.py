@@ -10,7 +10,7 @@ from typing import Any
 
 from orjson import loads
 
-from holdfast.core.compaction import effect_of
+from holdfast.core.compaction import UNCOUNTED, effect_of
 from holdfast.core.fold import View
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
@@ -88,7 +88,7 @@ def _of_counts(before: View, after: View, upto: int) -> str:
     counts, free = before.consume_upto(upto)
     counts_now, free_now = after.consume_upto(upto)
     matter = set(counts_now) | {
-        split_key(k)[0] for k, c in before.calls.items() if effect_of(c) not in {"", "read"}
+        split_key(k)[0] for k, c in before.calls.items() if effect_of(c) not in UNCOUNTED
     }
     for site in matter:
         if counts.get(site) != counts_now.get(site) or free.get(site) != free_now.get(site):

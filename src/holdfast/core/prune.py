@@ -256,14 +256,25 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
     for name in ("reasoning", "chunks", "refetchable"):
         inside = _within(by_class[name], getattr(policy, name), now)
         beyond += [e for e in by_class[name] if e.seq not in inside and e.seq not in lineage.pins]
+    ends = {e.key: e.seq for e in lineage.own if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}}
+    midway = [e.seq for e in beyond if _is_midway(e, ends, survey.roots)]
+    beyond = [event for event in beyond if event.seq not in midway]
     return _Choice(kept, within, beyond)
+
+
+def _is_midway(event: Event, ends: Mapping[str, int], roots: Iterable[Root]) -> bool:
+    """Whether a piece of a streamed answer belongs to a point that must stay, in the middle of that answer."""
+    return event.kind == Kind.STREAM_CHUNK and any(
+        event.seq <= root.seq < ends.get(event.key, 0) for root in roots
+    )
 
 
 def _by_class(own: Sequence[Event]) -> dict[str, list[Event]]:
     refetchable = {e.key for e in own if e.kind == Kind.STEP_STARTED and b'"refetchable":true' in e.body}
     found: dict[str, list[Event]] = {name: [] for name in CLASSES}
+    whole = {e.key for e in own if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}}
     for event in own:
-        name = class_of(event, refetchable)
+        name = class_of(event, refetchable, whole)
         if name is not None:
             found[name].append(event)
     return found
@@ -441,7 +452,7 @@ def _pages(lineage: Lineage, gone: set[int], inside: _Ranges) -> Iterator[Hollow
 
 
 def _class(event: Event) -> str:
-    name = class_of(event, {event.key})
+    name = class_of(event, {event.key}, {event.key})
     assert name is not None, f"event #{event.seq} has no content to lose"
     return name
 

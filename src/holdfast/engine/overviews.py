@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.engine.journal import read_all
-from holdfast.engine.references import references
+from holdfast.engine.references import references, refers
 from holdfast.errors import Corrupt
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import RunRow
@@ -72,9 +72,9 @@ class Overviews:
     def _size(self, row: RunRow, kept: _Kept, events: Sequence[Event]) -> int | None:
         """The bodies of the run's own events, and the blobs that they brought: each once, as stored."""
         try:
-            needed = references(self._store, *(e for e in events if e.seq > row.origin_seq and _refers(e)))
+            needed = references(self._store, *(e for e in events if e.seq > row.origin_seq and refers(e)))
             if needed and row.origin_seq:
-                borrowed = (e for e in events if e.seq <= row.origin_seq and _refers(e))
+                borrowed = (e for e in events if e.seq <= row.origin_seq and refers(e))
                 kept.borrowed |= references(self._store, *borrowed)
         except Corrupt:
             kept.past = None  # looked at anew each time, until somebody has mended it
@@ -88,8 +88,3 @@ class Overviews:
             found = self._store.get_blobs(addresses[first : first + _BLOBS_AT_ONCE])
             sizes |= {address: len(data) for address, data in found.items()}
         return sizes
-
-
-def _refers(event: Event) -> bool:
-    """Whether the event may need a blob; most do not, and need not be parsed."""
-    return event.kind in {Kind.CHECKPOINT, Kind.COMPACTED} or b'_blob"' in event.body

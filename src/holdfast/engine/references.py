@@ -12,6 +12,7 @@ from orjson import JSONDecodeError, loads
 
 from holdfast.core.gathering import packs_of
 from holdfast.core.nodes import Fetch
+from holdfast.core.recorded import is_model
 from holdfast.engine.states import fetcher
 from holdfast.model.events import Event, Kind
 from holdfast.stores.port import StorePort
@@ -45,6 +46,13 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
         return fetch((address,))[address]
 
     return found | packs_of(roots, lambda addresses: {address: kept(address) for address in addresses})
+
+
+def refers(event: Event) -> bool:
+    """Whether the event may need a blob; most do not, and need not be parsed."""
+    if event.kind == Kind.STEP_STARTED:
+        return is_model(event.body) or b'_blob"' in event.body
+    return event.kind in _ROOTS or b'_blob"' in event.body
 
 
 def named_in(body: dict[str, Any]) -> set[str]:

@@ -20,13 +20,14 @@ class Retention(NamedTuple):
     """What goes first when a run is pruned. The default keeps a program that restores bounded, however long it runs.
 
     ``reasoning`` are thoughts, decisions, discoveries and things said; ``checkpoints`` the states of superseded ones;
-    ``refetchable`` the results of steps declared so; ``chunks`` those of streamed answers; ``finished`` whole runs.
+    ``refetchable`` the results of steps declared so; ``chunks`` the pieces of streamed
+    answers that are recorded whole; ``finished`` whole runs.
     ``compact_events``: when more than so many events lie before the oldest kept state of a program that restores, they
     are replaced by what they came to; None for never.
     """
 
     reasoning: Keep = Keep()
-    chunks: Keep = Keep()
+    chunks: Keep = Keep(last=0)
     checkpoints: Keep = Keep(last=KEPT_CHECKPOINTS)
     refetchable: Keep = Keep()
     finished: Keep = Keep()

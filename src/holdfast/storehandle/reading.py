@@ -148,8 +148,9 @@ class Reading(Neutral):
             return {name: value for name, value in body.items() if not name.startswith("view")}
         for name in [name for name in body if name.endswith("_blob")]:
             body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
-        if event.kind == Kind.CHECKPOINT and "state" in body:
-            body["state"] = read_state(self._port, body["state"])
+        for kind, name in ((Kind.CHECKPOINT, "state"), (Kind.STEP_STARTED, "request")):
+            if event.kind == kind and name in body:
+                body[name] = read_state(self._port, body[name])
         return body
 
     def now(self) -> float:
