@@ -12,7 +12,7 @@ from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.opening import Entry, queue
 from holdfast.engine.treatments import policy_of
 from holdfast.entrance import IfFinished, Opening
-from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal, Terminated
+from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.rows import Status
@@ -105,7 +105,7 @@ class Agent(Generic[P, R]):
         except HoldfastError as refused:
             return _tell(refused, EXIT_REFUSED)
         except StopSignal as stop:
-            return _tell(stop, EXIT_REFUSED if isinstance(stop, Diverged) else EXIT_WAITING)
+            return _tell(stop, EXIT_REFUSED if isinstance(stop, (Diverged, Cancelled)) else EXIT_WAITING)
         except (KeyboardInterrupt, Terminated):
             return 128 + (2 if isinstance(sys.exc_info()[1], KeyboardInterrupt) else 15)
         if result is not None:

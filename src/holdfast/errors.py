@@ -13,6 +13,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NotStorable                  a value that cannot be written down
     │   ├── StateChanged                 a state that another thread changed while it was being saved
     │   ├── TooLarge                     a value or batch beyond a documented limit
+    │   ├── BadAnswer                    an answer that the question cannot have
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
@@ -22,6 +23,8 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   │   └── ImportClash              an import meets a run of that id that is not the same one
     │   ├── RunHeld                      another attempt is alive
     │   ├── RunFinished
+    │   ├── RunCancelled
+    │   ├── RunOver                      there is nothing left of it to cancel
     │   ├── RunSealed                    it is not to act here: moved elsewhere, a copy, or not whole yet
     │   ├── RunHasForks                  other runs borrow its history
     │   ├── InputsChanged                other inputs or another goal under the same id
@@ -30,7 +33,9 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── PointPruned                  a point that was recorded, and removed since
     │   ├── PruneMismatch                pruning would have changed what it must keep
     │   ├── UnknownStep                  no such step to resolve
-    │   └── AlreadyResolved              the step's outcome is known
+    │   ├── AlreadyResolved              the step's outcome is known
+    │   ├── UnknownQuestion              the run has asked no such thing
+    │   └── AlreadyAnswered
     ├── StoreError                       the place where bytes live refused
     │   ├── StoreUnavailable             an I/O failure: what was asked may or may not have happened
     │   ├── StoreBusy                    another process kept the database locked too long
@@ -48,15 +53,20 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
     ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
-    └── StepTimeout                      a step ran past its timeout_s
+    ├── StepTimeout                      a step ran past its timeout_s
+    ├── DeadlinePassed                   a step did not end by its deadline
+    └── QuestionExpired                  nobody answered in time
 
     StopSignal (BaseException)           the attempt must stop; not for ``except Exception`` to swallow
     ├── StepInDoubt
     ├── LeaseLost
     ├── PremiseMissing
     ├── Diverged
+    ├── Cancelled
     └── Parked
-        └── Looping                      the agent goes in circles
+        ├── Looping                      the agent goes in circles
+        ├── AwaitingAnswer               a person was asked
+        └── Sleeping
 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
 """
@@ -136,6 +146,16 @@ class TooLarge(Misuse):
     size: int
     size_max: int
     unit: str
+
+
+class BadAnswer(Misuse):
+    """An answer that the question cannot have; the question stands as it was."""
+
+    says = "{question} of run {run} is not answered: {problem}"
+    advises = "it asks for {offered}"
+    run: str
+    question: str
+    offered: str
 
 
 class NoCurrentRun(Misuse):
@@ -218,6 +238,24 @@ class RunFinished(RunRefused):
     what: str
 
 
+class RunCancelled(RunRefused):
+    """A cancelled run takes no new work."""
+
+    says = "run {run} was cancelled by {by} at {at}{why}"
+    advises = 'open it again with if_finished="reopen", or start the next one with if_finished="new"'
+    by: str
+    at: str
+    why: str
+
+
+class RunOver(RunRefused):
+    """The run has come to its end: there is nothing left to cancel."""
+
+    says = "run {run} is {status}: there is nothing left to cancel"
+    advises = "`holdfast show {run}` shows what came of it"
+    status: str
+
+
 class RunSealed(RunRefused):
     """The run is not to act in this store."""
 
@@ -297,6 +335,24 @@ class AlreadyResolved(RunRefused):
     says = "step {step!r} of run {run} is not in doubt: {state}"
     advises = "`holdfast show {run}` shows what is recorded and what waits in its inbox"
     step: str
+    state: str
+
+
+class UnknownQuestion(RunRefused):
+    """The run has asked no such thing, or more than one."""
+
+    says = "run {run} {problem}"
+    advises = "`holdfast answer {run}` lists what it asks"
+    question: str
+    problem: str
+
+
+class AlreadyAnswered(RunRefused):
+    """The question has its answer; the first one counts."""
+
+    says = "question {question} of run {run} is answered already: {state}"
+    advises = "`holdfast log {run} --kind question` shows what was answered, and by whom"
+    question: str
     state: str
 
 
@@ -442,6 +498,27 @@ class StepTimeout(HoldfastError):
     timeout_s: float
 
 
+class DeadlinePassed(HoldfastError):
+    """A step did not end by its deadline; no try of it begins after that."""
+
+    says = "step {step!r} of run {run} did not end by its deadline, {deadline}"
+    advises = "give it more time with deadline= in run.options(...), or make the step smaller"
+    run: str
+    step: str
+    deadline: str
+
+
+class QuestionExpired(HoldfastError):
+    """Nobody answered in time."""
+
+    says = "question {question} of run {run} expired at {expired_at}: {text}"
+    advises = "ask again, or go on without an answer"
+    run: str
+    question: str
+    text: str
+    expired_at: str
+
+
 # -- stop-signals ---------------------------------------------------------------------------------------------
 
 
@@ -495,12 +572,22 @@ class Diverged(StopSignal):
     diff: str
 
 
+class Cancelled(StopSignal):
+    """Somebody cancelled the run."""
+
+    says = "run {run} was cancelled by {by}{why}"
+    advises = 'what was recorded stays; if_finished="reopen" opens the run again'
+    by: str
+    why: str
+
+
 class Parked(StopSignal):
-    """The run waits for something outside; it goes on when started after that has come."""
+    """The run waits for something outside; it goes on when started after that has come. ``until`` is when, if it is known."""
 
     says = "run {run} is parked: {reason}"
     advises = "`holdfast show {run}` tells what it waits for"
     reason: str
+    until: float | None = None
 
 
 class Looping(Parked):
@@ -510,6 +597,21 @@ class Looping(Parked):
         "`holdfast log {run}` shows what it did; `holdfast resume {run}` lets it go on. "
         "What is repeated on purpose is declared with polling=True, and loops=False looks for no circles"
     )
+
+
+class AwaitingAnswer(Parked):
+    """A person was asked. Started again after they have answered, the run goes on; before that, it parks again."""
+
+    says = "run {run} waits for an answer to {question}: {reason}"
+    advises = "`holdfast answer {run} {question}` tells how to answer; then start the run again"
+    question: str
+
+
+class Sleeping(Parked):
+    """The run waits for a time. Started again after it, the run goes on; before that, it waits or parks again."""
+
+    says = "run {run} sleeps {reason}"
+    advises = "start it again after that: `holdfast resume {run}`"
 
 
 class Terminated(SystemExit):

@@ -56,6 +56,8 @@ SETTLE_S: Final = 10.0
 DRAIN_S: Final = 10.0
 RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 30.0
+WAIT_LOOK_S: Final = 2.0
+"""A run that waits looks at the clock and into its inbox at least this often; a letter wakes it at once."""
 
 # snapshots
 SNAPSHOT_EVENTS_MIN: Final = 50_000

@@ -19,7 +19,7 @@ from holdfast.engine.treatments import treat
 from holdfast.engine.workshop import held_runs
 from holdfast.errors import Misuse, NoCurrentRun
 from holdfast.limits import STEP_NAME_CHARS_MAX
-from holdfast.model.calls import Effect, InDoubtPolicy, Treatment
+from holdfast.model.calls import Approve, Effect, InDoubtPolicy, Treatment
 from holdfast.model.loops import Thresholds
 from holdfast.model.markers import KEY
 
@@ -57,6 +57,7 @@ def tool(
     loops: Thresholds | bool | None = None,
     polling: bool = False,
     refetchable: bool = False,
+    approve: Approve = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     fn: Callable[P, R] | None = None,
@@ -74,8 +75,13 @@ def tool(
     loops: Thresholds | bool | None = None,
     polling: bool = False,
     refetchable: bool = False,
+    approve: Approve = False,
 ) -> Any:
-    """Declare what a function does to the outside world; in a run, calling it is a recorded step."""
+    """Declare what a function does to the outside world; in a run, calling it is a recorded step.
+
+    With ``approve`` a person is asked before the effect: True, the question, or a function that makes it from the
+    arguments. Denied, the tool is not called, and its result is a text that says so.
+    """
     treatment = treat(
         effect,
         None,
@@ -89,6 +95,7 @@ def tool(
         loops,
         polling,
         refetchable,
+        approve=approve,
     )
 
     def decorate(plain: Callable[P, R]) -> Tool[P, R]:
@@ -101,17 +108,31 @@ def tool(
 C = TypeVar("C", list[Any], dict[str, Any])
 
 
-def tools(many: C, *, effects: Mapping[str, Effect] | None = None) -> C:
-    """Make tools of many functions, by list or by name; what ``effects`` does not name is ``once``."""
+def tools(
+    many: C,
+    *,
+    effects: Mapping[str, Effect] | None = None,
+    approve: Iterable[str] | Mapping[str, Approve] = (),
+) -> C:
+    """Make tools of many functions, by list or by name; what ``effects`` does not name is ``once``.
+
+    ``approve`` names those that a person is asked about before each call.
+    """
     effects = effects or {}
+    approvals: dict[str, Approve] = (
+        dict(approve) if isinstance(approve, Mapping) else dict.fromkeys(approve, True)
+    )
     named = many if isinstance(many, dict) else {fn.__name__: fn for fn in many}
-    unknown = set(effects) - set(named)
-    if unknown:
-        raise Misuse(
-            problem=f"effects names {', '.join(sorted(unknown))}, which is not among the tools",
-            advice=f"the tools are: {', '.join(named)}",
-        )
-    made = {name: _wrap(fn, treat(effects.get(name, "once")), name) for name, fn in named.items()}
+    for option, names in (("effects", set(effects)), ("approve", set(approvals))):
+        if names - set(named):
+            raise Misuse(
+                problem=f"{option} names {', '.join(sorted(names - set(named)))}, which is not among the tools",
+                advice=f"the tools are: {', '.join(named)}",
+            )
+    made = {
+        name: _wrap(fn, treat(effects.get(name, "once"), approve=approvals.get(name, False)), name)
+        for name, fn in named.items()
+    }
     result: Any = made if isinstance(many, dict) else list(made.values())
     return result  # type: ignore[no-any-return]  # the same kind of container as was given
 

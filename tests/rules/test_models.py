@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -93,11 +94,15 @@ def test_what_is_recorded_of_a_model_call(url: str) -> None:
     }
 
 
+def _talk_so_long(turns: int, run: holdfast.Run) -> None:
+    talk(run, Model(), turns)
+
+
 def test_a_conversation_costs_what_is_new_in_it(url: str) -> None:
     """Twice the turns take about twice the bytes, across restarts too. Planted: requests stored whole took four times."""
     sizes = []
     for turns in (30, 60, 120):
-        attempt(url, lambda run, turns=turns: talk(run, Model(), turns))
+        attempt(url, partial(_talk_so_long, turns))
         size = holdfast.store(url).size("a")
         assert size is not None
         sizes.append(size)

@@ -28,6 +28,8 @@ COMMANDS: Final = (
     "diff",
     "prune",
     "resolve",
+    "answer",
+    "cancel",
     "stats",
     "export",
     "import",

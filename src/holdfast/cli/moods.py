@@ -15,6 +15,7 @@ _MOODS: Final[dict[str, Mood]] = {
     "sealed": "dim",
     "not_begun": "dim",
     "abandoned": "dim",
+    "cancelled": "dim",
     "closed": "plain",
     "interrupted": "plain",
     "unknown": "plain",

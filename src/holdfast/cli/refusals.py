@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import click
 
 from holdfast.agents import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
-from holdfast.errors import Diverged, HoldfastError, Misuse, StopSignal
+from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal
 
 __all__ = [
     "EXIT_BROKEN_PIPE",
@@ -67,7 +67,7 @@ def complaint_of(error: BaseException) -> Complaint | None:
 def _code_of(error: HoldfastError | StopSignal) -> int:
     if isinstance(error, Misuse):
         return EXIT_MISUSE
-    if isinstance(error, StopSignal) and not isinstance(error, Diverged):
+    if isinstance(error, StopSignal) and not isinstance(error, (Diverged, Cancelled)):
         return EXIT_WAITING
     return EXIT_REFUSED
 

@@ -21,14 +21,14 @@ from holdfast.core.moments import ago, moment
 from holdfast.errors import RunHeld
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import RunInfo
-from holdfast.model.rows import Status, owner_name
+from holdfast.model.rows import OVER, Status, owner_name
 from holdfast.storehandle import Store
 from holdfast.views.plain import as_plain
 from holdfast.views.resuming import Answers, Launch, Repeat, ResumePlan, plan_resume
 from holdfast.views.words import count, status_word
 
 _EVERYTHING = 1 << 40
-_OVER = frozenset({Status.FINISHED, Status.SEALED, Status.IMPORTING})
+_OVER = OVER | {Status.SEALED, Status.IMPORTING}
 
 
 @click.command(short_help="Start a run's program again, where it was started.")
@@ -87,6 +87,11 @@ def _check(store: Store, info: RunInfo) -> RunInfo:
         raise RefusedError(
             f"run {info.run} is finished: there is nothing to resume",
             f"`holdfast show {info.run}` shows its result",
+        )
+    if info.status == Status.CANCELLED:
+        raise RefusedError(
+            f"run {info.run} was cancelled",
+            f'if_finished="reopen" in its program opens it again; `holdfast show {info.run}` tells who and why',
         )
     store.check_may_act(info.run)
     lease = info.lease

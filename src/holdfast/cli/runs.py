@@ -31,6 +31,7 @@ _STATUSES: Final = (
     Status.INTERRUPTED,
     Status.IN_DOUBT,
     Status.DIVERGED,
+    Status.CANCELLED,
     Status.SEALED,
     Status.IMPORTING,
     "damaged",
@@ -145,7 +146,10 @@ def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: b
 
 def _moved(page: Page) -> object:
     """What has to change for a look to be news: where runs stand, not how long ago they were heard of."""
-    return [(r.run, r.status, r.point, r.plan_step, r.attempts, r.in_doubt, r.holder) for r in page.lines]
+    return [
+        (r.run, r.status, r.point, r.plan_step, r.attempts, r.in_doubt, r.waits_for, r.holder)
+        for r in page.lines
+    ]
 
 
 def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
@@ -204,6 +208,8 @@ def _row(line: RunLine) -> tuple[Span, ...]:
     status = status_span(line.status)
     if line.in_doubt and line.status != "in_doubt":
         status = Span(f"{status.text}, {line.in_doubt} in doubt", "doubt")
+    elif line.questions:
+        status = Span(f"{status.text}, {count(line.questions, 'question')}", "doubt")
     return (
         Span(line.run, "strong"),
         status,
@@ -226,6 +232,10 @@ def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
         return None
     if line.in_doubt:
         return at.holdfast("resolve", line.run), f"{count(line.in_doubt, 'step')} in doubt"
+    if line.questions:
+        return at.holdfast("answer", line.run), f"asks {line.waits_for}"
+    if line.waits_for and line.status == "parked":
+        return at.holdfast("resume", line.run), f"waits {line.waits_for}"
     if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked", "importing"}:
         return at.holdfast("show", line.run), f"{status_word(line.status)}: how to go on"
     return None

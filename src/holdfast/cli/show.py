@@ -52,10 +52,17 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         return
     info = store.get(place.run)
     events = store.events(place.run)
-    doubts = store.doubts(place.run)
+    doubts, questions = store.doubts(place.run), store.questions(place.run)
     size_bytes = store.size(place.run)
     summary = summarize(
-        info, events, doubts, now=store.now(), size_bytes=size_bytes, desk=desk(url), read=store.content
+        info,
+        events,
+        doubts,
+        questions,
+        now=store.now(),
+        size_bytes=size_bytes,
+        desk=desk(url),
+        read=store.content,
     )
     if as_json:
         plain = as_plain(summary)

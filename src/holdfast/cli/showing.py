@@ -23,6 +23,7 @@ from holdfast.views.details import EventDetail, StepDetail
 from holdfast.views.doubts import DoubtLine
 from holdfast.views.moves import Desk
 from holdfast.views.plans import PlanItem
+from holdfast.views.questions import QuestionLine, answer_words
 from holdfast.views.steps import StepLine
 from holdfast.views.summary import AttemptLine, RunSummary
 from holdfast.views.words import ago, clock_time, count, moment, readable, span, status_word
@@ -38,6 +39,7 @@ def run_blocks(summary: RunSummary, desk: Desk, *, steps_max: int) -> list[Block
         *_plan(summary.plan),
         *_steps(summary, desk, steps_max),
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
+        *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
         *_result(summary),
         *_next(summary),
     ]
@@ -54,6 +56,10 @@ def _head(summary: RunSummary) -> list[Block]:
         pairs.append(("goal", [Span(line.goal)]))
     if summary.inputs is not None:
         pairs.append(("inputs", [Span(readable(summary.inputs))]))
+    pairs += [
+        ("waits", [Span(wait.what, "doubt"), Span(f", since {moment(wait.since_at)}", "dim")])
+        for wait in summary.waits
+    ]
     if summary.circle:
         pairs.append(("circle", [Span(summary.circle, "doubt")]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
@@ -66,6 +72,8 @@ def _head(summary: RunSummary) -> list[Block]:
 def _status_note(summary: RunSummary) -> str:
     line = summary.line
     parts = [f"at point {line.point:,}", f"attempt {line.attempts}"]
+    if line.questions:
+        parts.insert(0, f"asks {count(line.questions, 'question')}")
     if line.in_doubt and line.status != "in_doubt":
         parts.insert(0, f"{count(line.in_doubt, 'step')} in doubt")
     return ", " + ", ".join(parts)
@@ -181,6 +189,27 @@ def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
             pairs.append(("idempotency key", [Span(doubt.idempotency_key)]))
         if doubt.pending:
             pairs.append(("resolved", [Span(f"{doubt.pending}; taken in when the run goes on", "good")]))
+        blocks.append(Facts(pairs, indent=2))
+    return blocks
+
+
+def question_blocks(questions: Sequence[QuestionLine]) -> list[Block]:
+    """Questions, each with what it is about and what may be answered."""
+    blocks: list[Block] = []
+    for number, line in enumerate(questions):
+        if number:
+            blocks.append(Gap())
+        pairs: list[tuple[str, list[Span]]] = [
+            (line.id, [Span(line.question, "doubt")]),
+            ("asked", [Span(moment(line.asked_at))]),
+            ("answers", [Span(line.answers)]),
+        ]
+        if line.about is not None:
+            pairs.insert(1, ("about", [Span(readable(line.about))]))
+        if line.expires_at is not None:
+            pairs.append(("expired" if line.is_expired else "expires", [Span(moment(line.expires_at))]))
+        if line.answered_by:
+            pairs.append(("answered", [Span(answer_words(line), "good")]))
         blocks.append(Facts(pairs, indent=2))
     return blocks
 

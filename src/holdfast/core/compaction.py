@@ -1,8 +1,8 @@
 """Compaction: the events before a checkpoint, replaced by what a program that restores it still needs of them.
 
-What that is: everything that is asked for without looking back (points, attempts, goal, plan, conversation), calls whose
-end is not known, outcomes that can be asked for again (of an explicit key, or asked for before the program restores),
-the ledger of effects, and how far calls were counted where that matters. An effect's count always matters: another
+What that is: everything that is asked for without looking back (points, attempts, goal, plan, conversation, open waits
+and questions), calls whose end is not known, outcomes that can be asked for again (of an explicit key, or asked for
+before the program restores), the ledger of effects, and how far calls were counted where that matters. An effect's count always matters: another
 call must never get its idempotency key. A read's matters only while the journal holds a later call of the same site.
 
 The body of a ``compacted`` event is that view as data. It is no cache: nothing else has it.
@@ -58,17 +58,13 @@ def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Redu
     counts, free = view.consume_upto(view.head)
     sites = {site: Site(count, tuple(free.get(site, ()))) for site, count in counts.items()}
     whole = {call.key: call for call in _whole_calls(view)}
-    effects = {
-        c.key: c
-        for c in view.calls.values()
-        if c.key not in whole and effect_of(c) not in UNCOUNTED
-    }
+    effects = {c.key: c for c in view.calls.values() if c.key not in whole and effect_of(c) not in UNCOUNTED}
     kept = _reduced(view, whole, read)
     data = dump(kept, whole=True)
     del data["sites"]
     data["effects"] = [_dump_effect(call) for call in effects.values()]
     needed = set(sites) if later_sites is None else set(later_sites)
-    needed |= {split_key(key)[0] for key in (*whole, *effects)}
+    needed |= {split_key(key)[0] for key in (*whole, *effects, *view.waits, *view.questions)}
     return Reduced(data, frozenset(_blobs(kept)), sites, frozenset(needed))
 
 
@@ -123,6 +119,8 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.status, kept.points, kept.last_outcome_seq = view.status, view.points, view.last_outcome_seq
     kept.started, kept.plan, kept.result = view.started, view.plan, view.result
     kept.restores, kept.branch = view.restores, view.branch
+    kept.waits, kept.questions = dict(view.waits), dict(view.questions)
+    kept.asked, kept.branches = view.asked, list(view.branches)
     kept.calls = whole
     kept.partials = {key: bodies for key, bodies in view.partials.items() if key in whole}
     kept.signs = sorted({signed.level: signed for signed in view.signs}.values(), key=lambda s: s.seq)

@@ -15,7 +15,9 @@ from holdfast.core.recorded import is_model
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
+from holdfast.model.questions import Question, Wants
 from holdfast.model.rows import Status
+from holdfast.model.waits import SLEEP, Waiting
 
 FOLD_VERSION: Final = 3
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
@@ -77,6 +79,14 @@ class View:
         """Whether the latest attempt began from a state instead of replaying from the top."""
         self.branch = 0
         """The rewind that this history goes on from; 0 where the head was never moved back."""
+        self.branches: list[int] = []
+        """The events at which this history left another one: forks and rewinds."""
+        self.waits: dict[str, Waiting] = {}
+        """What the run waits for, by the key of the call that does."""
+        self.questions: dict[str, Question] = {}
+        """What people were asked and have not answered, by the key of the call."""
+        self.asked = 0
+        """How many questions were asked."""
         self.earlier_attempts = 0
         self.latest_request: Event | None = None
         """The intent of the model call that was begun last: what its request refers to is stored already."""
@@ -143,6 +153,65 @@ class View:
         if self.trailing_failures:
             self.trailing_failures = []
 
+    # -- waits and questions ---------------------------------------------------------------------------------
+
+    def _wait_started(self, event: Event) -> None:
+        body = loads(event.body)
+        self.waits[event.key] = Waiting(
+            event.key,
+            event.name,
+            event.seq,
+            body["for"],
+            body.get("what", ""),
+            body.get("why", ""),
+            body["since"],
+            body.get("until"),
+        )
+        self.trailing_failures = []
+
+    def _wait_ended(self, event: Event) -> None:
+        self.waits.pop(event.key, None)
+        if event.name == SLEEP:
+            self.give(event.key, event.name, Outcome(event.seq, True, self.points, event.body))
+
+    def _question_asked(self, event: Event) -> None:
+        body = loads(event.body)
+        self.questions[event.key] = Question(
+            event.key,
+            event.name,
+            event.seq,
+            event.at,
+            body["question"],
+            _wants(body["wants"]),
+            body["about_sha256"],
+            body.get("expires_at"),
+            body["in"],
+            body["after"],
+            body.get("forked", False),
+        )
+        self.asked += 1
+        self.trailing_failures = []
+
+    def _question_answered(self, event: Event) -> None:
+        how = loads(event.body)["how"]
+        self.questions.pop(event.key, None)
+        if how != "withdrawn":
+            good = how == "answered"
+            call = self.give(event.key, event.name, Outcome(event.seq, good, self.points, event.body))
+            self.trailing_failures = [] if good else [*self.trailing_failures, (call, event.seq)]
+
+    def give(self, key: str, name: str, outcome: Outcome) -> Call:
+        """An outcome for the program to be given: of a call that is no step."""
+        call = self.calls.get(key)
+        if call is None:
+            call = self.calls[key] = Call(key, name)
+            call.early = not self.restores
+        call.outcomes.append(outcome)
+        self.last_outcome_seq = outcome.seq
+        return call
+
+    # -- states ----------------------------------------------------------------------------------------------
+
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
         if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
@@ -180,6 +249,10 @@ class View:
     def _run_finished(self, event: Event) -> None:
         self.status = Status.FINISHED
         self.result = event.body
+        self.waits, self.questions = {}, {}  # the program went another way
+
+    def _run_cancelled(self, _: Event) -> None:
+        self.status = Status.CANCELLED
 
     def _run_reopened(self, _: Event) -> None:
         self.result = None
@@ -196,6 +269,7 @@ class View:
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
         self.earlier_attempts = loads(event.body).get("attempts", 0)
+        self.branches.append(event.seq)
         self.status = Status.QUEUED
         self.result = None
         self.trailing_failures = []
@@ -308,6 +382,12 @@ class View:
         return counts, {site: sorted(ns) for site, ns in free.items()}
 
 
+def _wants(body: dict[str, Any]) -> Wants:
+    return Wants(
+        body["kind"], tuple(body.get("choices", ())), body.get("name", ""), tuple(body.get("fields", ()))
+    )
+
+
 def _forget(call: Call, seq: int) -> None:
     call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq]
 
@@ -333,6 +413,11 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.MARK: View._mark,
     Kind.CHECKPOINT: View._checkpoint,
     Kind.RESTORED: View._restored,
+    Kind.WAIT_STARTED: View._wait_started,
+    Kind.WAIT_ENDED: View._wait_ended,
+    Kind.QUESTION_ASKED: View._question_asked,
+    Kind.QUESTION_ANSWERED: View._question_answered,
+    Kind.RUN_CANCELLED: View._run_cancelled,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
     Kind.COMPACTED: View._compacted,

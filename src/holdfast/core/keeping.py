@@ -21,7 +21,18 @@ from holdfast.model.events import Event
 
 def difference(before: View, after: View) -> str:
     """What of a kept view is not as it was, in two or three words; empty where nothing is. Both are used up."""
-    for name in ("head", "status", "points", "next_attempt", "branch", "restores", "result"):
+    for name in (
+        "head",
+        "status",
+        "points",
+        "next_attempt",
+        "branch",
+        "restores",
+        "result",
+        "waits",
+        "questions",
+        "asked",
+    ):
         if getattr(before, name) != getattr(after, name):
             return name
     for name in ("started", "plan", "checkpoint"):

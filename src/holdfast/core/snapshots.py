@@ -13,6 +13,8 @@ from holdfast.core.recorded import is_model
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
 from holdfast.model.loops import Signed
+from holdfast.model.questions import Question, Wants
+from holdfast.model.waits import Waiting
 
 
 def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
@@ -26,7 +28,11 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "states": view.states,
         "last_outcome_seq": view.last_outcome_seq,
         "branch": view.branch,
+        "branches": view.branches,
         "restores": view.restores,
+        "waits": [list(waiting) for waiting in view.waits.values()],
+        "questions": [[*q[:5], list(q.wants), *q[6:]] for q in view.questions.values()],
+        "asked": view.asked,
         "messages": [[said.seq, said.is_drop, _text(said.body) if whole else None] for said in view.messages],
         "partials": {key: [body.decode() for body in bodies] for key, bodies in view.partials.items()},
         "earlier_attempts": view.earlier_attempts,
@@ -61,6 +67,9 @@ def rebuild(data: dict[str, Any]) -> View:
     )
     view.messages = [Said(seq, is_drop, _bytes(body)) for seq, is_drop, body in data["messages"]]
     view.partials = {key: [body.encode() for body in bodies] for key, bodies in data["partials"].items()}
+    view.waits = {fields[0]: Waiting(*fields) for fields in data["waits"]}
+    view.questions = {fields[0]: _load_question(fields) for fields in data["questions"]}
+    view.asked, view.branches = data["asked"], data["branches"]
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
     view.result = _bytes(data["result"])
     for name in _EVENTS:
@@ -90,6 +99,11 @@ def _dump_event(event: Event | None) -> list[Any] | None:
 
 def _load_event(fields: list[Any] | None) -> Event | None:
     return None if fields is None else Event._make([*fields[:6], fields[6].encode(), fields[7]])
+
+
+def _load_question(fields: list[Any]) -> Question:
+    kind, choices, name, names = fields[5]
+    return Question._make([*fields[:5], Wants(kind, tuple(choices), name, tuple(names)), *fields[6:]])
 
 
 def _dump_attempt(attempt: Attempt) -> list[Any]:

@@ -111,16 +111,25 @@ def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Calla
 
 
 def value_of(
-    tenure: Tenure, tree: dict[str, Any], raw: bytes, *, what: str, fn: Callable[..., Any] | None = None
+    tenure: Tenure,
+    tree: dict[str, Any],
+    raw: bytes,
+    *,
+    what: str,
+    fn: Callable[..., Any] | None = None,
+    hint: object = None,
 ) -> Any:
-    """The value in an event's body. NotStorable again if it could not be written down when it was made."""
+    """The value in an event's body, of a type in ``hint`` or in what ``fn`` says that it returns.
+
+    NotStorable again if it could not be written down when it was made.
+    """
     if "lost" in tree:
         raise (TooLarge if "size" in tree["lost"] else NotStorable)(**tree["lost"])
     if "value_blob" in tree:
-        return decode(read_blob(tenure.store, tree["value_blob"]), what=what, hint=return_hint(fn))
+        return decode(read_blob(tenure.store, tree["value_blob"]), what=what, hint=hint or return_hint(fn))
     if b'"$"' not in raw:
         return tree.get("value")
-    return decode_tree(tree.get("value"), what=what, hint=return_hint(fn))
+    return decode_tree(tree.get("value"), what=what, hint=hint or return_hint(fn))
 
 
 def return_hint(fn: Callable[..., Any] | None) -> object:

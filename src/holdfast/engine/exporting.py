@@ -17,11 +17,10 @@ from holdfast.codec.lines import event_line, letter_line
 from holdfast.core.facts import travelling
 from holdfast.core.manifests import INBOX, MANIFEST, blob_file, run_file, sealed, write
 from holdfast.engine import letters
-from holdfast.engine.branching import entering
+from holdfast.engine.attempts import catching_up
 from holdfast.engine.holding import Hold, holding
-from holdfast.engine.journal import Draft, chain_of, draft, read_blob, read_own
+from holdfast.engine.journal import chain_of, draft, read_blob, read_own
 from holdfast.engine.loading import load
-from holdfast.engine.opening import crashed
 from holdfast.engine.references import named_in, references
 from holdfast.engine.sealing import check_is_whole, check_may_act, find_seal
 from holdfast.engine.unpacking import Parcel, verified
@@ -104,12 +103,7 @@ def _last_events(
 ) -> tuple[Event, ...]:
     """How the run leaves: what nobody but this store can tell about its last attempt, and where it goes."""
     view = load(workshop.store, row.run)
-    drafts: list[Draft] = []
-    forked = entering(row, view)
-    if forked is not None:
-        drafts.append(forked)
-    elif view.crashed_attempt is not None:
-        drafts.append(crashed(workshop.store, view, view.crashed_attempt, before.lease))
+    drafts = catching_up(workshop.store, before, view)
     drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
     at = workshop.clock.wall()
     events = []

@@ -5,15 +5,20 @@ what makes it work inside a running event loop too.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import get_ident
 from types import CoroutineType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.engine.context import HERE
 from holdfast.errors import Misuse
+
+if TYPE_CHECKING:
+    from holdfast.engine.doorbell import Doorbell
+    from holdfast.model.rows import Cursor
 
 T = TypeVar("T")
 
@@ -22,7 +27,7 @@ _COROUTINE = 0x80
 
 
 class Hands(Protocol):
-    """What a rule can ask to be done: keep, call, run the user's code, wait."""
+    """What a rule can ask to be done: keep, call, run the user's code, wait, listen."""
 
     waits: bool
     """Whether these hands let other tasks run while they wait."""
@@ -39,6 +44,10 @@ class Hands(Protocol):
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
         """Let time pass."""
+        ...
+
+    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+        """Let time pass, until something comes into the run's inbox; at most so long."""
         ...
 
 
@@ -94,6 +103,9 @@ class BlockingHands:
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
         clock.sleep(seconds)
+
+    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+        bell.wait(run, seen, timeout_s)
 
 
 def _invoke_in_thread(
@@ -174,6 +186,20 @@ class AsyncHands:
         import asyncio
 
         await asyncio.sleep(seconds)
+
+    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        heard = asyncio.Event()
+
+        def ring() -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(heard.set)
+
+        with bell.listening(run, seen, ring), suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await heard.wait()
 
 
 def is_async(fn: Callable[..., Any]) -> bool:

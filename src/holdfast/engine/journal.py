@@ -16,7 +16,7 @@ from holdfast.core.lineage import segments
 from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
-from holdfast.errors import Corrupt, LeaseLost, StoreError, StoreUnavailable
+from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, Kind, checksum, covers_from, is_intact
 from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
@@ -64,6 +64,8 @@ class Journal:
         self._lock = Lock()
         self.lost: Lease | None = None
         """The lease that stands instead of ours, once somebody took it."""
+        self.cancelled: dict[str, Any] | None = None
+        """The letter with which somebody cancelled the run, once it was noticed."""
 
     async def append(
         self,
@@ -169,6 +171,12 @@ class Journal:
             fence=self.fence,
             head=self.head + 1,
         )
+
+    def cancel_signal(self) -> Cancelled:
+        """The stop-signal for the holder of a run that was cancelled."""
+        letter = self.cancelled or {"by": "somebody", "reason": ""}
+        why = f": {letter['reason']}" if letter["reason"] else ""
+        return Cancelled(run=self.run, by=letter["by"], why=why)
 
 
 def written_despite(cut: BaseException) -> int | None:

@@ -11,13 +11,15 @@ from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.moments import moment
 from holdfast.core.recorded import is_inside_answered, is_once
-from holdfast.engine import drifting
+from holdfast.engine import cancelling, drifting
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import draft, written_despite
+from holdfast.engine.letters import CANCEL, find_cancel
 from holdfast.engine.opening import Entry
 from holdfast.engine.tenure import Tenure, failures_behind
 from holdfast.engine.voice import log
 from holdfast.errors import (
+    Cancelled,
     Diverged,
     HoldfastError,
     LeaseLost,
@@ -122,6 +124,8 @@ def how_it_ended(error: BaseException | None) -> str:
         return Status.IN_DOUBT
     if isinstance(error, Diverged):
         return Status.DIVERGED
+    if isinstance(error, Cancelled):
+        return Status.CANCELLED
     if isinstance(error, (Parked, PremiseMissing)):
         return Status.PARKED
     if type(error).__name__ in _INTERRUPTS or not isinstance(error, Exception):
@@ -161,10 +165,22 @@ async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None)
         again = failures_behind(error)
         if again:
             fields["again"] = again
-    assert tenure.journal is not None
+    journal = tenure.journal
+    assert journal is not None
+    letter = None if tenure.is_finished else await _cancelled(tenure, hands)
+    if letter is not None:  # however this attempt ended: the run does with it
+        fields["status"] = status = Status.CANCELLED
     event = draft(Kind.ATTEMPT_ENDED, "", "", fields)
-    await tenure.journal.append(hands, [event], tenure.clock.wall(), status=status)
+    drafts = [event] if letter is None else [cancelling.event_of(letter), event]
+    consumed = () if letter is None else (CANCEL,)
+    await journal.append(hands, drafts, tenure.clock.wall(), status=status, consumed=consumed)
     tenure.status = status
+
+
+async def _cancelled(tenure: Tenure, hands: Hands) -> dict[str, Any] | None:
+    """The letter that cancels the run, noticed already or not; with it, the next one to enter need not find it."""
+    assert tenure.journal is not None
+    return tenure.journal.cancelled or await hands.store(find_cancel, tenure.store, tenure.run)
 
 
 def _let_go(tenure: Tenure) -> None:

@@ -4,7 +4,7 @@ A letter is a record, synced, deduplicated by its id. The holder drains it in th
 consequence: killed in between, either both happened or neither. The first drained answer wins.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from orjson import dumps, loads
 
@@ -17,6 +17,9 @@ from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Kind
 from holdfast.model.rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
+
+CANCEL: Final = "cancel"
+"""The id of the letter that cancels a run: there is one at most."""
 
 
 def post(
@@ -40,6 +43,12 @@ def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
         (record, loads(record.body)) for record in store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)
     ]
     return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key))
+
+
+def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
+    """The letter that cancels the run; None where nobody has."""
+    record = store.get_record(inbox_space(run), CANCEL)
+    return None if record is None else dict(loads(record.body))
 
 
 async def drain(tenure: Tenure, hands: Hands) -> None:

@@ -14,10 +14,10 @@ from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.drift import arguments_diff
 from holdfast.core.facts import names_of
-from holdfast.core.fold import Attempt, View, fold
-from holdfast.core.moments import clock_time
+from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
-from holdfast.engine import branching, letters
+from holdfast.engine import branching, cancelling, letters, questions
+from holdfast.engine.attempts import catching_up
 from holdfast.engine.circles import Circles
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
@@ -35,7 +35,7 @@ from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.events import Kind
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.retention import RETENTION, Retention
-from holdfast.model.rows import Lease, RunRow, Status
+from holdfast.model.rows import OVER, Lease, RunRow, Status
 from holdfast.stores.port import StorePort
 
 
@@ -70,13 +70,15 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     await hands.store(check_may_act, store, row)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
         return await _replay(hands, workshop, entry, row)
+    if row.status == Status.CANCELLED and entry.if_finished != "reopen":
+        raise await hands.store(cancelling.refusal, store, row)
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
         now = await hands.store(store.find_run, run)
         if now is not None:
             await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
-        if now is not None and now.status == Status.FINISHED and entry.if_finished != "reopen":
-            store.release(run, fence=lease.fence)  # its holder finished it just before we came
+        if now is not None and now.status in OVER and entry.if_finished != "reopen":
+            store.release(run, fence=lease.fence)  # its holder came to its end just before we came
             return await enter(hands, workshop, entry)
         tenure = await _begin(hands, workshop, entry, row, lease)
     except BaseException:
@@ -140,11 +142,11 @@ def _lineage(store: StorePort, run: str) -> list[str]:
 
 
 def _next_in_series(store: StorePort, run: str) -> str:
-    """``daily``, or the first of ``daily.2``, ``daily.3`` … that is not finished."""
+    """``daily``, or the first of ``daily.2``, ``daily.3`` … that is neither finished nor cancelled."""
     for number in range(1, SERIES_RUNS_MAX + 1):
         candidate = run if number == 1 else f"{run}.{number}"
         row = store.find_run(candidate)
-        if row is None or row.status != Status.FINISHED:
+        if row is None or row.status not in OVER:
             return candidate
     raise TooLarge(
         what=f"the series of {run}", size=SERIES_RUNS_MAX + 1, size_max=SERIES_RUNS_MAX, unit="runs"
@@ -175,18 +177,16 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     view = await hands.store(load, store, row.run)
     _check_inputs(view, entry, row.run)
     journal = Journal(store, workshop.committer, row.run, lease.fence, view.head)
+    if await cancelling.take_in(hands, workshop, row, view, journal):
+        raise await hands.store(cancelling.refusal, store, row)
     drafts: list[Draft] = []
     if view.started is None:
         drafts.append(_started(entry))
     was_tried = bool(view.attempts)
-    forked = branching.entering(row, view)
-    if forked is not None:
-        drafts.append(forked)
-    else:
-        if view.crashed_attempt is not None:
-            drafts.append(crashed(store, view, view.crashed_attempt, row.lease))
-        if view.status == Status.FINISHED:
-            drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
+    is_fork = branching.entering(row, view) is not None
+    drafts += catching_up(store, row, view)
+    if view.status in OVER and not is_fork:
+        drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     drafts.append(_attempt(store, view.next_attempt, lease))
     head = view.head
     await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
@@ -199,6 +199,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     workshop.tender.add(journal, workshop.lease_s)
     try:
         await letters.drain(tenure, hands)
+        await questions.drain(tenure, hands)
         await branching.settle_from_origin(tenure, hands, row)
         if entry.loops is not None:
             tenure.circles = Circles(tenure, entry.loops)
@@ -231,29 +232,6 @@ def _started(entry: Entry) -> Draft:
     fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace}
     data = canonical(entry.inputs, what=f"inputs of run {entry.run}")
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
-
-
-def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
-    """The end of an attempt that nobody saw: the last thing known of it."""
-    open_calls = view.open_calls()
-    if open_calls:
-        names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
-        last = f"in the middle of {names}"
-    elif view.last is not None:
-        last = f"after {view.last.kind} {view.last.name!r} at {clock_time(view.last.at)}"
-    else:
-        last = "before it recorded anything"
-    owner = loads(attempt.event.body)["owner"]
-    fields = {
-        "attempt": attempt.number,
-        "last": last,
-        "last_seq": view.head,
-        # Somebody may have held the run since and died before it could record anything.
-        "last_beat_at": before.beat_at if before.owner == owner else attempt.event.at,
-        "owner": owner,
-        "proof": store.probe(owner),
-    }
-    return draft(Kind.ATTEMPT_CRASHED, "", "", fields)
 
 
 def _attempt(store: StorePort, number: int, lease: Lease) -> Draft:

@@ -6,6 +6,7 @@ is answered and never runs again.
 """
 
 from collections.abc import Awaitable, Callable, Hashable
+from math import inf
 from typing import Any
 
 from holdfast.codec.failures import encode_failure
@@ -13,15 +14,25 @@ from holdfast.codec.values import encode
 from holdfast.core.acts import arguments_of, declared_as
 from holdfast.core.binding import has_parameter, unwrap
 from holdfast.core.identity import idempotency_key
+from holdfast.core.moments import moment
 from holdfast.core.recorded import is_once
-from holdfast.engine import doubt, drifting
+from holdfast.engine import approvals, doubt, drifting
 from holdfast.engine.asking import Asked, answer, identify, next_answer
 from holdfast.engine.circles import Noticed
 from holdfast.engine.context import HERE, Here, Trail
 from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
 from holdfast.engine.journal import Draft, draft, written_despite
 from holdfast.engine.tenure import Tenure, remember_failure
-from holdfast.errors import HoldfastError, LeaseLost, Misuse, NotStorable, StepTimeout, StopSignal, TooLarge
+from holdfast.errors import (
+    DeadlinePassed,
+    HoldfastError,
+    LeaseLost,
+    Misuse,
+    NotStorable,
+    StepTimeout,
+    StopSignal,
+    TooLarge,
+)
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
 from holdfast.model.events import Kind
@@ -44,6 +55,11 @@ async def step(
 ) -> Any:
     """The recorded outcome of this call, or the outcome of running it now, recorded before it is returned."""
     tenure.check_usable()
+    if treatment.approve:
+        decision = await approvals.decide(tenure, hands, treatment, name, fn, args, kwargs)
+        if decision.denial:
+            return decision.denial
+        treatment = treatment._replace(approved_seq=decision.approved_seq)
     asked = identify(tenure, treatment, name, fn, args, kwargs)
     try:
         call = tenure.view.calls.get(asked.key)
@@ -67,8 +83,10 @@ class Work:
     __slots__ = (
         "_delegated",
         "_succeeded",
+        "_unwritten",
         "args",
         "asked",
+        "deadline",
         "fn",
         "hands",
         "idem",
@@ -102,10 +120,17 @@ class Work:
         self.started_at = tenure.clock.wall()
         self._delegated = False
         self._succeeded = False
+        self._unwritten: tuple[Draft, ...] = ()
+        self.deadline = treatment.deadline
+        if treatment.deadline is not None:
+            # A call that was begun before keeps the deadline it was begun with.
+            self.deadline = tenure.recorded(asked.key, "deadline") or treatment.deadline
         wants_key = has_parameter(fn, "idempotency_key")
         if wants_key or treatment.effect not in _REPEATED:
             # A call that was begun before keeps the key it was begun with, also where a fork goes on with it.
-            self.idem = tenure.recorded_key(asked.key) or idempotency_key(tenure.birth, asked.key)
+            self.idem = tenure.recorded(asked.key, "idempotency_key") or idempotency_key(
+                tenure.birth, asked.key
+            )
             if wants_key and self.kwargs.get("idempotency_key", KEY) is KEY:
                 self.kwargs["idempotency_key"] = self.idem
 
@@ -149,6 +174,11 @@ class Work:
         """Record that the call is about to be made."""
         intent = self._intent({})
         self.intent = intent.body
+        if self._left_s() <= 0:
+            self._unwritten = (
+                intent,
+            )  # with its failure, in one append: an effect that is not tried is not in doubt
+            return
         self.intent_seq = await self.append(intent, synced=self.treatment.effect not in _REPEATED)
 
     def leave(self) -> None:
@@ -178,6 +208,10 @@ class Work:
             fields["tool"] = True
         if self.treatment.manner is not None:
             fields["loops"] = declared_as(self.treatment.manner)
+        if self.deadline is not None:
+            fields["deadline"] = self.deadline
+        if self.treatment.approved_seq:
+            fields["approved"] = self.treatment.approved_seq
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
 
     async def _try(self) -> Any:
@@ -185,13 +219,17 @@ class Work:
         tenure, asked, treatment = self.tenure, self.asked, self.treatment
         here = asked.here
         is_once = treatment.effect == "once"
+        if self._left_s() <= 0:
+            late = self._too_late()
+            await self.record_failure(late)
+            raise late
         inside = Here(
             tenure, asked.key, Trail(here.trail.task, ""), here.depth + 1, asked.name if is_once else ""
         )
         began = tenure.clock.monotonic()
         token = HERE.set(inside)
         try:
-            value = await self.hands.invoke(self.fn, self.args, self.kwargs, treatment.timeout_s)
+            value = await self.hands.invoke(self.fn, self.args, self.kwargs, self._timeout_s())
         except Straggler as straggler:
             return await self._straggled(straggler, began)
         except StopSignal:
@@ -254,7 +292,21 @@ class Work:
         wait_s = min(RETRY_BACKOFF_S * 2 ** (failures - 1), RETRY_BACKOFF_S_MAX)
         fields = {"error": encode_failure(error), "failures": failures, "wait_s": wait_s}
         await self.append(draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields), synced=False)
-        await self.hands.sleep(self.tenure.clock, wait_s)
+        await self.hands.sleep(self.tenure.clock, max(0.0, min(wait_s, self._left_s())))
+
+    def _left_s(self) -> float:
+        """How long there is until the call's deadline."""
+        return inf if self.deadline is None else self.deadline - self.tenure.clock.wall()
+
+    def _timeout_s(self) -> float | None:
+        """How long a try may take: its own limit, or what is left until the deadline."""
+        if self.deadline is None:
+            return self.treatment.timeout_s
+        return min(self.treatment.timeout_s or inf, max(self._left_s(), 0.001))
+
+    def _too_late(self) -> DeadlinePassed:
+        assert self.deadline is not None
+        return DeadlinePassed(run=self.tenure.run, step=self.asked.name, deadline=moment(self.deadline))
 
     async def _straggled(self, straggler: Straggler, began: float) -> Any:
         """The caller stopped waiting, the function did not stop. A once call is followed to its end."""
@@ -272,7 +324,8 @@ class Work:
 
     def _named(self, error: Exception | BaseException) -> Any:
         if isinstance(error, OutOfTime):
-            assert self.treatment.timeout_s is not None
+            if self._left_s() <= 0 or self.treatment.timeout_s is None:
+                return self._too_late()
             return StepTimeout(run=self.tenure.run, step=self.asked.name, timeout_s=self.treatment.timeout_s)
         return error
 
@@ -280,6 +333,7 @@ class Work:
         """Append events of this call to the journal."""
         journal = self.tenure.journal
         assert journal is not None
+        events, self._unwritten = (*self._unwritten, *events), ()
         return journal.append(self.hands, events, self.tenure.clock.wall(), synced=synced)
 
     async def conclude(self, event: Draft, *, good: bool) -> int:

@@ -1,7 +1,7 @@
 """The background thread of a store: it beats for the leases this process holds and syncs what was only flushed.
 
-Beats come from here and not from step progress, so a step may take as long as it likes. Starts with the first
-lease and ends with the last.
+Beats come from here and not from step progress, so a step may take as long as it likes. With each it looks whether
+somebody has cancelled the run. Starts with the first lease and ends with the last.
 """
 
 from collections.abc import Iterable
@@ -9,6 +9,7 @@ from threading import Event, Lock, Thread
 
 from holdfast.clock import Clock
 from holdfast.engine.journal import Journal
+from holdfast.engine.letters import find_cancel
 from holdfast.engine.voice import log
 from holdfast.errors import HoldfastError
 from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
@@ -85,3 +86,5 @@ class Tender:
                 row = self._store.find_run(journal.run)
                 if row is not None and row.lease.fence != journal.fence:
                     journal.lost = row.lease
+            elif journal.cancelled is None:
+                journal.cancelled = find_cancel(self._store, journal.run)

@@ -62,8 +62,7 @@ class Tenure:
         self._numbers = count(view.points + 1)
         self.drift_stops = True
         self.may_drift = any(call.seq for call in view.calls.values())
-        self.is_closed = False
-        self.is_finished = journal is None
+        self.is_closed, self.is_finished = False, journal is None
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
         """The state as last recorded."""
@@ -77,6 +76,7 @@ class Tenure:
         self._conversation: Conversation | None = None
         self.circles: Circles | None = None
         """Whoever notices that the agent goes in circles; None where nobody is to."""
+        self.posed: set[str] = set()  # the questions that the program has asked in this tenure, by key
         self.result: bytes | None = None
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""
@@ -116,11 +116,13 @@ class Tenure:
             raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
 
     def require_journal(self, what: str) -> "Journal":
-        """The journal to append to; a finished run has none, and a lost lease says so."""
+        """The journal to append to; a finished run has none. LeaseLost; Cancelled."""
         if self.is_finished or self.journal is None:
             raise RunFinished(run=self.run, what=repr(what))
         if self.journal.lost is not None:
             raise self.journal.lease_lost()
+        if self.journal.cancelled is not None:
+            raise self.journal.cancel_signal()
         self._live = True
         return self.journal
 
@@ -224,13 +226,10 @@ class Tenure:
             call.body = self._pager.body_of(call.seq)
         return call.body
 
-    def recorded_key(self, key: str) -> str:
-        """The idempotency key of a recorded call that is still open; empty where there is none."""
+    def recorded(self, key: str, field: str) -> Any:
+        """What the intent of a recorded call that is still open says; None where there is none, or it says nothing."""
         call = self.view.calls.get(key)
-        if call is None or not call.is_open:
-            return ""
-        recorded: str = loads(self.intent_of(call)).get("idempotency_key", "")
-        return recorded
+        return None if call is None or not call.is_open else loads(self.intent_of(call)).get(field)
 
     def body_of(self, outcome: Outcome) -> bytes:
         """The body of a recorded outcome."""
@@ -316,6 +315,18 @@ class Tenure:
     def in_flight(self) -> "list[Work]":
         """The calls in flight now."""
         return list(self._in_flight.values())
+
+    def next_number(self, site: str) -> int:
+        """The number that the next call at this site will get."""
+        with self._lock:
+            free = self._free.get(site)
+            return free[0] if free else self._counts.get(site, 0) + 1
+
+    def next_question(self) -> str:
+        """The id of one more question, for people to type."""
+        with self._lock:
+            self.view.asked += 1
+            return f"q{self.view.asked}"
 
     def add_point(self) -> int:
         """Count one more step or checkpoint."""

@@ -1,11 +1,13 @@
 """From what a program declares about a call to a checked ``Treatment``."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
+from math import isfinite
 from typing import Any
 
 from holdfast.errors import BadOption, Misuse
 from holdfast.limits import LOOP_FACTS_MAX, SETTLE_S
-from holdfast.model.calls import EFFECTS, IN_DOUBT_POLICIES, Effect, InDoubtPolicy, Treatment
+from holdfast.model.calls import EFFECTS, IN_DOUBT_POLICIES, Approve, Effect, InDoubtPolicy, Treatment
 from holdfast.model.loops import LoopPolicy, Manner, Thresholds
 
 
@@ -22,6 +24,8 @@ def treat(
     loops: Thresholds | bool | None = None,
     polling: bool = False,
     refetchable: bool = False,
+    deadline: datetime | float | None = None,
+    approve: Approve = False,
 ) -> Treatment:
     """The treatment, or BadOption naming the option that cannot be."""
     choose("effect", effect, EFFECTS)
@@ -50,6 +54,8 @@ def treat(
         timeout_s,
         _manner(loops, polling=polling),
         refetchable=refetchable,
+        deadline=None if deadline is None else wall_time(deadline, "deadline"),
+        approve=approve,
     )
 
 
@@ -95,6 +101,22 @@ def check_thresholds(thresholds: object) -> Thresholds:
             advice="use holdfast.Thresholds(warn=2, nudge=3, pause=5); 0 is never",
         )
     return thresholds
+
+
+def wall_time(when: datetime | float, what: str) -> float:
+    """A moment as seconds since the epoch. Misuse for a datetime that does not say where."""
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise Misuse(
+                problem=f"{what}({when!r}) has no time zone",
+                advice="use datetime(..., tzinfo=UTC), or seconds since the epoch",
+            )
+        return when.timestamp()
+    if not isfinite(when):
+        raise Misuse(
+            problem=f"{what}({when!r}) cannot be", advice="give a datetime, or seconds since the epoch"
+        )
+    return float(when)
 
 
 def choose(option: str, value: object, choices: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What one process has of one store: the port, the way into its journals, the tender, the clock.
+"""What one process has of one store: the port, the way into its journals, the tender, the doorbell, the clock.
 
 Shared by every run on that store in this process, so that they share commits and beats.
 """
@@ -8,6 +8,7 @@ from threading import Lock
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.commits import Committer
+from holdfast.engine.doorbell import Doorbell
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.tender import Tender
 from holdfast.limits import LEASE_S
@@ -24,6 +25,7 @@ class Workshop:
         self.committer = Committer(store)
         self.tender = Tender(store, clock)
         self.flusher = Flusher()
+        self.bell = Doorbell(store)
 
 
 _lock = Lock()

@@ -1,14 +1,15 @@
 """``Run``: a run entered with ``with``. One line a method; what it means stands in ``engine``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
-from holdfast.engine import checkpoints, marks, sources
+from holdfast.engine import checkpoints, marks, sources, waits
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
+from holdfast.engine.questions import Inquiry, inquire
 from holdfast.engine.stepping import step
 from holdfast.engine.streaming import OnPartial
 from holdfast.engine.tenure import Tenure
@@ -113,6 +114,32 @@ class Run(Handle["RunOptions"]):
         """
         ask = Ask(name, request, model, provider)
         return Stream(drive(stream_texts(self._tenure, BLOCKING, ask, call, go_on, on_partial)))
+
+    def ask(
+        self,
+        question: str,
+        *,
+        returns: Any = None,
+        about: Any = None,
+        wait_s: float | None = 0.0,
+        expires_s: float | None = None,
+        choices: Sequence[Any] | None = None,
+    ) -> Any:
+        """Ask a person, once: the answer is recorded, and counts for this question about exactly this.
+
+        ``returns`` is bool, str, int, float, a list of choices, an Enum or a dataclass. The run waits ``wait_s`` in
+        this process (None for as long as it takes) and then parks; after ``expires_s`` QuestionExpired is raised.
+        """
+        inquiry = Inquiry(question, returns, about, wait_s, expires_s, choices)
+        return drive(inquire(self._tenure, BLOCKING, inquiry))
+
+    def sleep(self, seconds: float, *, wait_s: float | None = None) -> None:
+        """Wait so long, across restarts. With ``wait_s`` the run parks if more than that is left."""
+        drive(waits.sleep(self._tenure, BLOCKING, seconds, wait_s))
+
+    def sleep_until(self, when: datetime | float, *, wait_s: float | None = None) -> None:
+        """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
+        drive(waits.sleep_until(self._tenure, BLOCKING, when, wait_s))
 
     def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

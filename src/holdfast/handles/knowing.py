@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextvars import Token, copy_context
+from datetime import datetime
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -147,10 +148,12 @@ class Handle(Neutral, Generic[OptionsT]):
         loops: Thresholds | bool | None = None,
         polling: bool = False,
         refetchable: bool = False,
+        deadline: datetime | float | None = None,
     ) -> OptionsT:
         """The same run with other treatment for its next call: ``run.options(key=…).step(…)``.
 
-        The result of a ``refetchable`` step may be pruned: asked for again, the step runs again.
+        The result of a ``refetchable`` step may be pruned: asked for again, the step runs again. After its ``deadline``
+        no try of a step begins, and one that runs is out of time; a restart does not move it.
         """
         effect: Effect = "idempotent" if idempotent else "read"
         return self._treated(
@@ -167,6 +170,7 @@ class Handle(Neutral, Generic[OptionsT]):
                 loops,
                 polling,
                 refetchable,
+                deadline,
             )
         )
 

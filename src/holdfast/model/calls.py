@@ -11,6 +11,9 @@ RecordedEffect = Literal["read", "idempotent", "once", "model"]
 """A model call is made again when it was cut off, like a read; that it costs money is why drift at it stops."""
 InDoubtPolicy = Literal["stop", "tell", "retry"]
 
+Approve = bool | str | Callable[[dict[str, Any]], str]
+"""Whether a person is asked before the call: with the usual question, this one, or one made from the arguments."""
+
 EFFECTS: tuple[str, ...] = get_args(Effect)
 IN_DOUBT_POLICIES: tuple[str, ...] = get_args(InDoubtPolicy)
 
@@ -30,6 +33,11 @@ class Treatment(NamedTuple):
     manner: Manner = None
     is_tool: bool = False
     refetchable: bool = False
+    deadline: float | None = None
+    """The wall time after which no try begins, and at which the last one ends."""
+    approve: Approve = False
+    approved_seq: int = 0
+    """The event with which somebody approved this call; 0 where nobody had to."""
 
 
 READ = Treatment()

@@ -1,7 +1,8 @@
 """What a store tells about its runs, for programs and people."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from holdfast.model.questions import Wants
 from holdfast.model.rows import Lease, Liveness
 
 
@@ -26,3 +27,22 @@ class Doubt(NamedTuple):
     started_at: float
     reason: str
     pending: str | None = None
+
+
+class OpenQuestion(NamedTuple):
+    """A question that a run has asked, and the answer that already lies in the inbox, if any."""
+
+    run: str
+    id: str
+    key: str
+    seq: int
+    question: str
+    wants: Wants
+    about: Any
+    about_sha256: str
+    asked_at: float
+    expires_at: float | None
+    is_expired: bool
+    pending: Any = None
+    """What was answered and is not taken in yet, as plain data; None where nobody has."""
+    pending_by: str = ""

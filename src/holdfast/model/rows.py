@@ -145,11 +145,15 @@ class Status:
     IN_DOUBT: Final = "in_doubt"
     DIVERGED: Final = "diverged"
     PARKED: Final = "parked"
+    CANCELLED: Final = "cancelled"
     SEALED: Final = "sealed"
     """Not to act any more: it was moved elsewhere, or is the copy of a run that acts elsewhere."""
     IMPORTING: Final = "importing"
     """Not whole yet: whoever brings it in was cut off, or is at it."""
 
+
+OVER: Final = frozenset({Status.FINISHED, Status.CANCELLED})
+"""A run that stands so takes no new work, unless it is opened again on purpose."""
 
 RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning")
 """The record spaces whose keys begin with a run's name: that alone, or up to an ``@``, which no name holds."""

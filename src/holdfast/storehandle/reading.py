@@ -14,6 +14,7 @@ from holdfast.core.names import check_run_id
 from holdfast.core.places import has_state, nearest_place
 from holdfast.core.points import Place, find_event, last_point, parse_place
 from holdfast.core.progress import Overview
+from holdfast.core.questions import told_end
 from holdfast.core.recorded import is_once
 from holdfast.core.statistics_of_runs import gather
 from holdfast.core.tallies import Source, Stats
@@ -24,17 +25,20 @@ from holdfast.engine.overviews import Overviews
 from holdfast.engine.states import read_state
 from holdfast.engine.workshop import forget, workshop_of
 from holdfast.errors import (
+    AlreadyAnswered,
     Corrupt,
     PointPruned,
     UnknownPoint,
+    UnknownQuestion,
     UnknownRun,
 )
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Event, Kind, covers_from
-from holdfast.model.infos import Doubt, RunInfo
+from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.markers import Neutral
-from holdfast.model.rows import Cursor, Finding, RunRow, Status, inbox_space
+from holdfast.model.questions import Question
+from holdfast.model.rows import OVER, Cursor, Finding, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
 # Every program that opens a run loads this module. What few of them call (diff, prune, pins, export, import, erase)
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.core.differences import Diff
 
 _EVERY_RUN: Final = 1 << 40
+_NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
 
 FOLLOW_WAIT_S: Final = 5.0
 """A follower looks again at least this often: a holder's death changes nothing in the store."""
@@ -128,14 +133,41 @@ class Reading(Neutral):
             for call in doubtful(self.view(run), self.get(run))
         ]
 
+    def questions(self, run: str | None = None) -> list[OpenQuestion]:
+        """What people are asked and have not answered, oldest first: by one run, or by all that are not over."""
+        if run is not None:
+            return self._questions(self._row(run))
+        rows = [row for row in self._rows("", RUN_PAGE_MAX) if row.status not in _NOT_ASKING]
+        found = [question for row in rows for question in self._asked(row)]
+        return sorted(found, key=lambda question: question.asked_at)
+
+    def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
+        """The open question of that id, or the only one. UnknownQuestion; AlreadyAnswered."""
+        row = self._row(run)
+        found = self._questions(row)
+        chosen = [one for one in found if question in {None, one.id}]
+        if len(chosen) == 1:
+            return chosen[0]
+        if question is not None:
+            for event in reversed(read_all(self._port, run)):
+                if event.kind == Kind.QUESTION_ANSWERED and event.name == question:
+                    raise AlreadyAnswered(run=run, question=question, state=told_end(loads(event.body)))
+        names = ", ".join(one.id for one in found)
+        problem = "asks nothing" if not found else f"asks {names}: name one of them"
+        if question is not None and found:
+            problem = f"has not asked {question}; it asks {names}"
+        if row.status in OVER:
+            problem = f"is {row.status}, and asks nothing"
+        raise UnknownQuestion(run=run, question=question or "", problem=problem)
+
     def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
-        """The run's events as they come, verified, beginning after one; ends when the run is finished and let go."""
+        """The run's events as they come, verified, beginning after one; ends when the run is finished or cancelled, and let go."""
         while True:
             info = self.get(run)
             for event in self.events(run, after_seq=after_seq):
                 yield event
                 after_seq = event.seq
-            if info.status == Status.FINISHED and info.holder in {None, "dead"}:
+            if info.status in OVER and info.holder in {None, "dead"}:
                 return
             inbox = self._port.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)
             seen = Cursor(info.lease.fence, after_seq, len(inbox))
@@ -220,6 +252,39 @@ class Reading(Neutral):
         except Corrupt:
             return Overview(info._replace(status="damaged"), None)
         return Overview(info, seen.view, len(doubtful(seen.view, info)), seen.size_bytes)
+
+    def _asked(self, row: RunRow) -> list[OpenQuestion]:
+        try:
+            return self._questions(row)
+        except Corrupt:  # `doctor` tells; what others ask is no less urgent
+            return []
+
+    def _questions(self, row: RunRow) -> list[OpenQuestion]:
+        asked = [] if row.status in _NOT_ASKING else list(load(self._port, row.run).questions.values())
+        if not asked:
+            return []
+        inbox = [letter for _, letter in letters.waiting(self._port, row.run) if letter["kind"] == "answer"]
+        answers = {letter["seq"]: letter for letter in inbox}
+        return [self._open_question(row.run, question, answers.get(question.seq)) for question in asked]
+
+    def _open_question(self, run: str, asked: Question, answer: dict[str, Any] | None) -> OpenQuestion:
+        event = next(iter(read_all(self._port, run, after_seq=asked.seq - 1, upto_seq=asked.seq)), None)
+        is_there = event is not None and event.kind == Kind.QUESTION_ASKED  # or its stretch was compacted
+        return OpenQuestion(
+            run,
+            asked.id,
+            asked.key,
+            asked.seq,
+            asked.text,
+            asked.wants,
+            self.content(event).get("about") if event is not None and is_there else None,
+            asked.about_sha256,
+            asked.asked_at,
+            asked.expires_at,
+            asked.is_expired(self._workshop.clock.wall()),
+            answer and answer["value"],
+            answer["by"] if answer else "",
+        )
 
     def _row(self, run: str) -> RunRow:
         row = self._port.find_run(check_run_id(run))

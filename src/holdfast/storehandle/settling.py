@@ -1,26 +1,36 @@
-"""What a store handle leaves for runs that others hold: how a step in doubt ended. It writes to inboxes only."""
+"""What a store handle leaves for runs that others hold: how a step in doubt ended, an answer, a cancellation.
+
+It writes to inboxes; only a run that nobody holds is cancelled at once, under its lease.
+"""
 
 import getpass
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from orjson import loads
 
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
+from holdfast.core.moments import moment
+from holdfast.core.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.engine import letters
+from holdfast.engine.cancelling import cancel
+from holdfast.engine.journal import read_all
 from holdfast.engine.sealing import check_may_act
 from holdfast.errors import (
+    AlreadyAnswered,
     AlreadyResolved,
+    BadAnswer,
     Misuse,
+    QuestionExpired,
+    RunOver,
     UnknownStep,
 )
 from holdfast.model.calls import Call
-from holdfast.model.infos import Doubt
+from holdfast.model.events import Kind
+from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
+from holdfast.model.rows import OVER
 from holdfast.storehandle.reading import Reading, doubtful
-
-if TYPE_CHECKING:
-    pass
 
 How = Literal["done", "retry", "failed", "abandon"]
 
@@ -55,6 +65,57 @@ class Settling(Reading):
             self._port, self._row(run)
         )  # if it was moved away just now, the letter may not have come along
         return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+
+    def answer(
+        self, run: str, value: Any, question: str | None = None, *, by: str | None = None, reason: str = ""
+    ) -> OpenQuestion:
+        """Answer what a run has asked; ``question`` may be left out while it asks one thing.
+
+        The value is what ``returns=`` asked for, or plain data for it. Durable when it returns; a run that waits goes
+        on at once, any other when it is started again. UnknownQuestion, AlreadyAnswered, QuestionExpired, BadAnswer.
+        """
+        asked = self.find_question(run, question)
+        if asked.is_expired:
+            assert asked.expires_at is not None
+            raise QuestionExpired(
+                run=run, question=asked.id, text=asked.question, expired_at=moment(asked.expires_at)
+            )
+        try:
+            plain = fit(asked.wants, plain_of(value))
+        except UnfitError as unfit:
+            raise BadAnswer(
+                run=run, question=asked.id, problem=str(unfit), offered=offered(asked.wants), advice=""
+            ) from None
+        check_may_act(self._port, self._row(run))
+        told = {"value": loads(encode(plain, what=f"answer to {asked.id}")), "reason": reason}
+        content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or _whoami(), **told}
+        at = self._workshop.clock.wall()
+        if not letters.post(self._port, run, f"answer-{asked.seq}", content, at=at):
+            raise AlreadyAnswered(run=run, question=asked.id, state="an answer waits in its inbox")
+        self._check_counted(run, asked, content["by"], at)
+        return asked._replace(pending=plain, pending_by=content["by"])
+
+    def _check_counted(self, run: str, asked: OpenQuestion, by: str, at: float) -> None:
+        """Somebody else's answer may have been taken in just before ours was left: then theirs counts."""
+        for event in read_all(self._port, run, after_seq=asked.seq):
+            if event.kind == Kind.QUESTION_ANSWERED and event.key == asked.key:
+                body = loads(event.body)
+                if (body.get("by"), body.get("answered_at")) != (by, at):
+                    raise AlreadyAnswered(run=run, question=asked.id, state=told_end(body))
+                return
+        check_may_act(self._port, self._row(run))
+
+    def cancel(self, run: str, *, by: str | None = None, reason: str = "") -> RunInfo:
+        """Cancel a run: at once if nobody holds it; else its holder is told, and stops with ``Cancelled``.
+
+        Durable when it returns. RunOver where the run has come to its end.
+        """
+        row = self._row(run)
+        check_may_act(self._port, row)
+        if row.status in OVER:
+            raise RunOver(run=run, status=row.status)
+        cancel(self._workshop, row, by=by or _whoami(), reason=reason)
+        return self.get(run)
 
     def check_may_act(self, run: str) -> None:
         """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""

@@ -2,13 +2,15 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from orjson import loads
 
 from holdfast.core.fold import View
-from holdfast.model.infos import Doubt, RunInfo
+from holdfast.core.questions import example
+from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.rows import Status, owner_name
+from holdfast.views.questions import unanswered
 
 
 class Desk(NamedTuple):
@@ -37,12 +39,22 @@ class Move(NamedTuple):
     choices: tuple[Choice, ...] = ()
 
 
+_WORDS: Final = {
+    Status.FINISHED: "",
+    Status.CANCELLED: 'it was cancelled; if_finished="reopen" in its program opens it again',
+    Status.IMPORTING: "it is not whole: run the same `holdfast import` or `holdfast erase` again",
+}
+"""Where there is no command to type."""
+_AGAIN: Final = "start its program again: it resumes where it was"
+
+
 def next_move(
     info: RunInfo,
     view: View,
     doubts: Sequence[Doubt],
     desk: Desk,
     *,
+    questions: Sequence[OpenQuestion] = (),
     drifted_from: str = "",
     circle: str = "",
 ) -> Move:
@@ -51,17 +63,15 @@ def next_move(
     ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats.
     """
     undecided = [doubt for doubt in doubts if doubt.pending is None]
-    if info.status == "finished":
-        return Move("")
+    if info.status in _WORDS:
+        return Move(_WORDS[info.status])
     if info.status == Status.SEALED:
         fork = desk.holdfast("fork", info.run, "--as", f"{info.run}-again")
         return Move(
             "it does not act here any more", (Choice(fork, "go on from its history, as another run"),)
         )
-    if info.status == Status.IMPORTING:
-        return Move("it is not whole: run the same `holdfast import` or `holdfast erase` again")
     if info.status == "running":
-        return Move("it is at work", (Choice(desk.holdfast("log", info.run, "--follow"), "watch it"),))
+        return _at_work(info.run, questions, desk)
     if info.status == "stale":
         why = f"{owner_name(info.lease.owner)} holds it and shows no sign of life; started again, it is taken over"
         return Move(why, resume_choices(view, desk))
@@ -72,13 +82,42 @@ def next_move(
             "the program asks for something else than what is recorded: restore its code, or accept the change",
             _diverged_choices(info.run, view, desk, drifted_from),
         )
-    if info.status == "parked" and circle:
-        see = Choice(desk.holdfast("log", info.run, "--tail", "20"), "see what it did")
-        go_on = Choice(desk.holdfast("resume", info.run), "let it go on")
+    if info.status == "parked":
+        return _parked(info.run, view, questions, desk, circle)
+    return Move(_AGAIN, resume_choices(view, desk))
+
+
+def _at_work(run: str, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
+    if unanswered(questions):
+        return Move("it waits for an answer", answer_choices(questions, desk))
+    return Move("it is at work", (Choice(desk.holdfast("log", run, "--follow"), "watch it"),))
+
+
+def _parked(run: str, view: View, questions: Sequence[OpenQuestion], desk: Desk, circle: str) -> Move:
+    if unanswered(questions):
+        then = resume_choices(view, desk, meaning="then go on")
+        return Move("somebody has to answer", (*answer_choices(questions, desk), *then))
+    if questions:
+        why = "start its program again: it takes the answer in, and goes on"
+        return Move(why, resume_choices(view, desk))
+    if view.waits:
+        return Move("started before that time, it waits or parks again", resume_choices(view, desk))
+    if circle:
+        see = Choice(desk.holdfast("log", run, "--tail", "20"), "see what it did")
+        go_on = Choice(desk.holdfast("resume", run), "let it go on")
         return Move(
             "it goes in circles; started again, it goes on, and every count begins anew", (see, go_on)
         )
-    return Move("start its program again: it resumes where it was", resume_choices(view, desk))
+    return Move(_AGAIN, resume_choices(view, desk))
+
+
+def answer_choices(questions: Sequence[OpenQuestion], desk: Desk) -> tuple[Choice, ...]:
+    """A command for each question that nobody has answered; where it is yes or no, both."""
+    choices = []
+    for asked in unanswered(questions):
+        words = ("yes", "no") if asked.wants.kind == "bool" else (example(asked.wants),)
+        choices += [Choice(desk.holdfast("answer", asked.run, asked.id, word)) for word in words]
+    return tuple(choices)
 
 
 def _diverged_choices(run: str, view: View, desk: Desk, drifted_from: str) -> tuple[Choice, ...]:

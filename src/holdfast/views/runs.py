@@ -6,7 +6,8 @@ from orjson import loads
 
 from holdfast.core.fold import View
 from holdfast.core.progress import Overview, last_sign, plan_position
-from holdfast.model.rows import Liveness, owner_name
+from holdfast.model.rows import OVER, Liveness, Status, owner_name
+from holdfast.views.questions import waits_for
 from holdfast.views.words import ago, one_line
 
 
@@ -22,6 +23,8 @@ class RunLine(NamedTuple):
     plan_item: str
     attempts: int
     in_doubt: int
+    questions: int
+    waits_for: str
     events: int
     size_bytes: int | None
     tokens: int | None
@@ -39,6 +42,7 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
     info, view, in_doubt, size_bytes, tokens = overview
     sign = last_sign(info, view)
     position = plan_position(view) if view else None
+    is_waiting = info.status not in OVER and info.status != Status.SEALED
     return RunLine(
         run=info.run,
         status=info.status,
@@ -49,6 +53,8 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
         plan_item=one_line(position.item) if position else "",
         attempts=view.next_attempt - 1 if view else 0,
         in_doubt=in_doubt,
+        questions=len(view.questions) if view and is_waiting else 0,
+        waits_for=waits_for(view) if is_waiting else "",
         events=info.head,
         size_bytes=size_bytes,
         tokens=tokens,

@@ -9,11 +9,12 @@ from orjson import loads
 from holdfast.core.fold import View, fold
 from holdfast.core.progress import Overview
 from holdfast.model.events import Event, Kind
-from holdfast.model.infos import Doubt, RunInfo
-from holdfast.model.rows import owner_name
+from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
+from holdfast.model.rows import OVER, owner_name
 from holdfast.views.doubts import DoubtLine, doubt_line
 from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
+from holdfast.views.questions import QuestionLine, question_line, wait_words
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
 from holdfast.views.telling import circle_line
@@ -31,6 +32,14 @@ class AttemptLine(NamedTuple):
     last: str
 
 
+class WaitLine(NamedTuple):
+    """One thing that the run waits for, apart from answers; ``until`` is when that is over, if it is known."""
+
+    what: str
+    since_at: float
+    until_at: float | None
+
+
 class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused."""
 
@@ -41,6 +50,8 @@ class RunSummary(NamedTuple):
     plan: tuple[PlanItem, ...]
     steps: tuple[StepLine, ...]
     doubts: tuple[DoubtLine, ...]
+    questions: tuple[QuestionLine, ...]
+    waits: tuple[WaitLine, ...]
     result: Any
     circle: str
     next: Move
@@ -50,6 +61,7 @@ def summarize(
     info: RunInfo,
     events: Sequence[Event],
     doubts: Sequence[Doubt],
+    questions: Sequence[OpenQuestion] = (),
     *,
     now: float,
     size_bytes: int | None,
@@ -69,10 +81,21 @@ def summarize(
         plan=plan_items(view.plan, steps, is_finished=info.status == "finished"),
         steps=tuple(steps),
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
+        questions=tuple(question_line(asked) for asked in questions),
+        waits=_waits(info, view),
         result=read(finished).get("value") if finished and view.result is not None else None,
         circle=(circle := _circle(events)),
-        next=next_move(info, view, doubts, desk, drifted_from=_drifted_from(events), circle=circle),
+        next=next_move(
+            info, view, doubts, desk, questions=questions, drifted_from=_drifted_from(events), circle=circle
+        ),
     )
+
+
+def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:
+    """What it waits for; nothing where it is over."""
+    if info.status in OVER:
+        return ()
+    return tuple(WaitLine(wait_words(w), w.since, w.until) for w in view.waits.values())
 
 
 def _drifted_from(events: Sequence[Event]) -> str:

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from orjson import loads
 
-from holdfast.core.moments import span
+from holdfast.core.moments import moment, span
+from holdfast.core.questions import told_end
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import owner_name
 from holdfast.views.words import PRUNED, count, failure_line, one_line, state_line, status_word, value_line
@@ -70,6 +71,10 @@ def _run_rewound(body: Body) -> Told:
     return Told("rewound", f"to #{body['to_seq']}; {body['kept']} keeps what lay between")
 
 
+def _run_cancelled(body: Body) -> Told:
+    return Told("run cancelled", one_line(_by(body)), "bad")
+
+
 def _run_sealed(body: Body) -> Told:
     return Told("moved", f"to {one_line(str(body['to']))}", "dim")
 
@@ -87,6 +92,10 @@ def _attempt_ended(body: Body, attempt: int) -> Told:
     word = "stopped" if how == "in_doubt" else status_word(how)
     which = f"attempt {attempt}" if attempt else "attempt"
     return Told(f"{which} {word}", failure_line(body.get("error")), _END_MOODS.get(how, "plain"))
+
+
+def _by(body: Body) -> str:
+    return f"by {body['by']}" + (f": {body['reason']}" if body.get("reason") else "")
 
 
 _END_MOODS: Final[dict[str, Mood]] = {
@@ -160,6 +169,33 @@ def _took(body: Body) -> str:
 
 def _joined(*parts: str) -> str:
     return "  ".join(part for part in parts if part)
+
+
+# -- waits and questions ----------------------------------------------------------------------------------------
+
+
+def _wait_started(body: Body) -> Told:
+    until = f"until {moment(body['until'])}" if body.get("until") else ""
+    return Told(
+        "waits", _joined(one_line(body.get("what", "")), one_line(body.get("why", "")), until), "busy"
+    )
+
+
+def _wait_ended(body: Body) -> Told:
+    return Told("goes on", f"{body['how']} after {span(body['waited_s'])}")
+
+
+def _question_asked(body: Body) -> Told:
+    about = value_line(body, "about")
+    return Told("asked", _joined(one_line(body["question"]), "" if about == "null" else about), "doubt")
+
+
+def _question_answered(body: Body) -> Told:
+    if body["how"] == "answered":
+        return Told(
+            "answered", one_line(told_end({**body, "value": body.get("value", value_line(body))})), "good"
+        )
+    return Told(f"question {body['how']}", failure_line(body.get("error")), "dim")
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------
@@ -248,6 +284,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_FORKED: _run_forked,
     Kind.RUN_REWOUND: _run_rewound,
     Kind.RUN_SEALED: _run_sealed,
+    Kind.RUN_CANCELLED: _run_cancelled,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
     Kind.STEP_STARTED: _step_started,
@@ -261,6 +298,10 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.CHECKPOINT: _checkpoint,
     Kind.RESTORED: _restored,
     Kind.DRIFTED: _drifted,
+    Kind.WAIT_STARTED: _wait_started,
+    Kind.WAIT_ENDED: _wait_ended,
+    Kind.QUESTION_ASKED: _question_asked,
+    Kind.QUESTION_ANSWERED: _question_answered,
     Kind.LOOP_NOTICED: _loop_noticed,
     Kind.LOOP_LEFT: _loop_left,
     Kind.COMPACTED: _compacted,

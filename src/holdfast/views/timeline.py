@@ -5,13 +5,16 @@ A ``Timeline`` remembers which step stands inside which, so that lines can be ma
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
 from holdfast.errors import Misuse
 from holdfast.model.events import Event, Kind
 from holdfast.views.telling import KINDS, Mood, subject, tell
+
+_PLACED: Final = frozenset({Kind.MARK, Kind.CHECKPOINT, Kind.WAIT_STARTED, Kind.QUESTION_ASKED})
+"""The kinds, besides steps, that say which step they stand in."""
 
 
 class Line(NamedTuple):
@@ -67,7 +70,7 @@ class Depths:
             self._of[event.key] = self._inside(loads(event.body).get("in", ""))
         if event.key in self._of:
             return self._of[event.key]
-        if event.kind in (Kind.MARK, Kind.CHECKPOINT):
+        if event.kind in _PLACED:
             return self._inside(loads(event.body).get("in", ""))
         return 0
 

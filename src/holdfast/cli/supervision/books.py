@@ -15,7 +15,16 @@ from holdfast.model.infos import RunInfo
 from holdfast.storehandle import Store, find_store
 
 _EVERYTHING: Final = 1 << 40
-_OUTCOMES: Final = frozenset({Kind.STEP_FINISHED, Kind.MARK, Kind.CHECKPOINT, Kind.RUN_FINISHED})
+_OUTCOMES: Final = frozenset(
+    {
+        Kind.STEP_FINISHED,
+        Kind.MARK,
+        Kind.CHECKPOINT,
+        Kind.WAIT_ENDED,
+        Kind.QUESTION_ANSWERED,
+        Kind.RUN_FINISHED,
+    }
+)
 
 
 class Standing(NamedTuple):

@@ -12,12 +12,14 @@ _STOPS: Final = {
     "parked": EXIT_WAITING,
     "diverged": EXIT_REFUSED,
     "sealed": EXIT_REFUSED,
+    "cancelled": EXIT_REFUSED,
 }
 _HINTS: Final = {
     "in_doubt": "`holdfast resolve {run}` shows what to settle",
     "parked": "`holdfast show {run}` tells what it waits for",
     "diverged": "`holdfast show {run}` tells how to go on",
     "sealed": "`holdfast show {run}` tells how to go on",
+    "cancelled": "`holdfast show {run}` tells who and why",
 }
 
 

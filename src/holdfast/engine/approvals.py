@@ -1,0 +1,68 @@
+"""Approval of a tool call: a person is asked before the effect, about exactly this tool with exactly these arguments.
+
+The question stands before the call, outside of it: while somebody thinks about it nothing was begun, and nothing is in
+doubt. Approved, the call is made once; denied, it is not made, no intent is written, and the caller is told so in words,
+because a model can go on from a denial. Both are the same in every replay. An approval is for one call in one history:
+a fork, or the run after a rewind, that comes to the call itself asks again.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast.codec.values import canonical_arguments
+from holdfast.core.binding import bind
+from holdfast.core.identity import site_of
+from holdfast.core.messages import call_text
+from holdfast.engine.asking import place
+from holdfast.engine.hands import Hands
+from holdfast.engine.questions import Inquiry, answered
+from holdfast.engine.tenure import Tenure
+from holdfast.model.calls import Treatment
+
+
+class Decision(NamedTuple):
+    """The event that approves the call; or what the caller is told instead of making it."""
+
+    approved_seq: int
+    denial: str = ""
+
+
+async def decide(
+    tenure: Tenure,
+    hands: Hands,
+    treatment: Treatment,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Decision:
+    """What was decided about this call. AwaitingAnswer (parked) where nobody has."""
+    here, _ = place(tenure, name)
+    bound = bind(fn, args, kwargs, treatment.ignore)
+    arguments = canonical_arguments(bound, what=f"call of {name!r}")
+    text = _question(treatment, name, bound, loads(arguments))
+    inquiry = Inquiry(text, bool, {"tool": name, "arguments": bound})
+    while True:
+        answer, seq = await answered(tenure, hands, inquiry)
+        if not answer.value:
+            return Decision(0, f"denied by {answer.by}" + (f": {answer.reason}" if answer.reason else ""))
+        if _is_for_this(tenure, site_of(here.scope, name, arguments), seq):
+            return Decision(seq)
+
+
+def _question(treatment: Treatment, name: str, bound: dict[str, Any], arguments: Any) -> str:
+    if callable(treatment.approve):
+        return treatment.approve(dict(bound))
+    return (
+        treatment.approve if isinstance(treatment.approve, str) else f"May {call_text(name, arguments)} run?"
+    )
+
+
+def _is_for_this(tenure: Tenure, site: str, seq: int) -> bool:
+    """Whether the call was begun with this approval; or was not begun, and this history was not left since."""
+    call = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
+    if call is not None and call.seq:
+        return bool(loads(tenure.intent_of(call)).get("approved") == seq)
+    return not any(seq < branch for branch in tenure.view.branches)

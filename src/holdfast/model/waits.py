@@ -1,0 +1,19 @@
+"""A wait: what a run waits for, since when, and until when if that is known."""
+
+from typing import Final, NamedTuple
+
+SLEEP: Final = "sleep"
+"""The name of a wait that is a call of the program's own; every other one belongs to the call whose key it has."""
+
+
+class Waiting(NamedTuple):
+    """A wait that is not over. ``reason`` is ``time`` or ``provider``; ``until`` a wall time, None where nobody knows."""
+
+    key: str
+    name: str
+    seq: int
+    reason: str
+    what: str
+    why: str
+    since: float
+    until: float | None

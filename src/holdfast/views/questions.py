@@ -1,0 +1,73 @@
+"""What a run waits for, for people: its questions with what may be answered, and times or providers."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from holdfast.core.fold import View
+from holdfast.core.questions import offered
+from holdfast.model.infos import OpenQuestion
+from holdfast.model.waits import Waiting
+from holdfast.views.words import moment, one_line, readable
+
+
+class QuestionLine(NamedTuple):
+    """One open question. ``answers`` is what may be answered; ``answered_by`` who already has, if that waits in the inbox."""
+
+    id: str
+    question: str
+    answers: str
+    choices: tuple[Any, ...]
+    about: Any
+    about_sha256: str
+    asked_at: float
+    expires_at: float | None
+    is_expired: bool
+    answered_by: str
+    answer: Any
+
+
+def question_line(asked: OpenQuestion) -> QuestionLine:
+    """The question as it is told."""
+    return QuestionLine(
+        asked.id,
+        asked.question,
+        offered(asked.wants),
+        asked.wants.choices,
+        asked.about,
+        asked.about_sha256,
+        asked.asked_at,
+        asked.expires_at,
+        asked.is_expired,
+        asked.pending_by,
+        asked.pending,
+    )
+
+
+def waits_for(view: View | None) -> str:
+    """What the run waits for now, in one line: a question first, because somebody has to do something about it."""
+    if view is None:
+        return ""
+    if view.questions:
+        first = min(view.questions.values(), key=lambda question: question.seq)
+        return one_line(f"{first.id}: {first.text}")
+    return wait_words(min(view.waits.values(), key=lambda wait: wait.seq)) if view.waits else ""
+
+
+def wait_words(waiting: Waiting) -> str:
+    """``until 2026-03-01 14:02:11 UTC``; ``http://… (connection refused)``."""
+    until = "" if waiting.until is None else f"until {moment(waiting.until)}"
+    why = f"({one_line(waiting.why)})" if waiting.why else ""
+    return " ".join(part for part in (waiting.what, why, until) if part)
+
+
+def answer_words(line: QuestionLine) -> str:
+    """What was answered and is not taken in yet."""
+    shown = (
+        {True: "yes", False: "no"}[line.answer] if isinstance(line.answer, bool) else readable(line.answer)
+    )
+    return f"{shown}, by {line.answered_by}; taken in when the run goes on"
+
+
+def unanswered(questions: Sequence[OpenQuestion]) -> list[OpenQuestion]:
+    """Those that somebody has to do something about."""
+    return [asked for asked in questions if not asked.pending_by and not asked.is_expired]
