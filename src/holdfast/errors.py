@@ -66,6 +66,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     └── Parked
         ├── Looping                      the agent goes in circles
         ├── AwaitingAnswer               a person was asked
+        ├── AwaitingProvider             a model's provider has named a time
         └── Sleeping
 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
@@ -611,6 +612,13 @@ class Sleeping(Parked):
     """The run waits for a time. Started again after it, the run goes on; before that, it waits or parks again."""
 
     says = "run {run} sleeps {reason}"
+    advises = "start it again after that: `holdfast resume {run}`"
+
+
+class AwaitingProvider(Parked):
+    """The run waits for a model's provider until a time that it has named. Before that, it parks again."""
+
+    says = "run {run} waits for {reason}"
     advises = "start it again after that: `holdfast resume {run}`"
 
 

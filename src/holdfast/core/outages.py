@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from re import compile as pattern
 from typing import Any, Final, NamedTuple
 
-from holdfast.model.patience import Outage, OutageKind
+from holdfast.model.patience import Outage, OutageKind, Patience
 
 _UNAVAILABLE: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _TOO_MANY: Final = 429
@@ -75,6 +75,15 @@ def outage_of(signs: Signs, now: float) -> Outage | None:
     if signs.is_garbled:
         return Outage("garbled", _said(signs, "an answer that makes no sense"))
     return None
+
+
+def backoff_s(looks: int, patience: Patience, chance: float) -> float:
+    """How long to wait before the next look: twice as long each time, up to a bound, and never quite the same.
+
+    ``chance`` is a random number in [0, 1): a provider that comes back is not to be met by all at once.
+    """
+    longest = min(patience.first_s * 2.0 ** min(looks, 30), patience.longest_s)
+    return longest * (0.5 + chance / 2)
 
 
 def reset_at(headers: Mapping[str, str], now: float) -> float | None:
@@ -149,7 +158,10 @@ def signs_of(error: BaseException) -> Signs:
     cause = error.__cause__
     behind = {cls.__name__ for cls in type(cause).__mro__} if cause is not None else set()
     response = getattr(error, "response", None)
+    code = getattr(error, "code", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    if status is None and str(code).isdigit():  # an error event in the middle of a stream
+        status = int(str(code))
     headers = getattr(response, "headers", None)
     cut = bool(names & _CUTS or behind & _CUTS)
     return Signs(

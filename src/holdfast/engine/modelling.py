@@ -15,6 +15,7 @@ from holdfast.core.identity import site_of
 from holdfast.core.requests import known_of, model_in, summary, usage_in
 from holdfast.engine.asking import Asked, answer, next_answer, place
 from holdfast.engine.hands import Hands
+from holdfast.engine.providing import Line, Watch
 from holdfast.engine.states import Taken, blobs_of
 from holdfast.engine.stepping import Work
 from holdfast.engine.tenure import Tenure
@@ -32,6 +33,11 @@ class Ask(NamedTuple):
     model: str = ""
     provider: str = ""
 
+    @property
+    def model_asked(self) -> str:
+        """The model that is to answer, as far as anybody said."""
+        return self.model or model_in(self.request)
+
 
 class Answer(NamedTuple):
     """What came of it, and whether it was in the journal."""
@@ -45,7 +51,9 @@ async def answer_of(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[[Any]
     return (await ask_model(tenure, hands, ask, call, ask.request)).value
 
 
-async def ask_model(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[..., Any], *args: Any) -> Answer:
+async def ask_model(
+    tenure: Tenure, hands: Hands, ask: Ask, call: Callable[..., Any], *args: Any, line: Line | None = None
+) -> Answer:
     """The recorded answer to this request, or that of ``call(*args)``, recorded before it is returned."""
     tenure.check_usable()
     taken, asked = identify_request(tenure, ask)
@@ -54,7 +62,7 @@ async def ask_model(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[..., 
         outcome = None if recorded is None else next_answer(tenure, recorded)
         if recorded is not None and outcome is not None:
             return Answer(answer(tenure, asked, recorded, outcome, call), is_replayed=True)
-        work = ModelWork(tenure, hands, ask, taken, asked, call, args)
+        work = ModelWork(tenure, hands, ask, taken, asked, call, args, line)
         await work.enter(recorded)
         return Answer(await work.perform(), is_replayed=False)
     finally:
@@ -72,10 +80,14 @@ def identify_request(tenure: Tenure, ask: Ask) -> tuple[Taken, Asked]:
     return taken, Asked(ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree)
 
 
+class Waited(Exception):
+    """The provider was waited for."""
+
+
 class ModelWork(Work):
     """One live model call."""
 
-    __slots__ = ("ask", "taken")
+    __slots__ = ("ask", "line", "taken", "watch")
 
     def __init__(
         self,
@@ -86,10 +98,13 @@ class ModelWork(Work):
         asked: Asked,
         call: Callable[..., Any],
         args: tuple[Any, ...] = (),
+        line: Line | None = None,
     ) -> None:
         super().__init__(tenure, hands, MODEL, asked, call, args, {})
         self.ask = ask
         self.taken = taken
+        self.line = line or Line()
+        self.watch = Watch(self)
 
     async def begin(self) -> None:
         """Record the request. What of it is stored already is referred to."""
@@ -97,7 +112,7 @@ class ModelWork(Work):
         with tenure.states.building():
             planted = tenure.states.build_on(tenure.known_roots(), self.taken)
             fields = {
-                "model": self.ask.model or model_in(self.ask.request),
+                "model": self.ask.model_asked,
                 "provider": self.ask.provider,
                 "request": planted.root,
                 "request_bytes": planted.size,
@@ -108,6 +123,21 @@ class ModelWork(Work):
             self.intent_seq = await self.append(intent, synced=False)
             tenure.states.settle(planted)
         tenure.latest_request = self.intent_seq, planted.root
+        await self.watch.resume()
+
+    async def _failed(self, error: Exception, began: float) -> Any:
+        """What passes by itself is waited for."""
+        if await self.watch.outlast(error):
+            raise Waited
+        await self.watch.over()
+        return await super()._failed(error, began)
+
+    async def _try(self) -> Any:
+        while True:
+            try:
+                return await super()._try()
+            except Waited:
+                continue
 
     def _said(self) -> dict[str, Any]:
         """What else the intent tells."""
@@ -115,9 +145,13 @@ class ModelWork(Work):
 
     async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
         """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
-        await super().succeed(value, {"usage": known_of(self.usage_of(value)), **fields})
+        await self.watch.over()
+        told: dict[str, Any] = {"usage": known_of(self.usage_of(value)), **fields}
+        if self.watch.fell_back:
+            told["fell_back"] = self.watch.fell_back
+        await super().succeed(value, told)
 
     def usage_of(self, value: Any) -> Usage:
         """What the answer took."""
-        model = self.ask.model or model_in(self.ask.request)
+        model = self.ask.model_asked
         return usage_in(value, model=model, provider=self.ask.provider)

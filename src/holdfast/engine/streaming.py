@@ -21,6 +21,7 @@ from holdfast.engine.asking import answer, next_answer
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import draft
 from holdfast.engine.modelling import Ask, ModelWork, identify_request
+from holdfast.engine.providing import Line
 from holdfast.engine.tenure import Tenure
 from holdfast.errors import StopSignal
 from holdfast.limits import STREAM_FLUSH_BYTES
@@ -87,8 +88,17 @@ class Source(Protocol):
 class Streaming:
     """One streamed answer, from the request to its record. One reader at a time."""
 
-    def __init__(self, tenure: Tenure, hands: Hands, ask: Ask, source: Source, on_partial: OnPartial) -> None:
+    def __init__(
+        self,
+        tenure: Tenure,
+        hands: Hands,
+        ask: Ask,
+        source: Source,
+        on_partial: OnPartial,
+        line: Line | None = None,
+    ) -> None:
         self._tenure, self._hands, self._ask, self._source = tenure, hands, ask, source
+        self._line = line
         self._on_partial = on_partial
         self._ready: deque[Any] = deque()
         self._chunks: Any = None
@@ -114,7 +124,9 @@ class Streaming:
                 self._give(answer(tenure, asked, call, outcome, None))
                 self.is_replayed = True
                 return
-            work = StreamWork(tenure, self._hands, self._ask, taken, asked, self._source.open)
+            work = StreamWork(
+                tenure, self._hands, self._ask, taken, asked, self._source.open, line=self._line
+            )
             await work.enter(call)
             self._work = work
             await work.start(call)

@@ -20,7 +20,8 @@ class Patience(NamedTuple):
 
     ``give_up_s`` ends the waiting with the provider's own error; None waits as long as it takes. A limit that is reset
     later than in ``park_s`` parks the run instead of keeping a process for it. ``tries`` bounds how often an answer that
-    makes no sense is asked for again, since it may never make any.
+    makes no sense is asked for again, since it may never make any. Where there are others to ask, the next one is asked
+    after ``fall_back_s``.
     """
 
     first_s: float = 1.0
@@ -28,6 +29,7 @@ class Patience(NamedTuple):
     give_up_s: float | None = None
     park_s: float | None = 300.0
     tries: int = 3
+    fall_back_s: float = 30.0
 
 
 PATIENCE: Final = Patience()

@@ -1,6 +1,6 @@
 """Wrapped clients: the class that a client becomes, and the two ways of waiting in it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from inspect import iscoroutinefunction
@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 
 from orjson import dumps
 
-from holdfast.adapters.openai.exchanges import REPLAYED, Exchange, Manner, Prefill
+from holdfast.adapters.openai.exchanges import REPLAYED, Exchange, Fallback, Manner
+from holdfast.adapters.openai.probes import Prefill
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import ask_model
@@ -23,12 +24,19 @@ _MARK: Final = "_holdfast_replayed"
 
 
 def wrap(
-    client: C, *, on_partial: OnPartial = "continue", prefill: Prefill = "auto", patience: Patience = PATIENCE
+    client: C,
+    *,
+    on_partial: OnPartial = "continue",
+    prefill: Prefill = "auto",
+    patience: Patience = PATIENCE,
+    fallbacks: Iterable[str | tuple[Any, str]] = (),
 ) -> C:
     """The client, with every model call journaled in the current run; outside of one it is the client it was.
 
     A streamed answer that was cut off is continued where the provider can go on from its middle (``prefill``: found out
     by itself unless said), asked to be continued where it cannot, begun again (``"restart"``) or kept (``"keep"``).
+    A provider that does not answer is waited for, as ``patience`` says. ``fallbacks`` are asked in their order where it
+    does not come back or does not have the model: a model of the same provider, or a client and its model.
     """
     choose("on_partial", on_partial, ON_PARTIAL)
     kind = type(client)
@@ -37,11 +45,23 @@ def wrap(
             problem=f"holdfast.wrap(...) was given a {kind.__module__}.{kind.__name__}",
             advice="give it a client of the openai package; any other SDK's call goes through run.model(name, call, request)",
         )
+    others = tuple(_fallback(one, kind) for one in fallbacks)
+    manner = Manner(on_partial, prefill, patience, others)
     durable: Any = _durable(kind)  # type: ignore[arg-type]  # a class is hashable
     likeness = durable.__new__(durable)
-    likeness.__dict__.update(client.__dict__, _holdfast=Manner(on_partial, prefill, patience))
+    likeness.__dict__.update(client.__dict__, _holdfast=manner)
     # The client's own copy knows what makes it up, and builds its resources around the new one.
     return likeness.copy()  # type: ignore[no-any-return]
+
+
+def _fallback(given: str | tuple[Any, str], kind: Any) -> Fallback:
+    client, model = (None, given) if isinstance(given, str) else given
+    if client is not None and iscoroutinefunction(type(client).request) != iscoroutinefunction(kind.request):
+        raise Misuse(
+            problem=f"the fallback {model!r} is of another kind of client",
+            advice="a blocking client falls back on blocking ones, an async client on async ones",
+        )
+    return Fallback(model, client)
 
 
 def replayed(answer: Any) -> bool:
@@ -87,17 +107,21 @@ class BlockingDurable(Durable):
             return send(cast_to, options, *args, stream=stream, **more)
 
         def call(body: dict[str, Any]) -> Any:
-            return exchange.answer(send(exchange.http.Response, exchange.bare(body)))
+            return exchange.answer(exchange.send(send)(exchange.http.Response, exchange.bare(body)))
 
         def open_(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            return exchange.events(send(exchange.http.Response, exchange.bare(body), stream=True, **more))
+            return exchange.events(
+                exchange.send(send)(exchange.http.Response, exchange.bare(body), stream=True, **more)
+            )
 
         if stream:
             streaming = exchange.streaming(here.tenure, BLOCKING, open_, exchange.flavour)
             drive(streaming.begin())
             response = exchange.response(streaming.is_replayed, stream=exchange.bytes_of(streaming))
         else:
-            answer = drive(ask_model(here.tenure, BLOCKING, exchange.ask, call, exchange.body))
+            answer = drive(
+                ask_model(here.tenure, BLOCKING, exchange.ask, call, exchange.body, line=exchange.line)
+            )
             response = exchange.response(answer.is_replayed, content=dumps(answer.value))
         found = self._process_response(  # type: ignore[attr-defined]
             cast_to=exchange.cast_to,
@@ -122,10 +146,12 @@ class AwaitedDurable(Durable):
             return await send(cast_to, options, *args, stream=stream, **more)
 
         async def call(body: dict[str, Any]) -> Any:
-            return exchange.answer(await send(exchange.http.Response, exchange.bare(body)))
+            return exchange.answer(await exchange.send(send)(exchange.http.Response, exchange.bare(body)))
 
         async def open_(body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-            response = await send(exchange.http.Response, exchange.bare(body), stream=True, **more)
+            response = await exchange.send(send)(
+                exchange.http.Response, exchange.bare(body), stream=True, **more
+            )
             return exchange.events_async(response)
 
         if stream:
@@ -133,7 +159,9 @@ class AwaitedDurable(Durable):
             await streaming.begin()
             response = exchange.response(streaming.is_replayed, stream=exchange.bytes_of_async(streaming))
         else:
-            answer = await ask_model(here.tenure, AWAITING, exchange.ask, call, exchange.body)
+            answer = await ask_model(
+                here.tenure, AWAITING, exchange.ask, call, exchange.body, line=exchange.line
+            )
             response = exchange.response(answer.is_replayed, content=dumps(answer.value))
         found = await self._process_response(  # type: ignore[attr-defined]
             cast_to=exchange.cast_to,

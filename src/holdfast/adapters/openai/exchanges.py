@@ -1,24 +1,32 @@
 """One request of a client: what is asked, how it is sent bare, and how its answer becomes a response of the SDK again."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import suppress
+from functools import partial
 from importlib import import_module
-from typing import Any, Final, Literal, NamedTuple
+from inspect import iscoroutinefunction
+from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
+from holdfast.adapters.openai.probes import (
+    PROBE_S,
+    Prefill,
+    answered,
+    answered_async,
+    flavour_of,
+    readiness_of,
+)
 from holdfast.adapters.openai.sources import ChatSource, ResponsesSource
 from holdfast.engine.hands import Hands, drive
 from holdfast.engine.modelling import Ask
+from holdfast.engine.providing import Line
 from holdfast.engine.streaming import END, OnPartial, Streaming
 from holdfast.engine.tenure import Tenure
 from holdfast.errors import UnusableAnswer
 from holdfast.model.patience import Patience
 
-Prefill = Literal["auto"] | bool
 REPLAYED: Final = "x-holdfast-replayed"
 _RAW: Final = "x-stainless-raw-response"
-_PROBE_S: Final = 3.0
 
 
 class Endpoint(NamedTuple):
@@ -42,12 +50,20 @@ class Manner(NamedTuple):
     on_partial: OnPartial
     prefill: Prefill
     patience: Patience
+    fallbacks: tuple["Fallback", ...] = ()
+
+
+class Fallback(NamedTuple):
+    """Whom to ask instead: another model, of another client where one is given."""
+
+    model: str
+    client: Any = None
 
 
 class Exchange:
     """A request and its answer."""
 
-    __slots__ = ("_client", "_endpoint", "_manner", "_options", "ask", "body", "cast_to", "http")
+    __slots__ = ("_client", "_endpoint", "_manner", "_options", "ask", "body", "cast_to", "http", "line")
 
     def __init__(self, client: Any, manner: Manner, endpoint: Endpoint, cast_to: Any, options: Any) -> None:
         self._client, self._manner, self._endpoint, self._options = client, manner, endpoint, options
@@ -55,8 +71,10 @@ class Exchange:
         self.cast_to = cast_to if override is None else override(cast_to, options)
         self.body: dict[str, Any] = plain({**options.json_data, **(options.extra_json or {})})
         self.http = _http_of(client._client)  # noqa: SLF001 - the SDK has no other name for it
-        url = client.base_url
-        self.ask = Ask(endpoint.name, self.body, provider=f"{url.host}:{url.port}" if url.port else url.host)
+        self.ask = Ask(endpoint.name, self.body, provider=provider_of(client))
+        targets = ("", *(fallback.model for fallback in manner.fallbacks))
+        probe = self.readiness_async if iscoroutinefunction(type(client).request) else self.readiness
+        self.line = Line(manner.patience, probe=probe, targets=targets)
 
     @classmethod
     def of(cls, client: Any, manner: Manner, cast_to: Any, options: Any) -> "Exchange | None":
@@ -66,8 +84,17 @@ class Exchange:
             return None
         return cls(client, manner, endpoint, cast_to, options)
 
+    def send(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """How to reach whoever is to be asked now: by the client's ``own`` way, or another client's."""
+        if self.line.target == 0:
+            return own
+        other = self._manner.fallbacks[self.line.target - 1].client
+        return own if other is None else partial(plain_request(type(other)), other)
+
     def bare(self, body: dict[str, Any]) -> Any:
         """The options that send this body and give back what came over the wire. Waiting and retrying are the engine's."""
+        if self.line.target:
+            body = {**body, "model": self._manner.fallbacks[self.line.target - 1].model}
         changes: dict[str, Any] = {"json_data": body, "extra_json": None, "max_retries": 0}
         headers = self._options.headers
         if isinstance(headers, Mapping):
@@ -114,7 +141,7 @@ class Exchange:
         on_partial = self._manner.on_partial
         if on_partial == "continue" and not source.can_continue:
             on_partial = "restart"
-        return Streaming(tenure, hands, self.ask, source, on_partial)
+        return Streaming(tenure, hands, self.ask, source, on_partial, self.line)
 
     def events(self, response: Any) -> Iterator[dict[str, Any]]:
         """What the provider sends, event by event."""
@@ -185,46 +212,35 @@ class Exchange:
         assert self._endpoint.source is not None
         return self._endpoint.source.encode, self._endpoint.source.tail
 
-    # -- what kind of server it is ---------------------------------------------------------------------------
+    # -- what kind of server it is, and whether it is there -----------------------------------------------------
 
     def flavour(self) -> str:
         """The server, if it is one that goes on from the middle of an answer; else empty."""
-        known = self._known_flavour()
-        if known is not None:
-            return known
-        for url, flavour, sign in self._signs():
-            with suppress(Exception):  # whatever is wrong with it, it is not that server
-                if sign in self._client._client.get(url, timeout=_PROBE_S).json():  # noqa: SLF001
-                    return flavour
-        return ""
+        return answered(flavour_of(self._client, self._manner.prefill), self._get)
 
     async def flavour_async(self) -> str:
         """The server, if it is one that goes on from the middle of an answer; else empty."""
-        known = self._known_flavour()
-        if known is not None:
-            return known
-        for url, flavour, sign in self._signs():
-            with suppress(Exception):  # whatever is wrong with it, it is not that server
-                response = await self._client._client.get(url, timeout=_PROBE_S)  # noqa: SLF001
-                if sign in response.json():
-                    return flavour
-        return ""
+        return await answered_async(flavour_of(self._client, self._manner.prefill), self._get_async)
 
-    def _known_flavour(self) -> str | None:
-        if self._manner.prefill != "auto":
-            return "any" if self._manner.prefill else ""
-        host = self._client.base_url.host
-        if host.endswith("anthropic.com"):
-            return "anthropic"
-        return "" if host.endswith("openai.com") else None
+    def readiness(self) -> str | None:
+        """Why the provider cannot answer now; None where it can."""
+        return answered(readiness_of(self._client, self.ask.model_asked), self._get)
 
-    def _signs(self) -> list[tuple[str, str, str]]:
-        """Where each server tells what it is: an address, the server, a field of its answer."""
-        root = str(self._client.base_url).rstrip("/").removesuffix("/v1")
-        return [
-            (f"{root}/props", "llama.cpp", "default_generation_settings"),
-            (f"{root}/version", "vllm", "version"),
-        ]
+    async def readiness_async(self) -> str | None:
+        """Why the provider cannot answer now; None where it can."""
+        return await answered_async(readiness_of(self._client, self.ask.model_asked), self._get_async)
+
+    def _get(self, url: str) -> Any:
+        return self._client._client.get(url, timeout=PROBE_S, headers=self._client.auth_headers)  # noqa: SLF001
+
+    async def _get_async(self, url: str) -> Any:
+        return await self._client._client.get(url, timeout=PROBE_S, headers=self._client.auth_headers)  # noqa: SLF001
+
+
+def provider_of(client: Any) -> str:
+    """The provider behind a client, as records name it: its host and port."""
+    url = client.base_url
+    return f"{url.host}:{url.port}" if url.port else str(url.host)
 
 
 def plain(value: Any) -> Any:
@@ -235,6 +251,15 @@ def plain(value: Any) -> Any:
         return [plain(part) for part in value]
     dump = getattr(value, "model_dump", None)
     return dump(mode="json", exclude_unset=True) if callable(dump) else value
+
+
+def plain_request(kind: type) -> Callable[..., Any]:
+    """A client's way to its provider, past the journal."""
+    ours = __name__.rpartition(".")[0]
+    plain_kind: Any = next(
+        cls for cls in kind.__mro__ if "request" in vars(cls) and not cls.__module__.startswith(ours)
+    )
+    return plain_kind.request  # type: ignore[no-any-return]
 
 
 def _http_of(http_client: Any) -> Any:

@@ -1,0 +1,95 @@
+"""Questions to a server beside its model: what it is, and whether it is ready. Written once for both ways of waiting.
+
+A question is a generator that yields addresses and is sent what came from each: a response, or None where nothing did.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Final, Literal, TypeVar
+
+Prefill = Literal["auto"] | bool
+PROBE_S: Final = 3.0
+"""How long a server may take to answer such a question."""
+
+R = TypeVar("R")
+Question = Generator[str, Any, R]
+
+
+def flavour_of(client: Any, prefill: Prefill) -> Question[str]:
+    """The server, if it is one that goes on from the middle of an answer; else empty."""
+    if prefill != "auto":
+        return "any" if prefill else ""
+    host = client.base_url.host
+    if host.endswith("anthropic.com"):
+        return "anthropic"
+    if host.endswith("openai.com"):
+        return ""
+    for path, flavour, sign in _SIGNS:
+        response = yield root_of(client) + path
+        if sign in _fields(response):
+            return flavour
+    return ""
+
+
+_SIGNS: Final = (("/props", "llama.cpp", "default_generation_settings"), ("/version", "vllm", "version"))
+"""Where each server tells what it is: a path, the server, a field of the answer."""
+
+
+def readiness_of(client: Any, model: str) -> Question[str | None]:
+    """Why the server cannot answer now; None where it can. Of Ollama, whether it has the model."""
+    response = yield f"{str(client.base_url).rstrip('/')}/models"
+    if response is None:
+        return "it cannot be reached"
+    if response.status_code >= 500:
+        return f"it answers with status {response.status_code}"
+    response = yield root_of(client) + "/api/tags"
+    tags = _fields(response).get("models")
+    if model and isinstance(tags, list):
+        names = {
+            name for tag in tags if isinstance(tag, dict) for name in (tag.get("name"), tag.get("model"))
+        }
+        if not {model, f"{model}:latest"} & names:
+            return f"it does not have the model {model}"
+    return None
+
+
+def root_of(client: Any) -> str:
+    """The server's own address, without the part that speaks OpenAI's protocol."""
+    return str(client.base_url).rstrip("/").removesuffix("/v1")
+
+
+def answered(question: Question[R], get: Callable[[str], Any]) -> R:
+    """Put a question; blocking."""
+    found = None
+    try:
+        url = next(question)
+        while True:
+            try:
+                found = get(url)
+            except Exception:  # noqa: BLE001 - whatever is wrong, nothing came from there
+                found = None
+            url = question.send(found)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # StopIteration is untyped
+
+
+async def answered_async(question: Question[R], get: Callable[[str], Awaitable[Any]]) -> R:
+    """Put a question; awaiting."""
+    found = None
+    try:
+        url = next(question)
+        while True:
+            try:
+                found = await get(url)
+            except Exception:  # noqa: BLE001 - whatever is wrong, nothing came from there
+                found = None
+            url = question.send(found)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # StopIteration is untyped
+
+
+def _fields(response: Any) -> dict[str, Any]:
+    try:
+        told = response.json() if response is not None and response.status_code == 200 else None
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
