@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import pytest
 from tests.provider import Asked, Provider, Reply, ToolCall
+from tests.provider.client import needs_responses
 
 ASK: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Tell of the sea."}]
 
@@ -38,7 +39,7 @@ def test_the_request_decides_the_answer(provider: Provider, client: openai.OpenA
 
 
 def test_many_requests_share_a_connection(provider: Provider, client: openai.OpenAI) -> None:
-    """HTTP/1.1 is kept alive. (After a stream it is the client, from 2.x on, that hangs up at ``[DONE]``.)"""
+    """HTTP/1.1 is kept alive. (After a stream the client of 3.x hangs up by itself, at ``[DONE]``.)"""
     listener = provider._listener
     assert listener is not None
     connections = set()
@@ -134,6 +135,7 @@ def test_an_explicit_request_to_continue(provider: Provider, client: openai.Open
     assert streamed(client, more)[0] == whole[41:]
 
 
+@needs_responses
 def test_responses_whole_and_streamed(provider: Provider, client: openai.OpenAI) -> None:
     """The events come in the order of the real API, with running numbers, and end with the whole."""
     calls = (ToolCall("pay", '{"amount": 3}'),)
@@ -175,6 +177,7 @@ def test_responses_whole_and_streamed(provider: Provider, client: openai.OpenAI)
     assert deltas == last.response.output_text == "I pay now."
 
 
+@needs_responses
 def test_a_response_that_ran_out_of_tokens_is_incomplete(client: openai.OpenAI) -> None:
     """And says why."""
     answer = client.responses.create(model="scripted", input="Tell of the sea.", max_output_tokens=4)

@@ -7,6 +7,7 @@ from typing import Any
 import openai
 import pytest
 from tests.provider import Fault, Provider, Reply, faults
+from tests.provider.client import needs_responses
 
 ASK: Any = [{"role": "user", "content": "Tell of the sea."}]
 BROKEN = (openai.APIConnectionError, Exception)
@@ -213,6 +214,7 @@ def test_a_page_of_html(provider: Provider, client: openai.OpenAI) -> None:
     assert "Please log in" in str(chat(client))
 
 
+@needs_responses
 def test_faults_of_responses(provider: Provider, client: openai.OpenAI) -> None:
     """The same faults, through the other API."""
     provider.script.faults = {

@@ -25,16 +25,19 @@ def test_killed_in_the_middle_it_comes_back_where_it_was(process: ProviderProces
     """Same port, same answers; its record tells what had gone to the socket when it was killed."""
     with connected(process) as client:
         stream = client.chat.completions.create(model="scripted", messages=ASK, stream=True)
-        seen = ""
+        seen, killed = "", False
         with pytest.raises(Exception, match=r"(?i)connection|peer closed|disconnected"):
             for chunk in stream:
                 seen += chunk.choices[0].delta.content or ""
-                if len(seen) > 40:
+                if len(seen) > 40 and not killed:
                     process.kill()
+                    killed = True  # a few more tokens may be on their way already
         (cut,) = process.exchanges
         assert cut.how == "open"
-        assert seen.startswith(cut.text)  # the last token may have been sent without being written down
-        assert 0 <= len(seen) - len(cut.text) < 20
+        assert cut.text.startswith(seen) or seen.startswith(cut.text)
+        assert (
+            abs(len(seen) - len(cut.text)) < 40
+        )  # a token is sent before it is written down, and seen later
         with pytest.raises(openai.APIConnectionError):
             client.chat.completions.create(model="scripted", messages=ASK)
         process.start()
