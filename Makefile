@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix check format bench bench-peers clean
+.PHONY: help demo test test-openai-matrix check format bench bench-peers kills clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -41,6 +41,9 @@ format: .venv/.dev  ## bring the sources into shape
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
+
+kills: .venv/.dev  ## what 200 kills of a streaming agent cost, in about five minutes
+	$(BIN)/python -m bench.kills
 
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
 	$(PEERS)/python -m bench peers

@@ -42,6 +42,11 @@ class Provider:
         """The requests for an answer, without those about the provider itself."""
         return [exchange for exchange in self.exchanges if exchange.path in APIS]
 
+    @property
+    def tokens_sent(self) -> int:
+        """How many tokens have gone to sockets so far, in all."""
+        return self._record.tokens_sent
+
     def start(self) -> Self:
         """Listen, on the port it had before if it had one."""
         assert self._listener is None, "it runs already"

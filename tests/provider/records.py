@@ -56,6 +56,7 @@ class Record:
 
     def __init__(self, file: Path | None = None) -> None:
         self._lock = threading.Lock()
+        self.tokens_sent = 0
         self.exchanges: list[Exchange] = [] if file is None else read_record(file)
         self._file = None if file is None else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -78,6 +79,7 @@ class Record:
 
     def sent(self, exchange: Exchange, text: str) -> None:
         """A token has gone to the socket."""
+        self.tokens_sent += 1  # whoever kills by it may be one off
         self._note(exchange, {"what": "sent", "text": text, "at": time.time()})
 
     def ended(self, exchange: Exchange, how: str, status: int) -> None:
