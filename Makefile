@@ -5,17 +5,28 @@ BIN := .venv/bin
 PEERS := .venv-peers/bin
 SOURCES := src tests bench examples
 
-.PHONY: help demo test check format bench bench-peers clean
+# The oldest client that is supported, and the newest of each major version.
+OPENAI_floor := openai==1.40.0 httpx<0.28
+OPENAI_1 := openai==1.109.1
+OPENAI_2 := openai==2.54.0
+OPENAI_3 := openai==3.49.0
+
+.PHONY: help demo test test-openai-matrix check format bench bench-peers kills clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
 demo: .venv/.runtime  ## an agent is killed in the middle of its work and finishes it
 	@$(BIN)/holdfast demo
 
 test: check  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
+
+test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
+
+test-openai-%: .venv-openai-%/.ready
+	.venv-openai-$*/bin/python -m pytest -q tests/adapters
 
 check: .venv/.dev  ## style, types and the house rules
 	$(BIN)/ruff check $(SOURCES)
@@ -31,11 +42,14 @@ format: .venv/.dev  ## bring the sources into shape
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
 
+kills: .venv/.dev  ## what 200 kills of a streaming agent cost, in about five minutes
+	$(BIN)/python -m bench.kills
+
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
 	$(PEERS)/python -m bench peers
 
 clean:  ## remove what make created
-	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer; set PYTHON=…")'
@@ -48,6 +62,15 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-peers
 	$(PEERS)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(PEERS)/python -m pip install --quiet --constraint constraints-peers.txt --editable . --group peers
+	@touch $@
+
+.PRECIOUS: .venv-openai-%/.ready
+.venv-openai-%/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-openai-$*
+	.venv-openai-$*/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	grep -vE '^(openai|httpx2|httpcore2)==' constraints.txt > .venv-openai-$*/constraints.txt
+	.venv-openai-$*/bin/python -m pip install --quiet --constraint .venv-openai-$*/constraints.txt --editable . \
+		$(foreach one,$(OPENAI_$*),"$(one)") pytest pytest-randomly pytest-timeout
 	@touch $@
 
 .venv/.runtime: .venv/.created pyproject.toml constraints.txt
