@@ -152,6 +152,10 @@ _CONNECTIONS: Final = frozenset(
 )
 
 
+_KINDS: Final = {"server_error": 500, "api_error": 500, "overloaded_error": 529, "rate_limit_error": 429}
+"""The words by which providers tell in a stream what its status cannot tell any more."""
+
+
 def signs_of(error: BaseException) -> Signs:
     """What an exception shows of why it was raised: by its class names, and the fields that HTTP clients give theirs."""
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -160,8 +164,8 @@ def signs_of(error: BaseException) -> Signs:
     response = getattr(error, "response", None)
     code = getattr(error, "code", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
-    if status is None and str(code).isdigit():  # an error event in the middle of a stream
-        status = int(str(code))
+    if status is None:  # an error event in the middle of a stream
+        status = int(str(code)) if str(code).isdigit() else _KINDS.get(str(getattr(error, "type", "")))
     headers = getattr(response, "headers", None)
     cut = bool(names & _CUTS or behind & _CUTS)
     return Signs(

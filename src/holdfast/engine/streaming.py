@@ -23,7 +23,6 @@ from holdfast.engine.journal import draft
 from holdfast.engine.modelling import Ask, ModelWork, identify_request
 from holdfast.engine.providing import Line
 from holdfast.engine.tenure import Tenure
-from holdfast.errors import StopSignal
 from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
 from holdfast.model.events import Kind
@@ -76,6 +75,10 @@ class Source(Protocol):
         """What has arrived of an answer as pieces."""
         ...
 
+    def has_given(self, partial: Partial) -> None:
+        """What has arrived so far, the program has got from this very source."""
+        ...
+
     def continued(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:
         """A piece of a continuation as pieces of the whole."""
         ...
@@ -110,6 +113,8 @@ class Streaming:
         self._how = ""
         self._seam: Seam | None = None
         self._continued: list[int] = []
+        self._given: str | None = None
+        """The text that the program was given in this attempt; None before it was given anything."""
         self._plan_messages: Sequence[Any] | None = None
 
     async def begin(self) -> None:
@@ -143,6 +148,7 @@ class Streaming:
         """The next piece, or END once the whole answer is recorded."""
         while True:
             if self._ready:
+                self._given = self._given or ""
                 return self._ready.popleft()
             if self._is_over:
                 return END
@@ -178,26 +184,40 @@ class Streaming:
 
     # -- its parts -----------------------------------------------------------------------------------------------
 
-    async def _go_on_from(self, partial: Partial) -> None:
-        """Begin with what an earlier try has left behind."""
+    async def _go_on_from(self, partial: Partial) -> bool:
+        """Begin with what an earlier try has left behind. False where the program has parts that cannot be taken back."""
         assert self._work is not None
         prefill = False
         if self._on_partial == "continue" and not partial.is_empty and not is_whole(partial):
             prefill = await self._hands.invoke(self._source.can_prefill, (), {}, None)
         plan = plan_of(partial, self._on_partial, prefill, self._source.messages)
+        if self._given is not None and (plan.how == "restart" or partial.calls) and not partial.is_empty:
+            return False
         self._before, self._current, self._how = Partial(), Partial(), plan.continues
         self._chunks, self._seam, self._plan_messages = None, None, plan.messages
         if plan.how in {"whole", "keep"}:
             self._current = partial
-            self._give(await self._conclude({} if plan.how == "whole" else {"partial": True}))
+            value = await self._conclude({} if plan.how == "whole" else {"partial": True})
+            if self._given is None:
+                self._give(value)
         elif plan.continues:
             self._before = partial
-            self._seam = Seam(partial.text, plan.continues)
+            self._seam = Seam(partial.text, plan.continues, self._given)
             self._continued.append(len(partial.text))
-            kept = Partial()
-            kept.text, kept.reasoning, kept.facts = self._seam.given, partial.reasoning, dict(partial.facts)
-            self._ready.extend(self._source.chunks_so_far(kept))
+            self._begin_with(partial)
         self._work.next_try(plan.continues)
+        return True
+
+    def _begin_with(self, partial: Partial) -> None:
+        """Give the program what had arrived, unless it has it."""
+        assert self._seam is not None
+        if self._given is not None:
+            self._source.has_given(partial)
+            return
+        kept = Partial()
+        kept.text, kept.reasoning, kept.facts = self._seam.given, partial.reasoning, dict(partial.facts)
+        self._ready.extend(self._source.chunks_so_far(kept))
+        self._given = self._seam.given
 
     def _give(self, value: Any) -> None:
         self._ready.extend(self._source.chunks_of(value))
@@ -216,10 +236,9 @@ class Streaming:
         self._current.add(delta)
         self._work.add(delta)
         seam = self._seam
-        if seam is None:
-            self._ready.append(chunk)
-        elif seam.is_settled:
-            self._ready.extend(self._source.continued(chunk, delta))
+        if seam is None or seam.is_settled:
+            self._given = (self._given or "") + delta.get("text", "")
+            self._ready.extend([chunk] if seam is None else self._source.continued(chunk, delta))
         elif not self._current.calls and seam.settles(self._current.text, at_end=False):
             self._give_after_seam(seam)
 
@@ -228,6 +247,7 @@ class Streaming:
         rest = Partial()
         rest.text, rest.reasoning, rest.calls = seam.rest, self._current.reasoning, self._current.calls
         rest.facts = dict(self._current.facts)
+        self._given = (self._given or "") + seam.rest
         self._ready.extend(self._source.chunks_so_far(rest))
 
     async def _ended(self) -> None:
@@ -248,9 +268,8 @@ class Streaming:
         """The provider failed before or in the middle of the answer."""
         assert self._work is not None
         self._work.flush()
-        if isinstance(error, StopSignal) or not await self._work.may_go_on(error):
+        if not await self._work.may_go_on(error) or not await self._go_on_from(self._whole()):
             await self._fail(error)
-        await self._go_on_from(self._whole())
 
     async def _fail(self, error: Exception) -> None:
         assert self._work is not None
@@ -265,8 +284,10 @@ class Streaming:
         if not self._how:
             return self._current
         whole = joined(self._before, self._current, self._how)
-        if self._seam is not None:
-            whole.text = self._seam.text_with(self._current.text)
+        assert self._seam is not None
+        if not self._seam.is_settled:
+            self._seam.settles(self._current.text, at_end=True)
+        whole.text = self._seam.text_with(self._current.text)
         return whole
 
     async def _conclude(self, fields: dict[str, Any]) -> Any:
@@ -348,8 +369,11 @@ class StreamWork(ModelWork):
                 raise
             self.tenure.view.partials.setdefault(self.asked.key, []).append(event.body)
 
-    async def may_go_on(self, error: Exception) -> bool:  # noqa: ARG002
+    async def may_go_on(self, error: Exception) -> bool:
         """Whether the provider is to be asked again after this; it is waited for first."""
+        if await self.watch.outlast(error):
+            return True
+        await self.watch.over()
         return False
 
     async def succeed(self, value: Any, fields: dict[str, Any]) -> None:

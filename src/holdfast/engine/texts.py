@@ -60,6 +60,9 @@ class TextSource:
         """The text that had arrived."""
         return [partial.text] if partial.text else []
 
+    def has_given(self, partial: Partial) -> None:
+        """Texts need no reminder."""
+
     @staticmethod
     def continued(chunk: str, delta: dict[str, Any]) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
         """More text."""

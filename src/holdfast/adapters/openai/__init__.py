@@ -7,5 +7,6 @@ vLLM, llama.cpp, LM Studio.
 """
 
 from holdfast.adapters.openai.clients import replayed, wrap
+from holdfast.adapters.openai.probes import readiness
 
-__all__ = ["replayed", "wrap"]
+__all__ = ["readiness", "replayed", "wrap"]

@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from holdfast.adapters.openai.probes import (
-    PROBE_S,
     Prefill,
     answered,
     answered_async,
     flavour_of,
+    look,
     readiness_of,
 )
 from holdfast.adapters.openai.sources import ChatSource, ResponsesSource
@@ -216,25 +216,23 @@ class Exchange:
 
     def flavour(self) -> str:
         """The server, if it is one that goes on from the middle of an answer; else empty."""
-        return answered(flavour_of(self._client, self._manner.prefill), self._get)
+        return answered(flavour_of(self._client, self._manner.prefill), partial(look, self._client))
 
     async def flavour_async(self) -> str:
         """The server, if it is one that goes on from the middle of an answer; else empty."""
-        return await answered_async(flavour_of(self._client, self._manner.prefill), self._get_async)
+        return await answered_async(
+            flavour_of(self._client, self._manner.prefill), partial(look, self._client)
+        )
 
     def readiness(self) -> str | None:
         """Why the provider cannot answer now; None where it can."""
-        return answered(readiness_of(self._client, self.ask.model_asked), self._get)
+        return answered(readiness_of(self._client, self.ask.model_asked), partial(look, self._client))
 
     async def readiness_async(self) -> str | None:
         """Why the provider cannot answer now; None where it can."""
-        return await answered_async(readiness_of(self._client, self.ask.model_asked), self._get_async)
-
-    def _get(self, url: str) -> Any:
-        return self._client._client.get(url, timeout=PROBE_S, headers=self._client.auth_headers)  # noqa: SLF001
-
-    async def _get_async(self, url: str) -> Any:
-        return await self._client._client.get(url, timeout=PROBE_S, headers=self._client.auth_headers)  # noqa: SLF001
+        return await answered_async(
+            readiness_of(self._client, self.ask.model_asked), partial(look, self._client)
+        )
 
 
 def provider_of(client: Any) -> str:

@@ -52,6 +52,16 @@ def readiness_of(client: Any, model: str) -> Question[str | None]:
     return None
 
 
+def readiness(client: Any, model: str = "") -> str | None:
+    """Why a blocking client's provider cannot answer now; None where it can. Asks it, and no model."""
+    return answered(readiness_of(client, model), lambda url: look(client, url))
+
+
+def look(client: Any, url: str) -> Any:
+    """What comes from an address, by way of the client's own connection; async if the client is."""
+    return client._client.get(url, timeout=PROBE_S, headers=client.auth_headers)  # noqa: SLF001 - the SDK has no other name for it
+
+
 def root_of(client: Any) -> str:
     """The server's own address, without the part that speaks OpenAI's protocol."""
     return str(client.base_url).rstrip("/").removesuffix("/v1")

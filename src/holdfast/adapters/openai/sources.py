@@ -114,6 +114,9 @@ class ChatSource(EventSource):
             chunks if is_whole(partial) else [c for c in chunks if c["choices"][0]["finish_reason"] is None]
         )
 
+    def has_given(self, partial: Partial) -> None:
+        """Chunks need no reminder."""
+
     @staticmethod
     def continued(chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
         """A chunk of a continuation is one like any other."""
@@ -129,11 +132,12 @@ class ResponsesSource(EventSource):
     """The responses API. A continuation is another response: its events are told as those of the first."""
 
     _conversation = "input"
-    delta_of = staticmethod(delta_of_response_event)
 
     def __init__(self, body: dict[str, Any], send: Callable[..., Any], flavour: Callable[..., Any]) -> None:
         super().__init__(body, send, flavour)
         self._begun: dict[str, Any] = {}
+        self._held: Partial | None = None
+        self._item_id = ""
 
     @property
     def can_continue(self) -> bool:
@@ -150,10 +154,24 @@ class ResponsesSource(EventSource):
         """An event as its bytes."""
         return f"event: {chunk.get('type', '')}\n".encode() + b"data: " + dumps(chunk) + b"\n\n"
 
+    def delta_of(self, chunk: Chunk) -> dict[str, Any]:
+        """What an event adds. The name of the message is kept: its end has to have it too."""
+        item = chunk.get("item") or {}
+        if not self._item_id and item.get("type") == "message":
+            self._item_id = str(item.get("id", ""))
+        return delta_of_response_event(chunk)
+
+    def has_given(self, partial: Partial) -> None:
+        """The rest is told as the rest of that response."""
+        if not self._begun:
+            named = {"type": "message", "id": self._item_id}
+            partial.items = [*partial.items, named]
+            self._begun = response_of(partial)
+
     def answer_of(self, partial: Partial) -> Any:
         """The response; with the whole text where it came in several."""
         response = response_of(partial)
-        return with_text(response, partial.text) if self._begun and partial.text else response
+        return with_text(response, partial.text, self._begun) if self._begun and partial.text else response
 
     @staticmethod
     def chunks_of(value: Chunk) -> Iterable[Chunk]:
@@ -161,10 +179,18 @@ class ResponsesSource(EventSource):
         return events_of_response(value)
 
     def chunks_so_far(self, partial: Partial) -> Iterable[Chunk]:
-        """The beginning of the response."""
+        """The beginning of the response: held back until the response is there that goes on with it, and has its name."""
         if self._begun:
             return [text_event(self._begun, partial.text)] if partial.text else []
-        self._begun = response_of(partial)
+        if self._held is None:
+            self._held = partial
+            return []
+        whole = Partial()
+        whole.text = self._held.text + partial.text
+        whole.facts = {
+            name: fact for name, fact in partial.facts.items() if name not in {"finish_reason", "response"}
+        }
+        self._begun = response_of(whole)
         return events_so_far(self._begun)
 
     def continued(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources

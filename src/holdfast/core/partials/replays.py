@@ -36,21 +36,16 @@ def text_event(response: Mapping[str, Any], text: str) -> Event:
     }
 
 
-def text_of(response: Mapping[str, Any]) -> str:
-    """All text of its messages."""
-    return "".join(
-        part.get("text", "") for _, item in _messages(response) for part in item.get("content") or ()
-    )
-
-
-def with_text(response: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The response with this as the text of its message."""
+def with_text(response: Mapping[str, Any], text: str, begun: Mapping[str, Any]) -> dict[str, Any]:
+    """The response with this as the text of its message, which had ``begun`` in another one."""
+    item_id = _place(begun)["item_id"]
     output = [dict(item) for item in response.get("output") or ()]
     for item in output:
         if item.get("type") == "message":
             item["content"] = [{"type": "output_text", "text": text, "annotations": []}]
+            item["id"] = item_id or item.get("id", "")
             break
-    return {**response, "output": output}
+    return {**response, "id": begun.get("id") or response.get("id"), "output": output}
 
 
 def _opening(response: Mapping[str, Any]) -> list[Event]:

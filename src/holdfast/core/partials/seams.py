@@ -104,10 +104,13 @@ class Seam:
 
     __slots__ = ("_before", "_head", "_how", "_used", "given", "rest")
 
-    def __init__(self, before: str, how: str) -> None:
+    def __init__(self, before: str, how: str, given: str | None = None) -> None:
+        """``given`` is what somebody has of it already; without it, all that can be given is still to be."""
         self._before, self._how = before, how
-        self.given = prefill_of(before) if how == "prefill" else before
-        """What of it can be given before anything of the continuation is known."""
+        if given is None:
+            given = prefill_of(before) if how == "prefill" else before
+        self.given = given
+        """What of it is given before anything of the continuation is known."""
         self.rest = ""
         """What is to be given when it is settled."""
         self._head: str | None = None
@@ -123,8 +126,13 @@ class Seam:
         if not at_end and not self._tells_enough(after):
             return False
         prefill = self._how == "prefill"
-        self._head = prefilled(self._before, after) if prefill else join(self._before, after)
-        assert self._head.startswith(self.given)
+        head = prefilled(self._before, after) if prefill else join(self._before, after)
+        if not head.startswith(
+            self.given
+        ):  # the whitespace at its end was given already, and written once more
+            head = self._before + after.lstrip()
+        assert head.startswith(self.given)
+        self._head = head
         self.rest, self._used = self._head[len(self.given) :], len(after)
         return True
 
