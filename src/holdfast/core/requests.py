@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.core.messages import message_line, role_of
-from holdfast.core.phrasing import one_line
+from holdfast.core.phrasing import count, one_line
 from holdfast.model.usage import Usage
 
 _LINE_CHARS_MAX: Final = 100
+_ANSWER_CHARS_MAX: Final = 160
 _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
 
 
@@ -29,6 +30,48 @@ def summary(request: Any, identity: str) -> dict[str, Any]:
                 f"{role}: {message_line(said)}" if role else message_line(said), _LINE_CHARS_MAX
             )
     return {**told, "request": identity}
+
+
+def asked_line(intent: Mapping[str, Any]) -> str:
+    """What a model is asked, from the intent of the call: ``gpt-4o, 3 messages: user: Go on``."""
+    told = intent.get("args")
+    args = told if isinstance(told, dict) else {}
+    sent = count(args["messages"], "message") if type(args.get("messages")) is int else ""
+    head = ", ".join(part for part in (str(intent.get("model") or ""), sent) if part)
+    return ": ".join(part for part in (head, str(args.get("last") or "")) if part)
+
+
+def answered_line(value: Any) -> str | None:
+    """What a model's answer says, in a line; None for one whose shape is not known."""
+    if type(value) is str:
+        return one_line(value, _ANSWER_CHARS_MAX)
+    if type(value) is not dict:
+        return None
+    choices, output, data = value.get("choices"), value.get("output"), value.get("data")
+    if type(choices) is list and choices and type(choices[0]) is dict:
+        return message_line(choices[0].get("message"))
+    if type(output) is list:
+        return "; ".join(
+            message_line(item) for item in output if type(item) is dict and item.get("type") != "reasoning"
+        )
+    if type(data) is list:
+        return count(len(data), "vector")
+    return None
+
+
+def tokens_line(usage: Mapping[str, Any]) -> str:
+    """``120 tokens in, 30 out``; empty where nobody knows."""
+    sent, got = usage.get("input_tokens"), usage.get("output_tokens")
+    if sent is None and got is None:
+        return ""
+    return ", ".join(
+        part
+        for part in (
+            f"{sent:,} tokens in" if sent is not None else "",
+            f"{got:,} out" if got is not None else "",
+        )
+        if part
+    )
 
 
 def parts(request: Any) -> dict[str, Any]:

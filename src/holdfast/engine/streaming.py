@@ -79,6 +79,10 @@ class Source(Protocol):
         """What has arrived so far, the program has got from this very source."""
         ...
 
+    def live(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:
+        """A piece as the program is to see it."""
+        ...
+
     def continued(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:
         """A piece of a continuation as pieces of the whole."""
         ...
@@ -165,7 +169,7 @@ class Streaming:
             if chunk is END:
                 await self._ended()
             else:
-                self._take(chunk)
+                await self._take(chunk)
 
     async def close(self) -> None:
         """The program wants no more of it: what has come is the answer. On the way out of an error, it is not."""
@@ -230,15 +234,17 @@ class Streaming:
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
                 await self._broke_off(error)
 
-    def _take(self, chunk: Any) -> None:
+    async def _take(self, chunk: Any) -> None:
         assert self._work is not None
+        await self._work.watch.over()  # it speaks again
         delta = self._source.delta_of(chunk)
         self._current.add(delta)
         self._work.add(delta)
         seam = self._seam
         if seam is None or seam.is_settled:
             self._given = (self._given or "") + delta.get("text", "")
-            self._ready.extend([chunk] if seam is None else self._source.continued(chunk, delta))
+            give = self._source.live if seam is None else self._source.continued
+            self._ready.extend(give(chunk, delta))
         elif not self._current.calls and seam.settles(self._current.text, at_end=False):
             self._give_after_seam(seam)
 

@@ -64,9 +64,11 @@ class TextSource:
         """Texts need no reminder."""
 
     @staticmethod
-    def continued(chunk: str, delta: dict[str, Any]) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
-        """More text."""
+    def live(chunk: str, delta: dict[str, Any]) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
+        """As it comes."""
         return [chunk]
+
+    continued = live
 
     @staticmethod
     def closing(value: str, text: str) -> Iterable[str]:  # noqa: ARG004 - the same for all sources

@@ -114,10 +114,14 @@ def _step_started(body: Body) -> Told:
     effect = body.get("effect", "")
     arguments = value_line(body, "args")
     shown = "" if arguments == "{}" else arguments
+    if effect == "model":
+        return Told("model asked", shown, "dim")
     return Told("step started", _joined(effect if effect != "read" else "", shown), "dim")
 
 
 def _step_finished(body: Body) -> Told:
+    if "usage" in body:
+        return Told("model answered", _joined(_took(body), value_line(body)), "good")
     return Told("step done", _joined(_took(body), value_line(body)), "good")
 
 
@@ -234,6 +238,12 @@ def _drifted(body: Body) -> Told:
     return Told("drifted", f"from #{body['recorded_seq']}: {one_line(body['diff'])}", "doubt")
 
 
+def _stream_chunk(body: Body) -> Told:
+    said = body.get("text") or body.get("reasoning") or body.get("refusal") or ""
+    calls = ", ".join(str(call.get("arguments") or call.get("name") or "") for call in body.get("calls", ()))
+    return Told("piece of an answer", PRUNED if "pruned" in body else one_line(str(said or calls)), "dim")
+
+
 def _loop_noticed(body: Body) -> Told:
     return Told("going in circles", circle_line(body), "bad" if body["level"] == "pause" else "doubt")
 
@@ -287,6 +297,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_CANCELLED: _run_cancelled,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
+    Kind.STREAM_CHUNK: _stream_chunk,
     Kind.STEP_STARTED: _step_started,
     Kind.STEP_FINISHED: _step_finished,
     Kind.STEP_FAILED: _step_failed,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from holdfast.core.moments import ago, clock_time, moment, span
 from holdfast.core.phrasing import CHARS_MAX, count, one_line, readable
+from holdfast.core.requests import answered_line, asked_line, tokens_line
 
 __all__ = [
     "PRUNED",
@@ -47,9 +48,23 @@ def value_line(body: dict[str, Any], name: str = "value", chars_max: int = CHARS
         return PRUNED
     if "lost" in body:
         return f"(not storable: {body['lost'].get('found', '?')} at {body['lost'].get('path', '?')})"
+    if name == "args" and body.get("effect") == "model":
+        return one_line(asked_line(body), chars_max)
+    if name == "value" and "usage" in body:
+        return _answer(body, chars_max)
     if f"{name}_blob" in body:
         return f"({size(body.get(f'{name}_bytes', 0))})"
     return readable(body[name], chars_max) if name in body else ""
+
+
+def _answer(body: dict[str, Any], chars_max: int) -> str:
+    said = answered_line(body.get("value")) if "value" in body else f"({size(body.get('value_bytes', 0))})"
+    if said is None:
+        said = readable(body.get("value"), chars_max)
+    head = ", ".join(
+        part for part in (tokens_line(body["usage"]), "cut off" if body.get("partial") else "") if part
+    )
+    return one_line(": ".join(part for part in (head, said) if part), chars_max)
 
 
 def state_line(body: dict[str, Any], chars_max: int = CHARS_MAX) -> str:

@@ -92,6 +92,8 @@ class ChatSource(EventSource):
 
     def _body_for(self, messages: Sequence[Any] | None) -> dict[str, Any]:
         body = super()._body_for(messages)
+        if "stream_options" not in body:  # else nobody would know what it took
+            body = {**body, "stream_options": {"include_usage": True}}
         is_prefill = messages is not None and messages[-1].get("role") == "assistant"
         if is_prefill and self._flavour == "vllm":
             return {**body, "continue_final_message": True, "add_generation_prompt": False}
@@ -104,8 +106,7 @@ class ChatSource(EventSource):
 
     def chunks_of(self, value: Chunk) -> Iterable[Chunk]:
         """The answer in few chunks."""
-        options = self.body.get("stream_options") or {}
-        return chunks_of_completion(value, usage=bool(options.get("include_usage")))
+        return chunks_of_completion(value, usage=self._wants_usage)
 
     def chunks_so_far(self, partial: Partial) -> Iterable[Chunk]:
         """What has arrived, without an end where it has none."""
@@ -117,10 +118,15 @@ class ChatSource(EventSource):
     def has_given(self, partial: Partial) -> None:
         """Chunks need no reminder."""
 
-    @staticmethod
-    def continued(chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
-        """A chunk of a continuation is one like any other."""
-        return [chunk]
+    def live(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources
+        """A chunk as it came; one that only tells the usage where that was asked for."""
+        return [chunk] if chunk.get("choices") or self._wants_usage or "usage" not in chunk else []
+
+    continued = live
+
+    @property
+    def _wants_usage(self) -> bool:
+        return bool((self.body.get("stream_options") or {}).get("include_usage"))
 
     @staticmethod
     def closing(value: Chunk, text: str) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
@@ -192,6 +198,11 @@ class ResponsesSource(EventSource):
         }
         self._begun = response_of(whole)
         return events_so_far(self._begun)
+
+    @staticmethod
+    def live(chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
+        """As it comes."""
+        return [chunk]
 
     def continued(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources
         """Of a continuation only the text is told at once; the rest at its end."""
