@@ -1,12 +1,17 @@
 """What the rule tests share: a store of each embedded kind, and a fresh place for each test."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 import holdfast
+from holdfast.engine.hands import AsyncHands, BlockingHands, drive
+from holdfast.engine.workshop import workshop_of
+from holdfast.stores.url import open_store
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -37,3 +42,92 @@ class Counter:
 @pytest.fixture
 def counter() -> Counter:
     return Counter()
+
+
+class SetClock:
+    """A clock that moves only when somebody waits on it, or sets it. ``jump`` moves the wall clock alone."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+        self.passed = 0.0
+        self.naps: list[float] = []
+        self.on_nap: Callable[[], object] | None = None
+        """Called in the middle of each wait, before its time has passed."""
+
+    def wall(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        self.passed += seconds
+
+    def jump(self, seconds: float) -> None:
+        self.at += seconds
+
+    async def listen(self, *waiting: Any) -> None:
+        """In place of the hands' own: time passes at once."""
+        seconds = waiting[-1]
+        self.naps.append(seconds)
+        if self.on_nap is not None:
+            self.on_nap()
+        self.sleep(seconds)
+
+
+@pytest.fixture
+def clock(url: str, monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    """The clock of this test's store; nobody really waits."""
+    made = SetClock()
+    workshop_of(open_store(url), clock=made)
+    for hands in (BlockingHands, AsyncHands):
+        monkeypatch.setattr(hands, "listen", staticmethod(made.listen))
+    return made
+
+
+class Awaited:
+    """A ``Run`` whose methods are awaited: one body of a test for both handles."""
+
+    def __init__(self, run: holdfast.Run) -> None:
+        self._run = run
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._run, name)
+        if name in {"id", "status", "attempt"}:
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return found(*args, **kwargs)
+
+        return (lambda **kw: Awaited(found(**kw))) if name == "options" else call
+
+
+Body = Callable[[Any], Coroutine[Any, Any, Any]]
+Play = Callable[..., Any]
+
+
+@pytest.fixture(params=["blocking", "awaiting"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """How the run of this test is entered."""
+    return str(request.param)
+
+
+@pytest.fixture
+def play(mode: str, url: str) -> Play:
+    """Enter run ``r`` and run the body in it, with each of the two handles; what the body returned."""
+
+    def blocking(body: Body, **options: Any) -> Any:
+        with holdfast.run("r", store=url, **options) as run:
+            return drive(body(Awaited(run)))
+
+    async def awaiting(body: Body, **options: Any) -> Any:
+        async with holdfast.run("r", store=url, **options) as run:
+            return await body(run)
+
+    def play_one(body: Body, **options: Any) -> Any:
+        if mode == "blocking":
+            return blocking(body, **options)
+        return asyncio.run(awaiting(body, **options))
+
+    return play_one

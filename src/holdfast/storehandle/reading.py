@@ -139,7 +139,7 @@ class Reading(Neutral):
             return self._questions(self._row(run))
         rows = [row for row in self._rows("", RUN_PAGE_MAX) if row.status not in _NOT_ASKING]
         found = [question for row in rows for question in self._asked(row)]
-        return sorted(found, key=lambda question: question.asked_at)
+        return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
 
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
         """The open question of that id, or the only one. UnknownQuestion; AlreadyAnswered."""

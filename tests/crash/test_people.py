@@ -1,0 +1,51 @@
+"""Runs that wait, killed before and after every port call around a question, an answer, an approval and a sleep.
+
+Planted once in a copy, and caught here: an answer recorded without consuming its letter (left in the inbox); a question
+that is asked anew after each crash; the intent of an approved effect written before the answer.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.crash import Case, CrashMatrix
+
+PEOPLE = Path(__file__).parent / "programs" / "people.py"
+
+
+def check(case: Case) -> None:
+    """Each payment once and only if approved; each question asked, answered and waited for once; nothing left behind."""
+    ledger = [json.loads(line) for line in (case.directory / "ledger").read_text().splitlines()]
+    assert [(line["person"], line["amount"]) for line in ledger] == [("ada", 5)]
+    events = case.store.events("agent")
+    for kind in ("question.asked", "question.answered", "wait.started", "wait.ended"):
+        assert all(n == 1 for n in Counter(e.key for e in events if e.kind == kind).values()), kind
+    seqs = {e.kind: e.seq for e in events if e.name == "charge"}
+    approved = [e.seq for e in events if e.kind == "question.answered" and b'"value":true' in e.body]
+    assert approved
+    assert approved[0] < seqs["step.started"]
+    assert case.store._port.scan_records("inbox/agent", limit=10) == []
+
+
+@pytest.mark.parametrize(("name", "calls_min"), [("blocking", 60), ("awaiting", 60)])
+def test_killed_around_questions_answers_and_sleeps(
+    crash_matrix: CrashMatrix, name: str, calls_min: int
+) -> None:
+    """Killed anywhere, and again while it recovers: it comes back to the same questions and waits, and ends the same."""
+    report = crash_matrix.walk(PEOPLE, name, check=check, start="fork", again_every=499)
+    assert report.calls >= calls_min
+    assert report.pairs >= 5
+
+
+def test_killed_while_it_is_cancelled(crash_matrix: CrashMatrix) -> None:
+    """Whoever comes next finds the letter: the run is cancelled, and that stands in its journal once."""
+
+    def check_cancelled(case: Case) -> None:
+        events = case.store.events("agent")
+        assert [e.kind for e in events].count("run.cancelled") == 1
+        assert case.store._port.scan_records("inbox/agent", limit=10) == []
+
+    report = crash_matrix.walk(PEOPLE, "cancelled", check=check_cancelled, start="fork", again_every=61)
+    assert report.calls >= 12
