@@ -62,6 +62,8 @@ def _head(summary: RunSummary) -> list[Block]:
     ]
     if summary.circle:
         pairs.append(("circle", [Span(summary.circle, "doubt")]))
+    if summary.spent:
+        pairs.append(("spent", [Span(summary.spent)]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
         dead = "dead, " if line.liveness == "dead" else ""

@@ -129,6 +129,14 @@ def judge(spent: Spent, budget: Budget, wall_s: float, *, under_way: int = 0) ->
     return Verdict(None, (*near, *blind))
 
 
+def allowed_words(budget: Budget) -> list[str]:
+    """The limits of a budget: ``10 calls``, ``$1.00``."""
+    return [_amount(name, allowed) for name in _LIMITS if (allowed := getattr(budget, name)) is not None]
+
+
+_LIMITS: Final = ("calls", "tokens", "cost", "wall_s")
+
+
 def _unknown(name: str, spent: Spent) -> int:
     return {"cost": spent.unknown_cost_calls, "tokens": spent.unknown_token_calls}.get(name, 0)
 
