@@ -15,7 +15,8 @@ from orjson import loads
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
-from holdfast.core.spending import plus, since, total, usage_of
+from holdfast.core.requests import usage_of
+from holdfast.core.spending import plus, since, total
 from holdfast.core.tallies import AttemptStats, Compacted, Failure, ModelStats, RunStats, Source, Stats, Tally
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.events import Event, Kind, is_intact
