@@ -64,7 +64,7 @@ def _facts(totals: Totals, name: str | None) -> list[tuple[str, list[Span]]]:
         return [head, ("model calls", [Span("none")])]
     calls = [Span(f"{spent.calls:,} answered")]
     if totals.unanswered:
-        calls.append(Span(f", {totals.unanswered:,} without an answer: what they took is not known", "doubt"))
+        calls.append(Span(f", {totals.unanswered:,} without an answer and not counted", "doubt"))
     facts = [head, ("model calls", calls)]
     if spent.calls:
         facts += [("tokens", _tokens(spent)), ("cost", [Span(cost_note(spent), "strong")])]

@@ -11,7 +11,7 @@ from holdfast.cli.costs import cost_blocks
 from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import desk, open_existing, surface, whole_run
 from holdfast.core.tallies import ToolStats
-from holdfast.views.bills import bill_words
+from holdfast.views.bills import answered_words
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
 from holdfast.views.stats import ORDERS, AttemptNumbers, FailureLine, RunNumbers, StatsPage, Totals, arrange
@@ -84,7 +84,7 @@ def _facts(page: StatsPage, name: str | None) -> list[tuple[str, list[Span]]]:
         *head,
         ("attempts", _with_crashes(totals)),
         ("steps", [Span(f"{totals.started:,} begun, {span(totals.own_s)} in all")]),
-        *([("model calls", [Span(spent)])] if (spent := bill_words(totals.spent)) else []),
+        *([("model calls", [Span(answered_words(totals.spent))])] if totals.spent.calls else []),
         ("saved by replay", [Span(_saved(totals.saved, totals.saved_s) or "nothing yet")]),
     ]
 

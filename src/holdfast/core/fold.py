@@ -331,7 +331,8 @@ class View:
         for key, seq in body.get("again", ()):
             if key in self.calls:
                 _forget(self.calls[key], seq)
-        self._count_time(event.at)
+        # The clock of people may have jumped meanwhile; only the process itself knew how long it took.
+        self._count_time(self.attempts[-1].event.at + body["took_s"] if "took_s" in body else event.at)
         self.end_attempt(body["how"], event.at)
         self.status = body["status"]
 

@@ -32,7 +32,7 @@ def price_of(model: str, provider: str, table: Table) -> Price | None:
     """The price of a model; None where the table has none.
 
     The provider's own entry goes before one for all; then the exact name before a pattern, and the longer pattern before
-    the shorter. Where nobody knows who the provider is, the name alone decides.
+    the shorter. Where nobody knows who the provider is, an entry of some provider's does, if there is none for all.
     """
     found = [
         (rank, name)
@@ -97,15 +97,17 @@ def _bad(source: str, entry: str, problem: str) -> BadPrices:
     return BadPrices(source=source, problem=f"entry {entry!r} {problem}", entry=entry)
 
 
-def _rank(name: str, model: str, provider: str) -> tuple[bool, bool, int] | None:
-    """How well an entry fits; None if it does not: of the provider's own, exact, and how much of it is letters."""
-    whole = f"{provider}/{model}" if provider else ""
-    alone = name.partition("/")[2] if not provider else ""
+def _rank(name: str, model: str, provider: str) -> tuple[int, bool, int] | None:
+    """How well an entry fits; None if it does not: whose it is, whether it is exact, and how much of it is letters."""
     letters = sum(letter not in _WILD for letter in name)
-    if whole and _fits(name, whole):
-        return True, name == whole, letters
-    if _fits(name, model) or (alone and _fits(alone, model)):
-        return False, model in {name, alone}, letters
+    whole = f"{provider}/{model}"
+    if provider and _fits(name, whole):
+        return 2, name == whole, letters
+    if _fits(name, model):
+        return 1, name == model, letters
+    alone = name.partition("/")[2]
+    if alone and not provider and _fits(alone, model):
+        return 0, alone == model, letters
     return None
 
 

@@ -85,12 +85,11 @@ class Limit(NamedTuple):
 
     @property
     def words(self) -> str:
-        """``$0.81 of $1.00``."""
+        """``$0.81 of $1.00``; or what of it is not known."""
         if self.unknown_calls:
             what = self.name.removeprefix("unknown ")
-            counted = _amount(what, self.spent)
-            of_which = f"that of {count(self.unknown_calls, 'model call')} is not known"
-            return f"{what}: {counted} counted, but {of_which}"
+            calls = count(self.unknown_calls, "model call")
+            return f"the {what} of {calls} is not known, and not in the {_amount(what, self.spent)} counted"
         if self.name in {"calls", "tokens"}:
             return f"{self.spent:,.0f} of {_amount(self.name, self.allowed)}"
         return f"{_amount(self.name, self.spent)} of {_amount(self.name, self.allowed)}"

@@ -37,7 +37,7 @@ async def check_before_model_call(tenure: "Tenure", hands: "Hands") -> None:
         raise _exceeded(tenure.run, verdict.stop)
     try:
         for limit in news:
-            log().warning("run %s: %s", tenure.run, _warning(limit))
+            log().warning("run %s %s", tenure.run, _warning(limit))
             warned = draft(Kind.BUDGET_WARNED, limit.name, "", {**limit._asdict(), "words": limit.words})
             await journal.append(hands, [warned], tenure.clock.wall(), synced=False)
     except BaseException:
@@ -76,9 +76,14 @@ class Spending:
         self._lock = Lock()
 
     @property
+    def took_s(self) -> float:
+        """How long this attempt took so far, by the clock that never jumps."""
+        return self._clock.monotonic() - self._began
+
+    @property
     def worked_s(self) -> float:
-        """How long all attempts took, with this one so far. By the clock that never jumps."""
-        return self._worked_s + self._clock.monotonic() - self._began
+        """The same of all attempts."""
+        return self._worked_s + self.took_s
 
     def ask(self) -> tuple[Verdict, list[Limit]]:
         """What the budget says to one more call, which is under way if it may; and the limits not warned of yet."""
@@ -113,8 +118,8 @@ class Spending:
 
 def _warning(limit: Limit) -> str:
     if limit.unknown_calls:
-        return f"its budget cannot be kept; {limit.words}"
-    return f"{limit.words} are spent"
+        return f"cannot keep its budget: {limit.words}"
+    return f"has spent {limit.words}; at the limit it is parked"
 
 
 def _exceeded(run: str, limit: Limit) -> BudgetExceeded:

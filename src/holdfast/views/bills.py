@@ -1,10 +1,11 @@
 """What model calls took, for the eye and as JSON: what is not known is said, and never shown as zero."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from holdfast.core.phrasing import count, money
-from holdfast.core.spending import known_cost, known_tokens
-from holdfast.model.budget import Spent
+from holdfast.core.spending import allowed_words, known_cost, known_tokens
+from holdfast.model.budget import Budget, Spent
 
 UNKNOWN = "?"
 
@@ -49,9 +50,20 @@ def token_words(made: Bill) -> str:
 
 def bill_words(made: Bill) -> str:
     """``12 model calls, 34,000 tokens, $0.42``; empty without calls."""
-    if not made.calls:
-        return ""
-    return f"{count(made.calls, 'model call')}, {token_words(made)}, {cost_note(made)}"
+    return f"{count(made.calls, 'model call')}, {_took(made)}" if made.calls else ""
+
+
+def answered_words(made: Bill) -> str:
+    """``12 answered, 34,000 tokens, $0.42``."""
+    return f"{made.calls:,} answered, {_took(made)}"
+
+
+def spent_words(made: Bill, budget: Mapping[str, Any] | None) -> str:
+    """``12 model calls, 34,000 tokens, $0.42; allowed: $1.00``. Empty without calls and limits."""
+    known = {name: limit for name, limit in (budget or {}).items() if name in Budget._fields}
+    allowed = allowed_words(Budget(**known))
+    spent = bill_words(made) or ("no model calls" if allowed else "")
+    return f"{spent}; allowed: {', '.join(allowed)}" if allowed else spent
 
 
 def cost_note(made: Bill) -> str:
@@ -61,6 +73,10 @@ def cost_note(made: Bill) -> str:
     if not made.unknown_cost_calls:
         return money(made.cost)
     return f"{money(made.cost)} and the unknown cost of {count(made.unknown_cost_calls, 'call')}"
+
+
+def _took(made: Bill) -> str:
+    return f"{token_words(made)}, {cost_note(made)}"
 
 
 def _with_unknown(known: str, unknown_calls: int, of: str = "") -> str:

@@ -8,13 +8,11 @@ from orjson import loads
 
 from holdfast.core.fold import View, fold
 from holdfast.core.progress import Overview
-from holdfast.core.spending import allowed_words
 from holdfast.errors import BudgetExceeded
-from holdfast.model.budget import Budget
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.rows import OVER, owner_name
-from holdfast.views.bills import bill, bill_words
+from holdfast.views.bills import Bill, bill
 from holdfast.views.doubts import DoubtLine, doubt_line
 from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
@@ -47,7 +45,7 @@ class WaitLine(NamedTuple):
 class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
 
-    ``spent`` is what its model calls took and may take, in words; ``budget`` what the last attempt was allowed.
+    ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed.
     """
 
     line: RunLine
@@ -61,7 +59,7 @@ class RunSummary(NamedTuple):
     waits: tuple[WaitLine, ...]
     result: Any
     circle: str
-    spent: str
+    spent: Bill
     budget: dict[str, Any] | None
     next: Move
 
@@ -94,7 +92,7 @@ def summarize(
         waits=_waits(info, view),
         result=read(finished).get("value") if finished and view.result is not None else None,
         circle=(circle := _circle(events)),
-        spent=_spent(view),
+        spent=bill(view.spent),
         budget=_budget(view),
         next=next_move(
             info,
@@ -119,14 +117,6 @@ def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:
 def _budget(view: View) -> dict[str, Any] | None:
     """What the last attempt was allowed to spend; None without a limit."""
     return loads(view.attempts[-1].event.body).get("budget") if view.attempts else None
-
-
-def _spent(view: View) -> str:
-    """``12 model calls, 34,000 tokens, $0.42; allowed: $1.00``."""
-    known = {name: limit for name, limit in (_budget(view) or {}).items() if name in Budget._fields}
-    allowed = allowed_words(Budget(**known))
-    spent = bill_words(bill(view.spent)) or ("no model calls" if allowed else "")
-    return f"{spent}; allowed: {', '.join(allowed)}" if allowed else spent
 
 
 def _is_out_of_budget(events: Sequence[Event]) -> bool:
