@@ -16,6 +16,7 @@ TABLE = {
     "gpt-4o-mini-2024-07-18": Price(1, 1),
     "azure/gpt-4*": Price(3, 12),
     "openai/o3": Price(2, 8),
+    "my.azure.com/*": Price(4, 4),
     "strange[1]": Price(7, 7),
 }
 
@@ -31,6 +32,8 @@ TABLE = {
         ("gpt-4o-mini-2024-07-18", "azure", "azure/gpt-4*"),
         ("o3", "openai", "openai/o3"),
         ("o3", "", "openai/o3"),
+        ("o3", "api.openai.com", "openai/o3"),
+        ("gpt-4o", "my.azure.com", "my.azure.com/*"),
         ("strange[1]", "", "strange[1]"),
     ],
 )

@@ -1,7 +1,7 @@
 """Prices: what a model's tokens cost, looked up in a table that is data.
 
 A table maps names of models to prices in US dollars per million tokens. A name may be a pattern (``gpt-4o-20??-??-??``) and
-may begin with the provider whose price it is (``openai/gpt-4o``). The invariant: what the table does not say is not
+may begin with the provider whose price it is (``openai/gpt-4o``, or its host). The invariant: what the table does not say is not
 known, and never zero.
 """
 
@@ -15,6 +15,13 @@ from holdfast.model.usage import Usage
 
 _MILLION: Final = 1_000_000
 _WILD: Final = frozenset("*?[")
+HOSTS: Final = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "google",
+    "api.mistral.ai": "mistral",
+}
+"""Providers by where they are reached: a call knows the host, a table the name."""
 
 
 class Price(NamedTuple):
@@ -34,10 +41,11 @@ def price_of(model: str, provider: str, table: Table) -> Price | None:
     The provider's own entry goes before one for all; then the exact name before a pattern, and the longer pattern before
     the shorter. Where nobody knows who the provider is, an entry of some provider's does, if there is none for all.
     """
+    whose = {provider.lower(), HOSTS.get(provider.lower(), "")} - {""}
     found = [
         (rank, name)
         for name in table
-        if model and (rank := _rank(name.lower(), model.lower(), provider.lower())) is not None
+        if model and (rank := _rank(name.lower(), model.lower(), whose)) is not None
     ]
     return table[max(found)[1]] if found else None
 
@@ -97,16 +105,17 @@ def _bad(source: str, entry: str, problem: str) -> BadPrices:
     return BadPrices(source=source, problem=f"entry {entry!r} {problem}", entry=entry)
 
 
-def _rank(name: str, model: str, provider: str) -> tuple[int, bool, int] | None:
+def _rank(name: str, model: str, whose: set[str]) -> tuple[int, bool, int] | None:
     """How well an entry fits; None if it does not: whose it is, whether it is exact, and how much of it is letters."""
     letters = sum(letter not in _WILD for letter in name)
-    whole = f"{provider}/{model}"
-    if provider and _fits(name, whole):
-        return 2, name == whole, letters
+    for whole in [f"{provider}/{model}" for provider in whose]:
+        if _fits(name, whole):
+            return 2, name == whole, letters
     if _fits(name, model):
         return 1, name == model, letters
     alone = name.partition("/")[2]
-    if alone and not provider and _fits(alone, model):
+    # What a provider takes for everything says nothing of a call that may not be its own.
+    if not whose and alone.strip("*?") and _fits(alone, model):
         return 0, alone == model, letters
     return None
 

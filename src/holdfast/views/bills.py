@@ -69,14 +69,14 @@ def spent_words(made: Bill, budget: Mapping[str, Any] | None) -> str:
 def cost_note(made: Bill) -> str:
     """``$0.42``, and of how many calls the cost is not known."""
     if made.cost is None:
-        return "cost not known"
+        return "not known"
     if not made.unknown_cost_calls:
         return money(made.cost)
     return f"{money(made.cost)} and the unknown cost of {count(made.unknown_cost_calls, 'call')}"
 
 
 def _took(made: Bill) -> str:
-    return f"{token_words(made)}, {cost_note(made)}"
+    return f"{token_words(made)}, {'cost ' if made.cost is None else ''}{cost_note(made)}"
 
 
 def _with_unknown(known: str, unknown_calls: int, of: str = "") -> str:
