@@ -127,7 +127,7 @@ def test_the_journal_and_the_live_count_agree(url: str) -> None:
 def test_warned_once_in_the_log_and_the_journal(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """Four fifths spent: once per limit and run, not per call or attempt; again if the limit is another."""
     with caplog.at_level(logging.WARNING, "holdfast"):
-        for calls in (8, 9, 9):
+        for calls in (9, 10, 10):
             attempt(url, calls, budget=Budget(calls=10, tokens=10_000))
         assert warnings(url) == ["calls"]
         assert caplog.messages == ["run a has spent 8 of 10 calls; at the limit it is parked"]
@@ -181,6 +181,25 @@ def test_a_failed_call_is_not_counted(url: str) -> None:
         ask(run, 6)
         with pytest.raises(holdfast.BudgetExceeded):
             ask(run, 7)
+
+
+def test_a_stream_is_a_call(url: str) -> None:
+    """Under way from its beginning, counted when it is whole; what its provider does not tell is not known."""
+
+    def texts(request: dict[str, Any]) -> list[str]:
+        sent.append(request["n"])
+        return ["a", "b"]
+
+    with holdfast.run("a", store=url, budget=Budget(calls=2), loops=False) as run:
+        assert "".join(run.stream("ask", texts, {"n": 1})) == "ab"
+        assert (run.spent.calls, run.spent.unknown_token_calls) == (1, 1)
+        begun = run.stream("ask", texts, {"n": 2})
+        with pytest.raises(holdfast.BudgetExceeded):
+            run.stream("ask", texts, {"n": 3})
+        assert "".join(begun) == "ab"
+        with pytest.raises(holdfast.BudgetExceeded):
+            ask(run, 4)
+    assert sent == [1, 2]
 
 
 def test_calls_side_by_side_do_not_overrun_it(url: str) -> None:
