@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         BadAnswer,
         BadName,
         BadOption,
+        BadPrices,
         BadUrl,
+        BudgetExceeded,
         Cancelled,
         Corrupt,
         DamagedExport,
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
         ValueUnreadable,
     )
     from holdfast.handles import AsyncRun, Run
+    from holdfast.model.budget import Budget, Spent
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
     from holdfast.model.patience import Patience
@@ -99,7 +102,10 @@ __all__ = [
     "BadAnswer",
     "BadName",
     "BadOption",
+    "BadPrices",
     "BadUrl",
+    "Budget",
+    "BudgetExceeded",
     "Cancelled",
     "Corrupt",
     "DamagedExport",
@@ -145,6 +151,7 @@ __all__ = [
     "RunRefused",
     "RunSealed",
     "Sleeping",
+    "Spent",
     "StateChanged",
     "StepInDoubt",
     "StepTimeout",
@@ -201,7 +208,9 @@ _ROOMS = {
         "BadAnswer",
         "BadName",
         "BadOption",
+        "BadPrices",
         "BadUrl",
+        "BudgetExceeded",
         "Cancelled",
         "Corrupt",
         "DamagedExport",
@@ -260,6 +269,10 @@ _ROOMS = {
     "handles": (
         "AsyncRun",
         "Run",
+    ),
+    "model.budget": (
+        "Budget",
+        "Spent",
     ),
     "model.loops": (
         "LoopPolicy",

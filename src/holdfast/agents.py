@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from holdfast.core.names import check_name
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.opening import Entry, queue
-from holdfast.engine.treatments import policy_of
+from holdfast.engine.pricing import Prices
+from holdfast.engine.treatments import budget_of, policy_of
 from holdfast.entrance import IfFinished, Opening
 from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
+from holdfast.model.budget import Budget
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.rows import Status
 from holdfast.storehandle import Store, workshop_at
@@ -34,11 +36,19 @@ agents: dict[str, "Agent[Any, Any]"] = {}
 class Agent(Generic[P, R]):
     """A function whose calls are runs. Called directly, it is the plain function."""
 
-    def __init__(self, name: str, fn: Callable[P, R], loops: LoopPolicy | bool | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[P, R],
+        loops: LoopPolicy | bool | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
+        prices: Prices | None = None,
+    ) -> None:
         """Use the decorator ``@holdfast.agent(name)``."""
         self.name = check_name("agent", name, STEP_NAME_CHARS_MAX)
         self.fn = fn
         self._loops = policy_of(loops)
+        self._budget, self._prices = budget_of(budget), prices
         self._signature = signature(fn)
         self._takes_run = next(iter(self._signature.parameters), "") == "run"
         update_wrapper(self, fn)
@@ -62,7 +72,15 @@ class Agent(Generic[P, R]):
         For an ``async def`` agent the answer is to be awaited.
         """
         inputs = self._inputs(args, kwargs)
-        entry = Entry(id, inputs=inputs, if_finished=if_finished, agent=self.name, loops=self._loops)
+        entry = Entry(
+            id,
+            inputs=inputs,
+            if_finished=if_finished,
+            agent=self.name,
+            loops=self._loops,
+            budget=self._budget,
+            prices=self._prices,
+        )
         opening = Opening(entry, store)
         if iscoroutinefunction(self.fn):
             return self._run_async(opening, inputs)  # type: ignore[return-value]  # R is the coroutine here
@@ -137,14 +155,20 @@ class Agent(Generic[P, R]):
         return inputs
 
 
-def agent(name: str, *, loops: LoopPolicy | bool | None = None) -> Callable[[Callable[P, R]], Agent[P, R]]:
+def agent(
+    name: str,
+    *,
+    loops: LoopPolicy | bool | None = None,
+    budget: Budget | Mapping[str, Any] | None = None,
+    prices: Prices | None = None,
+) -> Callable[[Callable[P, R]], Agent[P, R]]:
     """Make a function the entry point of runs. A first parameter called ``run`` gets the run's handle.
 
-    ``loops`` is as in ``holdfast.run``.
+    ``loops``, ``budget`` and ``prices`` are as in ``holdfast.run``.
     """
 
     def decorate(fn: Callable[P, R]) -> Agent[P, R]:
-        return Agent(name, fn, loops)
+        return Agent(name, fn, loops, budget, prices)
 
     return decorate
 

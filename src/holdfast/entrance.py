@@ -1,6 +1,7 @@
 """``holdfast.run(...)``: one line that starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
 
 import os
+from collections.abc import Mapping
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,11 +10,13 @@ from holdfast.engine.context import HERE, Here, current_task, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.leaving import leave
 from holdfast.engine.opening import Entry, enter
-from holdfast.engine.treatments import choose, policy_of
+from holdfast.engine.pricing import Prices
+from holdfast.engine.treatments import budget_of, choose, policy_of
 from holdfast.engine.workshop import Workshop, held_runs
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.handles import AsyncRun, Run
 from holdfast.limits import DRAIN_S
+from holdfast.model.budget import Budget
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.storehandle import Store, workshop_at
@@ -41,13 +44,16 @@ def run(
     drain_s: float = DRAIN_S,
     loops: LoopPolicy | bool | None = None,
     retention: Retention | None = RETENTION,
+    budget: Budget | Mapping[str, Any] | None = None,
+    prices: Prices | None = None,
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
     Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
     finishes the run; an exception fails it and leaves it resumable. ``loops`` says when going in circles is a reason
     to warn, to nudge the model and to park the run; False never. ``retention``
-    says what of a long run is pruned as it goes on; None for nothing.
+    says what of a long run is pruned as it goes on; None for nothing. ``budget`` says what it may spend on model calls, over
+    all attempts; ``prices`` (a table or the path of one) what their tokens cost, beside the table that is shipped.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
@@ -67,6 +73,8 @@ def run(
         drain_s,
         loops=policy,
         retention=retention,
+        budget=budget_of(budget),
+        prices=prices,
     )
     return Opening(entry, store)
 

@@ -10,6 +10,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── BadName                      a run, step, label or agent name that cannot be used
     │   ├── BadUrl                       a store URL that cannot be understood
     │   ├── BadOption                    an option with a value outside its choices
+    │   ├── BadPrices                    a price table that cannot be understood
     │   ├── NotStorable                  a value that cannot be written down
     │   ├── StateChanged                 a state that another thread changed while it was being saved
     │   ├── TooLarge                     a value or batch beyond a documented limit
@@ -67,6 +68,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
         ├── Looping                      the agent goes in circles
         ├── AwaitingAnswer               a person was asked
         ├── AwaitingProvider             a model's provider has named a time
+        ├── BudgetExceeded               a limit of the run's budget is reached
         └── Sleeping
 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
@@ -119,6 +121,14 @@ class BadOption(Misuse):
     option: str
     value: Any
     choices: tuple[str, ...]
+
+
+class BadPrices(Misuse):
+    """A price table that cannot be understood; nothing of it is used."""
+
+    says = "price table {source}: {problem}"
+    advises = 'an entry is "model": {{"input": 0.15, "output": 0.6}}, in dollars per million tokens; "cached" may be added'
+    source: str
 
 
 class NotStorable(Misuse):
@@ -589,6 +599,18 @@ class Parked(StopSignal):
     advises = "`holdfast show {run}` tells what it waits for"
     reason: str
     until: float | None = None
+
+
+class BudgetExceeded(Parked):
+    """A limit of the run's budget is reached. Raised before the model call: nothing was sent."""
+
+    advises = (
+        "raise budget= in the program and run the same line again; "
+        "`holdfast stats {run} --cost` shows what it was spent on"
+    )
+    limit: str
+    spent: float
+    allowed: float
 
 
 class Looping(Parked):

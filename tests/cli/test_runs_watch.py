@@ -24,9 +24,10 @@ from tests.cli.test_page import STATUSES
 import holdfast
 from holdfast.core.fold import View
 from holdfast.core.progress import Overview
+from holdfast.model.budget import Spent
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import Lease
-from holdfast.views.runs import run_line
+from holdfast.views.runs import RunLine, run_line
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -338,9 +339,22 @@ def test_tokens_have_a_column_once_somebody_knows_of_any() -> None:
     from holdfast.cli.plaintext import plain_lines
     from holdfast.cli.runs import _table
 
+    def line(spent: Spent) -> RunLine:
+        view = View()
+        view.spent = spent
+        return run_line(Overview(info, view), now=1.0)
+
     info = RunInfo("a", "finished", 0.0, 1, Lease(), None)
-    lines = [run_line(Overview(info, None, tokens=tokens), now=1.0) for tokens in (None, 1234)]
+    lines = [
+        line(Spent()),
+        line(Spent(2, 1200, 34, 0, 0.5)),
+        line(Spent(2, 10, 1, 0, 0.5, 1)),
+        line(Spent(1, 0, 0, 0, 0, 1, 1)),
+    ]
+    assert (lines[0].tokens, lines[0].cost) == (lines[3].tokens, lines[3].cost) == (None, None)
     assert "TOKENS" not in next(plain_lines([_table(lines[:1])]))
-    shown = list(plain_lines([_table(lines)]))
-    assert "TOKENS" in shown[0]
-    assert "1,234" in shown[2]
+    shown = [" ".join(row.split()) for row in plain_lines([_table(lines)])]
+    assert "TOKENS COST" in shown[0]
+    assert shown[2].endswith("1,234 $0.50")
+    assert shown[3].endswith("11 $0.50 + ?")
+    assert shown[4].endswith("?")

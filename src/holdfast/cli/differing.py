@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.cli.blocks import Block, Column, Commands, Facts, Gap, Heading, Lines, Mood, Span, Table, text
 from holdfast.core.differences import StepTimes
 from holdfast.core.statechanges import StateChange, Text, marked
+from holdfast.views.bills import marked_cost
 from holdfast.views.diffs import DiffPage, SideLine, kind_words
 from holdfast.views.moves import Desk
 from holdfast.views.words import moment, size, span
@@ -183,7 +184,7 @@ def _spent(page: DiffPage) -> list[tuple[str, tuple[str, str]]]:
         ("time", shown(["" if side.took_s is None else span(side.took_s) for side in sides])),
         ("in steps", shown(["" if side.steps_s is None else span(side.steps_s) for side in sides])),
         ("tokens", shown(["" if side.tokens is None else f"{side.tokens:,}" for side in sides])),
-        ("cost", shown(["" if side.cost is None else f"{side.cost:.4f}" for side in sides])),
+        ("cost", shown([marked_cost(side.cost, side.unknown_cost_calls) for side in sides])),
     ]
 
 

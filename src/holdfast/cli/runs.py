@@ -11,6 +11,7 @@ from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import desk, open_existing, surface, where
 from holdfast.model.rows import Status
 from holdfast.storehandle import Store, find_store
+from holdfast.views.bills import marked_cost
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain, iso
 from holdfast.views.runs import RunLine, position_words, run_line, sign_words
@@ -175,6 +176,7 @@ _COLUMNS = (
     Column("AGE", drops=6),
     Column("SIZE", right=True, drops=5),
     Column("TOKENS", right=True, drops=3),
+    Column("COST", right=True, drops=3),
     Column("GOAL", grows=True, drops=4),
     Column("HOLDER", drops=7),
 )
@@ -219,6 +221,7 @@ def _row(line: RunLine) -> tuple[Span, ...]:
         Span(span(line.age_s), "dim"),
         Span("" if line.size_bytes is None else size(line.size_bytes), "dim"),
         Span("" if line.tokens is None else f"{line.tokens:,}"),
+        Span(marked_cost(line.cost, line.unknown_cost_calls)),
         Span(line.goal),
         Span(f"{line.holder} (dead)" if line.liveness == "dead" else line.holder, "dim"),
     )

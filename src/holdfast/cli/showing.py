@@ -19,6 +19,7 @@ from holdfast.cli.blocks import (
     Verbatim,
 )
 from holdfast.cli.moods import mood_of, status_span
+from holdfast.views.bills import spent_words
 from holdfast.views.details import EventDetail, StepDetail
 from holdfast.views.doubts import DoubtLine
 from holdfast.views.moves import Desk
@@ -62,6 +63,8 @@ def _head(summary: RunSummary) -> list[Block]:
     ]
     if summary.circle:
         pairs.append(("circle", [Span(summary.circle, "doubt")]))
+    if spent := spent_words(summary.spent, summary.budget):
+        pairs.append(("spent", [Span(spent)]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
         dead = "dead, " if line.liveness == "dead" else ""

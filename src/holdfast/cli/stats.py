@@ -1,4 +1,4 @@
-"""``holdfast stats``: which tools ran, failed and took longest; what replay saved; where it failed last time."""
+"""``holdfast stats``: which tools ran, failed and took longest; what replay saved; where it failed last time; what it cost."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,12 +7,14 @@ import click
 
 from holdfast.cli import render
 from holdfast.cli.blocks import Block, Column, Commands, Facts, Gap, Heading, Span, Table, text
+from holdfast.cli.costs import cost_blocks
 from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import desk, open_existing, surface, whole_run
-from holdfast.core.tallies import AttemptStats, ToolStats
+from holdfast.core.tallies import ToolStats
+from holdfast.views.bills import answered_words
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
-from holdfast.views.stats import ORDERS, FailureLine, RunNumbers, StatsPage, Totals, arrange
+from holdfast.views.stats import ORDERS, AttemptNumbers, FailureLine, RunNumbers, StatsPage, Totals, arrange
 from holdfast.views.words import count, moment, span
 
 _EVERYTHING: Final = 1 << 40
@@ -29,31 +31,36 @@ _FAILURES_MAX: Final = 5
     show_default=True,
     help="Which tools come first.",
 )
+@click.option("--cost", is_flag=True, help="What model calls took, by model and by run.")
 @click.option("--all", "show_all", is_flag=True, help="Every tool, run and failure, not only the first ones.")
 @surface
-def command(*, run: str | None, by: str, url: str | None, as_json: bool, show_all: bool) -> None:
+def command(*, run: str | None, by: str, cost: bool, url: str | None, as_json: bool, show_all: bool) -> None:
     """Count what a run did, or all runs of a store.
 
     Which tools ran most, failed, and took longest; how attempts ended; which steps need not run again because
-    they stood recorded; where it failed last time and the time before.
+    they stood recorded; where it failed last time and the time before. With --cost, what model calls took, and what
+    replay has saved of that.
 
     \b
     Example:
       holdfast stats
       holdfast stats debt-cycles --by total
+      holdfast stats --cost
     """  # noqa: D301 - click's own mark
     name = whole_run(run, "stats") if run is not None else None
     store = open_existing(url)
     page = arrange(store.stats(name), by=by)
     if as_json:
         render.show_json({"store": store.url, "run": name, **as_plain(page)})
+    elif not page.runs:
+        render.show([text(f"no runs yet in {store.url}")])
+    elif cost:
+        render.show(cost_blocks(page, name, desk(url), most=_EVERYTHING if show_all else _LINES_MAX))
     else:
-        render.show(_blocks(page, store.url, name, desk(url), show_all=show_all))
+        render.show(_blocks(page, name, desk(url), show_all=show_all))
 
 
-def _blocks(page: StatsPage, store: str, name: str | None, at: Desk, *, show_all: bool) -> list[Block]:
-    if not page.runs:
-        return [text(f"no runs yet in {store}")]
+def _blocks(page: StatsPage, name: str | None, at: Desk, *, show_all: bool) -> list[Block]:
     most = _EVERYTHING if show_all else _LINES_MAX
     failures = _EVERYTHING if show_all else _FAILURES_MAX
     blocks: list[Block] = [Facts(_facts(page, name))]
@@ -77,6 +84,7 @@ def _facts(page: StatsPage, name: str | None) -> list[tuple[str, list[Span]]]:
         *head,
         ("attempts", _with_crashes(totals)),
         ("steps", [Span(f"{totals.started:,} begun, {span(totals.own_s)} in all")]),
+        *([("model calls", [Span(answered_words(totals.spent))])] if totals.spent.calls else []),
         ("saved by replay", [Span(_saved(totals.saved, totals.saved_s) or "nothing yet")]),
     ]
 
@@ -92,7 +100,7 @@ def _saved(steps: int, seconds: float) -> str:
     return f"{count(steps, 'step')}, {span(seconds)}" if steps else ""
 
 
-def _attempts(attempts: Sequence[AttemptStats]) -> list[Block]:
+def _attempts(attempts: Sequence[AttemptNumbers]) -> list[Block]:
     columns = (
         Column("ATTEMPT", right=True),
         Column("ENDED"),

@@ -121,6 +121,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.restores, kept.branch = view.restores, view.branch
     kept.waits, kept.questions = dict(view.waits), dict(view.questions)
     kept.asked, kept.branches = view.asked, list(view.branches)
+    kept.spent, kept.worked_s, kept.warned = view.spent, view.worked_s, view.warned
     kept.calls = whole
     kept.partials = {key: bodies for key, bodies in view.partials.items() if key in whole}
     kept.signs = sorted({signed.level: signed for signed in view.signs}.values(), key=lambda s: s.seq)

@@ -28,6 +28,8 @@ from holdfast.core.fold import View
 from holdfast.core.identity import split_key
 from holdfast.core.messages import call_text, message_line, role_of
 from holdfast.core.phrasing import count, one_line, readable
+from holdfast.core.spending import known_cost, known_tokens, since
+from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.events import DROPPED, MESSAGES, Event, Kind
 
 DRAWS: Final = frozenset({"now", "uuid", "random"})
@@ -133,6 +135,7 @@ class _Walk:
         """How often each call was made in the whole history."""
         self.common: Common | None = None
         self._view = View()
+        self._spent_before = NOTHING_SPENT
         self._intents: dict[str, Event] = {}
         self._saved: tuple[Event, int] | None = None
         self._thought: Event | None = None
@@ -140,6 +143,7 @@ class _Walk:
             self._add(event, is_own=number >= history.shared)
             if number + 1 == history.shared:
                 self.common = Common(history.run, event.seq, self._view.points, event.at)
+                self._spent_before = self._view.spent
 
     def _add(self, event: Event, *, is_own: bool) -> None:
         points, checkpoint = self._view.points, self._view.checkpoint
@@ -191,6 +195,7 @@ class _Walk:
         place, run, seq, events, shared = self.history
         own = events[shared:]
         steps = [ended for ended in self.ended if ended.is_step]
+        spent = since(self._view.spent, self._spent_before)
         return Side(
             place=place,
             run=run,
@@ -204,6 +209,9 @@ class _Walk:
             thoughts=tuple(_said(loads(e.body)) for e in own if e.kind == Kind.MARK and e.name == "thought"),
             took_s=self._took_s(own),
             steps_s=round(sum(ended.outer_s for ended in steps), 6) if steps else None,
+            tokens=known_tokens(spent),
+            cost=known_cost(spent),
+            unknown_cost_calls=spent.unknown_cost_calls,
         )
 
     def _took_s(self, own: Sequence[Event]) -> float | None:

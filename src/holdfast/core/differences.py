@@ -42,6 +42,7 @@ class Side(NamedTuple):
     steps_s: float | None
     tokens: int | None = None
     cost: float | None = None
+    unknown_cost_calls: int = 0
 
 
 class Times(NamedTuple):

@@ -12,6 +12,9 @@ from orjson import loads
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
 from holdfast.core.recorded import is_model
+from holdfast.core.requests import usage_of
+from holdfast.core.spending import USAGE, plus, read_usage
+from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
@@ -94,6 +97,12 @@ class View:
         """What has arrived of streamed answers that are not whole: per call, the bodies of their chunks."""
         self.signs: list[Signed] = []
         """What was said about going in circles, in the order it was said."""
+        self.spent = NOTHING_SPENT
+        """What the model calls of this history took, with those that rewinds have left behind."""
+        self.worked_s = 0.0
+        """How long the attempts took that are over, without the pauses between them."""
+        self.warned: dict[str, float] = {}
+        """The limits of budgets that were warned of, with what they allowed then."""
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -121,6 +130,8 @@ class View:
             self.trailing_failures = []
 
     def _step_finished(self, event: Event) -> None:
+        if event.body.startswith(USAGE):
+            self.spent = plus(self.spent, read_usage(event.body))
         self._conclude(event, good=True)
 
     def _step_failed(self, event: Event) -> None:
@@ -130,11 +141,16 @@ class View:
         self.calls[event.key].doubt = loads(event.body)["reason"]
 
     def _step_settled(self, event: Event) -> None:
-        how = loads(event.body)["how"]
+        body = loads(event.body)
+        how = body["how"]
         if how == "retry":
             self.calls[event.key].is_open = False
-        else:
-            self._conclude(event, good=how == "done")
+            return
+        if (
+            "usage" in body and body.get("via") != "origin"
+        ):  # else the run that it was forked from has paid for it
+            self.spent = plus(self.spent, usage_of(body["usage"]))
+        self._conclude(event, good=how == "done")
 
     def _step_abandoned(self, event: Event) -> None:
         call = self.calls.get(event.key)
@@ -263,9 +279,13 @@ class View:
     def _run_rewound(self, event: Event) -> None:
         self.branch = event.seq
         self._leave_origin(event)
+        body = loads(event.body)
+        if "spent" in body:  # what was left behind is paid for all the same
+            self.spent, self.worked_s = Spent(*body["spent"]), body["worked_s"]
 
     def _leave_origin(self, event: Event) -> None:
         """What ran at that point ran in another history; here nothing has ended, failed or finished yet."""
+        self.worked_s = self.worked_upto_last_s
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
         self.earlier_attempts = loads(event.body).get("attempts", 0)
@@ -301,6 +321,9 @@ class View:
         self.trailing_failures = []
 
     def _attempt_crashed(self, event: Event) -> None:
+        # Found out later: it took as long as it gave signs of life.
+        seen_at = max(self.last.at if self.last else 0.0, loads(event.body).get("last_beat_at", 0.0))
+        self._count_time(min(seen_at, event.at))
         self.end_attempt("crashed", event.at)
 
     def _attempt_ended(self, event: Event) -> None:
@@ -308,8 +331,13 @@ class View:
         for key, seq in body.get("again", ()):
             if key in self.calls:
                 _forget(self.calls[key], seq)
+        # The clock of people may have jumped meanwhile; only the process itself knew how long it took.
+        self._count_time(self.attempts[-1].event.at + body["took_s"] if "took_s" in body else event.at)
         self.end_attempt(body["how"], event.at)
         self.status = body["status"]
+
+    def _count_time(self, until: float) -> None:
+        self.worked_s += max(0.0, until - self.attempts[-1].event.at)
 
     def shed(self, upto_seq: int, kept: "View") -> None:
         """Forget of the calls up to an event what ``kept`` does not know: it was compacted under this view."""
@@ -331,6 +359,11 @@ class View:
             for call, seq in self.trailing_failures:
                 _forget(call, seq)
         self.trailing_failures = []
+
+    # -- budgets ---------------------------------------------------------------------------------------------
+
+    def _budget_warned(self, event: Event) -> None:
+        self.warned = {**self.warned, event.name: loads(event.body)["allowed"]}
 
     # -- circles ---------------------------------------------------------------------------------------------
 
@@ -355,6 +388,14 @@ class View:
         if self.attempts and self.attempts[-1].how is None:
             return self.attempts[-1]
         return None
+
+    @property
+    def worked_upto_last_s(self) -> float:
+        """How long all attempts took; one that nobody saw end counts up to the last event."""
+        attempt = self.crashed_attempt
+        if attempt is None or self.last is None:
+            return self.worked_s
+        return self.worked_s + max(0.0, self.last.at - attempt.event.at)
 
     def open_calls(self) -> list[Call]:
         """Calls that were started and never reported back, oldest first."""
@@ -420,6 +461,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RUN_CANCELLED: View._run_cancelled,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
+    Kind.BUDGET_WARNED: View._budget_warned,
     Kind.COMPACTED: View._compacted,
 }
 

@@ -32,6 +32,8 @@ def difference(before: View, after: View) -> str:
         "waits",
         "questions",
         "asked",
+        "spent",
+        "warned",
     ):
         if getattr(before, name) != getattr(after, name):
             return name

@@ -30,6 +30,14 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def money(dollars: float) -> str:
+    """``$1.00``, ``$0.0123``; what is less than the last of four places is said to be."""
+    if 0 < dollars < 0.0001:
+        return "<$0.0001"
+    places = 2 if dollars >= 100 or round(dollars, 2) == round(dollars, 4) else 4
+    return f"${dollars:,.{places}f}"
+
+
 def _write(tree: Any, pieces: list[str], chars_left: int) -> int:
     """Append the tree's text; the characters left. It stops early: nobody reads the end of a long value."""
     if chars_left <= 0:

@@ -11,6 +11,7 @@ from orjson import loads
 
 from holdfast.core.fold import View
 from holdfast.core.identity import scope_of
+from holdfast.core.spending import known_cost, known_tokens
 from holdfast.model.calls import Call
 from holdfast.model.events import Event
 from holdfast.model.infos import RunInfo
@@ -35,15 +36,23 @@ class LastSign(NamedTuple):
 class Overview(NamedTuple):
     """A run, looked at: what its journal tells, its steps in doubt and its size on disk.
 
-    Without a view, the journal cannot be read; without a size, something that it refers to cannot. ``tokens`` is what
-    its model calls took; None where nothing is known of any.
+    Without a view, the journal cannot be read; without a size, something that it refers to cannot.
     """
 
     info: RunInfo
     view: View | None
     in_doubt: int = 0
     size_bytes: int | None = None
-    tokens: int | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """What its model calls took, as far as it is known; None where nothing is known of any."""
+        return None if self.view is None else known_tokens(self.view.spent)
+
+    @property
+    def cost(self) -> float | None:
+        """The same in US dollars."""
+        return None if self.view is None else known_cost(self.view.spent)
 
 
 def plan_position(view: View) -> PlanPosition | None:

@@ -98,12 +98,19 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
     fields = _fields(answer)
     usage = _fields(fields.get("usage"))
     named = fields.get("model")
+    sent = _count(usage, "prompt_tokens", "input_tokens")
+    cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
+    if (
+        "cache_read_input_tokens" in usage and sent is not None
+    ):  # Anthropic counts these apart from the others
+        cached = _count(usage, "cache_read_input_tokens")
+        sent += (cached or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
     return Usage(
         model=named if type(named) is str and named else model,
         provider=provider,
-        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
+        input_tokens=sent,
         output_tokens=_count(usage, "completion_tokens", "output_tokens"),
-        cached_tokens=_detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens"),
+        cached_tokens=cached,
         reasoning_tokens=_detail(
             usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens"
         ),

@@ -10,6 +10,7 @@ from orjson import dumps, loads
 
 from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
 from holdfast.core.recorded import is_model
+from holdfast.model.budget import Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
 from holdfast.model.loops import Signed
@@ -39,6 +40,9 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "result": _text(view.result),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
         "attempts": [_dump_attempt(attempt) for attempt in view.attempts],
+        "spent": [*view.spent],
+        "worked_s": view.worked_s,
+        "warned": view.warned,
         "signs": [list(signed) for signed in view.signs],
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
@@ -74,6 +78,8 @@ def rebuild(data: dict[str, Any]) -> View:
     view.result = _bytes(data["result"])
     for name in _EVENTS:
         setattr(view, name, _load_event(data["events"][name]))
+    view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
+    view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}

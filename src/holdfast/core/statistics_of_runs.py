@@ -1,4 +1,4 @@
-"""What runs did, in numbers: which tools ran, failed and took how long; how attempts ended; what replay saved.
+"""What runs did, in numbers: tools and how long they took, what model calls took, how attempts ended, what replay saved.
 
 Made from journals alone, in one pass each; it knows no store and no words for people. The invariants: everything that
 happened is counted once, in the run where it happened, also what a rewind has left behind; the counts of a tool are
@@ -15,10 +15,14 @@ from orjson import loads
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
-from holdfast.core.tallies import AttemptStats, Compacted, Failure, RunStats, Source, Stats, Tally
+from holdfast.core.requests import usage_of
+from holdfast.core.spending import plus, since, total
+from holdfast.core.tallies import AttemptStats, Compacted, Failure, ModelStats, RunStats, Source, Stats, Tally
+from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.events import Event, Kind, is_intact
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import Lease
+from holdfast.model.usage import Usage
 
 FAILURES_KEPT: Final = 20
 """The latest failures that a compacted stretch remembers."""
@@ -35,7 +39,7 @@ def gather(sources: Iterable[Source]) -> Stats:
     tools.sort(key=lambda tool: (-tool.started, -tool.finished, tool.name))
     failures = [failure for run in runs for failure in run.failures]
     failures.sort(key=lambda failure: (failure.at, failure.run, failure.seq), reverse=True)
-    return Stats(runs, tuple(tools), tuple(failures))
+    return Stats(runs, tuple(tools), tuple(failures), _models(model for run in runs for model in run.models))
 
 
 def tally_stretch(
@@ -47,7 +51,8 @@ def tally_stretch(
     for event in borrowed:
         walk.borrow(event)
     before: dict[str, Tally] = {}
-    attempts = failures = 0
+    models: dict[tuple[str, str], Spent] = {}
+    attempts = failures = unanswered = 0
     kinds: dict[str, int] = {}
     for event in own:
         if event.seq > upto_seq:
@@ -58,6 +63,7 @@ def tally_stretch(
         if not kinds:
             before = {name: tally.copy() for name, tally in tallies.items()}
             attempts, failures = len(walk.attempts), len(walk.failures)
+            models, unanswered = walk.models.copy(), walk.unanswered
         walk.add(event)
         inner = loads(event.body)["tallies"]["kinds"] if event.kind == Kind.COMPACTED else {event.kind: 1}
         for kind, number in inner.items():
@@ -66,8 +72,12 @@ def tally_stretch(
         "kinds": kinds,
         "tools": {name: [*tally.since(before.get(name))] for name, tally in tallies.items()},
         # The one that was under way before has come further in this stretch.
-        "attempts": [[*attempt] for attempt in walk.attempts[max(0, attempts - 1) :]],
+        "attempts": [
+            [*attempt[:-1], [*attempt.answered_spent]] for attempt in walk.attempts[max(0, attempts - 1) :]
+        ],
         "failures": [[*failure] for failure in walk.failures[failures:][-FAILURES_KEPT:]],
+        "models": [[*key, [*spent]] for key, spent in _since(walk.models, models).items()],
+        "unanswered": walk.unanswered - unanswered,
     }
 
 
@@ -94,7 +104,33 @@ def _run_stats(source: Source, tallies: dict[str, Tally]) -> RunStats:
         saved=sum(attempt.answered for attempt in walk.attempts),
         saved_s=round(sum((attempt.answered_s for attempt in walk.attempts), 0.0), 6),
         failures=tuple(reversed(walk.failures)),
+        models=_models(ModelStats(*key, spent) for key, spent in walk.models.items()),
+        unanswered=max(0, walk.unanswered),
+        saved_spent=total(attempt.answered_spent for attempt in walk.attempts),
     )
+
+
+def _since(
+    now: dict[tuple[str, str], Spent], before: dict[tuple[str, str], Spent]
+) -> dict[tuple[str, str], Spent]:
+    """What the models took since then."""
+    spent = {key: since(whole, before.get(key, NOTHING_SPENT)) for key, whole in now.items()}
+    return {key: part for key, part in spent.items() if part.calls}
+
+
+def _models(models: Iterable[ModelStats]) -> tuple[ModelStats, ...]:
+    """The models, each once, the dearest first; where that says nothing, the one with the most tokens."""
+    sums: dict[tuple[str, str], Spent] = {}
+    for model, provider, spent in models:
+        sums[model, provider] = total((sums.get((model, provider), NOTHING_SPENT), spent))
+    found = [ModelStats(*key, spent) for key, spent in sums.items() if spent.calls]
+    return tuple(sorted(found, key=lambda m: (-m.spent.cost, -m.spent.tokens, m.model, m.provider)))
+
+
+def _attempt(*fields: Any) -> AttemptStats:
+    """An attempt as a compacted event has it."""
+    attempt = AttemptStats(*fields)
+    return attempt._replace(answered_spent=Spent(*attempt.answered_spent))
 
 
 class _Walk:
@@ -104,6 +140,10 @@ class _Walk:
         self.attempts: list[AttemptStats] = []
         self.failures: list[Failure] = []
         self.started, self.own_s = 0, 0.0
+        self.models: dict[tuple[str, str], Spent] = {}
+        self.unanswered = 0
+        """Model calls that were begun and not answered."""
+        self._usages: dict[int, Usage] = {}
         self._info, self._tallies = info, tallies
         self._view = View()
         self._events: list[Event] = []
@@ -120,7 +160,9 @@ class _Walk:
         if event.kind == Kind.STEP_STARTED:
             self._nest(event, loads(event.body))
         elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_FAILED}:
-            self._time(event, loads(event.body))
+            body = loads(event.body)
+            self._time(event, body)
+            self._usage(event, body)
 
     def add(self, event: Event) -> None:
         self._fold(event)
@@ -158,6 +200,7 @@ class _Walk:
     def _step_started(self, event: Event, body: dict[str, Any]) -> None:
         self._tally(event.name).started += 1
         self.started += 1
+        self.unanswered += body.get("effect") == "model"
         self._nest(event, body)
 
     def _nest(self, event: Event, body: dict[str, Any]) -> None:
@@ -171,6 +214,7 @@ class _Walk:
     def _step_finished(self, event: Event, body: dict[str, Any]) -> None:
         self._tally(event.name).finished += 1
         self._took(event, body)
+        self._pay(event, body)
 
     def _step_failed(self, event: Event, body: dict[str, Any]) -> None:
         self._took(event, body)
@@ -185,6 +229,7 @@ class _Walk:
             return  # it happened in the run that this one was forked from
         if body["how"] == "done":
             self._tally(event.name).finished += 1
+            self._pay(event, body)
         elif body["how"] == "failed":
             self._failed(event, body)
 
@@ -206,6 +251,20 @@ class _Walk:
         self._own_s[event.seq] = own_s
         return own_s
 
+    def _pay(self, event: Event, body: dict[str, Any]) -> None:
+        usage = self._usage(event, body)
+        if usage is not None:
+            key = usage.model, usage.provider
+            self.models[key] = plus(self.models.get(key, NOTHING_SPENT), usage)
+            self.unanswered -= 1
+
+    def _usage(self, event: Event, body: dict[str, Any]) -> Usage | None:
+        """What a model call took; it is remembered, to tell what is saved."""
+        if "usage" not in body:
+            return None
+        usage = self._usages[event.seq] = usage_of(body["usage"])
+        return usage
+
     def _compacted(self, _: Event, body: dict[str, Any]) -> None:
         """The sums of what it has replaced; the attempt that was under way then is known to have come further."""
         tallies = body.get("tallies")
@@ -217,11 +276,15 @@ class _Walk:
             self.started += part.started
             self.own_s += part.own_s
         for fields in tallies["attempts"]:
-            attempt = AttemptStats(*fields)
+            attempt = _attempt(*fields)
             if self.attempts and self.attempts[-1].number == attempt.number:
                 self.attempts.pop()
             self.attempts.append(attempt)
         self.failures += [Failure(*fields) for fields in tallies["failures"]]
+        for model, provider, spent in tallies.get("models", ()):
+            before = self.models.get((model, provider), NOTHING_SPENT)
+            self.models[model, provider] = total((before, Spent(*spent)))
+        self.unanswered += tallies.get("unanswered", 0)
 
     # -- attempts ----------------------------------------------------------------------------------------------
 
@@ -230,7 +293,11 @@ class _Walk:
         recorded = [outcome.seq for call in steps if not call.abandoned for outcome in call.outcomes]
         saved_s = round(sum((self._own_s.get(seq, 0.0) for seq in recorded), 0.0), 6)
         standing = (self._view.attempts[-1].number, "running", event.at, None)
-        self.attempts.append(AttemptStats(*standing, len(recorded), saved_s))
+        saved = NOTHING_SPENT
+        for seq in recorded:
+            if seq in self._usages:
+                saved = plus(saved, self._usages[seq])
+        self.attempts.append(AttemptStats(*standing, len(recorded), saved_s, saved))
 
     def _attempt_crashed(self, event: Event, body: dict[str, Any]) -> None:
         self._end("crashed", None)

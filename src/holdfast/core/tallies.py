@@ -6,6 +6,7 @@ Nouns without rules: how a journal is counted is ``statistics_of_runs``. A field
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.events import Event
 from holdfast.model.infos import RunInfo
 
@@ -33,8 +34,19 @@ class ToolStats(NamedTuple):
     median_s: float
 
 
+class ModelStats(NamedTuple):
+    """The calls of one model at one provider that were answered. Either may be empty: nobody said."""
+
+    model: str
+    provider: str
+    spent: Spent
+
+
 class AttemptStats(NamedTuple):
-    """One attempt. ``answered`` steps stood recorded when it began, and had taken ``answered_s``: it need not run them."""
+    """One attempt. ``answered`` steps stood recorded when it began, and had taken ``answered_s``: it need not run them.
+
+    ``answered_spent`` is what the model calls among them had taken.
+    """
 
     number: int
     how: str
@@ -42,6 +54,7 @@ class AttemptStats(NamedTuple):
     took_s: float | None
     answered: int
     answered_s: float
+    answered_spent: Spent = NOTHING_SPENT
 
 
 class Failure(NamedTuple):
@@ -63,7 +76,11 @@ class Failure(NamedTuple):
 
 
 class RunStats(NamedTuple):
-    """One run. ``saved`` counts the steps that attempts after the first did not run again. Failures are newest first."""
+    """One run. ``saved`` counts the steps that attempts after the first did not run again. Failures are newest first.
+
+    ``models`` are those that answered its calls, ``unanswered`` how many calls were begun and never answered (they failed
+    or were cut off, and may have to be paid for all the same), ``saved_spent`` what replayed calls had taken.
+    """
 
     run: str
     status: str
@@ -75,14 +92,21 @@ class RunStats(NamedTuple):
     saved: int = 0
     saved_s: float = 0.0
     failures: tuple[Failure, ...] = ()
+    models: tuple[ModelStats, ...] = ()
+    unanswered: int = 0
+    saved_spent: Spent = NOTHING_SPENT
 
 
 class Stats(NamedTuple):
-    """One run, or all of a store: runs in the order given, tools with the most calls first, failures newest first."""
+    """One run, or all of a store: runs in the order given, tools with the most calls first, failures newest first.
+
+    Models stand with the dearest first.
+    """
 
     runs: tuple[RunStats, ...]
     tools: tuple[ToolStats, ...]
     failures: tuple[Failure, ...]
+    models: tuple[ModelStats, ...] = ()
 
 
 class Compacted(NamedTuple):

@@ -123,7 +123,14 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
         events = effective(raw)
         head = events[-1].seq
         kept = _keep(workshop, row.run, head)
-        body = {"to_seq": to_seq, "kept": kept, "attempts": fold(events).next_attempt - 1}
+        view = fold(events)
+        body = {
+            "to_seq": to_seq,
+            "kept": kept,
+            "attempts": view.next_attempt - 1,
+            "spent": [*view.spent],
+            "worked_s": view.worked_upto_last_s,
+        }
         journal = Journal(store, workshop.committer, row.run, lease.fence, head)
         rewound = draft(Kind.RUN_REWOUND, "", "", body)
         drive(journal.append(BLOCKING, [rewound], workshop.clock.wall(), status=Status.INTERRUPTED))

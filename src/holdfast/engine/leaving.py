@@ -159,7 +159,7 @@ async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None)
     status = Status.FINISHED if tenure.is_finished else Status.INTERRUPTED if how == "closed" else how
     if status == Status.INTERRUPTED and _unsettled(tenure):
         status = Status.IN_DOUBT
-    fields: dict[str, Any] = {"how": how, "status": status}
+    fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.spending.took_s, 6)}
     if error is not None:
         fields["error"] = encode_failure(error)
         again = failures_behind(error)

@@ -14,6 +14,7 @@ from orjson import dumps
 from holdfast.core.identity import site_of
 from holdfast.core.requests import known_of, model_in, summary, usage_in
 from holdfast.engine.asking import Asked, answer, next_answer, place
+from holdfast.engine.budgets import check_before_model_call, note, note_failure
 from holdfast.engine.hands import Hands
 from holdfast.engine.providing import Line, Watch
 from holdfast.engine.states import Taken, blobs_of
@@ -87,7 +88,7 @@ class Waited(Exception):
 class ModelWork(Work):
     """One live model call."""
 
-    __slots__ = ("ask", "line", "taken", "watch")
+    __slots__ = ("_is_under_way", "ask", "line", "taken", "watch")
 
     def __init__(
         self,
@@ -105,10 +106,13 @@ class ModelWork(Work):
         self.taken = taken
         self.line = line or Line()
         self.watch = Watch(self)
+        self._is_under_way = False
 
     async def begin(self) -> None:
-        """Record the request. What of it is stored already is referred to."""
+        """Record the request, if the budget allows it. What of it is stored already is referred to."""
         tenure = self.tenure
+        await check_before_model_call(tenure, self.hands)
+        self._is_under_way = True
         with tenure.states.building():
             planted = tenure.states.build_on(tenure.known_roots(), self.taken)
             fields = {
@@ -146,10 +150,19 @@ class ModelWork(Work):
     async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
         """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
         await self.watch.over()
-        told: dict[str, Any] = {"usage": known_of(self.usage_of(value)), **fields}
+        usage = note(self.tenure, self.usage_of(value))
+        self._is_under_way = False
+        told: dict[str, Any] = {"usage": known_of(usage), **fields}
         if self.watch.fell_back:
             told["fell_back"] = self.watch.fell_back
         await super().succeed(value, told)
+
+    def leave(self) -> None:
+        """The call is over, as far as the program goes."""
+        if self._is_under_way:
+            self._is_under_way = False
+            note_failure(self.tenure)
+        super().leave()
 
     def usage_of(self, value: Any) -> Usage:
         """What the answer took."""

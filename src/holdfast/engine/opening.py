@@ -18,6 +18,7 @@ from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
 from holdfast.engine import branching, cancelling, letters, questions
 from holdfast.engine.attempts import catching_up
+from holdfast.engine.budgets import Spending
 from holdfast.engine.circles import Circles
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
@@ -26,12 +27,14 @@ from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.loading import load
 from holdfast.engine.marks import mark
+from holdfast.engine.pricing import Prices, own_prices
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import InputsChanged, RunExists, TooLarge, UnknownRun
 from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
+from holdfast.model.budget import Budget
 from holdfast.model.events import Kind
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.retention import RETENTION, Retention
@@ -54,11 +57,14 @@ class Entry(NamedTuple):
     agent: str | None = None
     loops: LoopPolicy | None = LoopPolicy()
     retention: Retention | None = RETENTION
+    budget: Budget | None = None
+    prices: Prices | None = None
 
 
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
     store = workshop.store
+    prices = own_prices(entry.prices)  # a table that cannot be read is refused before anything is written
     run = await _choose_run(hands, workshop, entry)
     row = await hands.store(store.find_run, run)
     if row is None:
@@ -81,6 +87,7 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
             store.release(run, fence=lease.fence)  # its holder came to its end just before we came
             return await enter(hands, workshop, entry)
         tenure = await _begin(hands, workshop, entry, row, lease)
+        tenure.spending = Spending(workshop.clock, tenure.view, entry.budget, prices)
     except BaseException:
         store.release(run, fence=lease.fence)
         raise
@@ -187,7 +194,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     drafts += catching_up(store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
-    drafts.append(_attempt(store, view.next_attempt, lease))
+    drafts.append(_attempt(store, view.next_attempt, lease, entry.budget))
     head = view.head
     await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
     fold(await hands.store(read_all, store, row.run, after_seq=head), view)
@@ -234,8 +241,8 @@ def _started(entry: Entry) -> Draft:
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 
-def _attempt(store: StorePort, number: int, lease: Lease) -> Draft:
-    fields = {
+def _attempt(store: StorePort, number: int, lease: Lease, budget: Budget | None) -> Draft:
+    fields: dict[str, Any] = {
         "number": number,
         "owner": store.owner,
         "fence": lease.fence,
@@ -244,4 +251,6 @@ def _attempt(store: StorePort, number: int, lease: Lease) -> Draft:
         "python": sys.executable,
         "holdfast": __version__,
     }
+    if budget is not None:
+        fields["budget"] = {name: value for name, value in budget._asdict().items() if value is not None}
     return draft(Kind.ATTEMPT_STARTED, "", "", fields)

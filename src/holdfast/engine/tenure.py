@@ -17,6 +17,7 @@ from orjson import loads
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
 from holdfast.core.lookout import nudge_in
+from holdfast.engine.budgets import Spending
 from holdfast.engine.context import Trail, current_task
 from holdfast.engine.conversation import Conversation
 from holdfast.engine.loading import Pager
@@ -77,6 +78,7 @@ class Tenure:
         self.circles: Circles | None = None
         """Whoever notices that the agent goes in circles; None where nobody is to."""
         self.posed: set[str] = set()  # the questions that the program has asked in this tenure, by key
+        self.spending = Spending(workshop.clock, view)
         self.result: bytes | None = None
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""

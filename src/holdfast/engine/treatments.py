@@ -1,12 +1,13 @@
 """From what a program declares about a call to a checked ``Treatment``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from math import isfinite
 from typing import Any
 
 from holdfast.errors import BadOption, Misuse
 from holdfast.limits import LOOP_FACTS_MAX, SETTLE_S
+from holdfast.model.budget import WHEN_UNKNOWN, Budget
 from holdfast.model.calls import EFFECTS, IN_DOUBT_POLICIES, Approve, Effect, InDoubtPolicy, Treatment
 from holdfast.model.loops import LoopPolicy, Manner, Thresholds
 
@@ -117,6 +118,32 @@ def wall_time(when: datetime | float, what: str) -> float:
             problem=f"{what}({when!r}) cannot be", advice="give a datetime, or seconds since the epoch"
         )
     return float(when)
+
+
+def budget_of(given: object) -> Budget | None:
+    """The budget that ``budget=`` asks for; None for none. Misuse and BadOption if it cannot be one."""
+    if given is None:
+        return None
+    budget = Budget(**given) if isinstance(given, Mapping) and set(given) <= set(Budget._fields) else given
+    if not isinstance(budget, Budget):
+        raise Misuse(problem=f"budget={given!r} is no budget", advice=_BUDGET_ADVICE)
+    for name in ("tokens", "cost", "calls", "wall_s"):
+        value = getattr(budget, name)
+        if value is not None and not _is_amount(value):
+            raise Misuse(problem=f"budget: {name}={value!r} cannot be a limit", advice=_BUDGET_ADVICE)
+    if not _is_amount(budget.warn_at) or budget.warn_at > 1:
+        raise Misuse(problem=f"budget: warn_at={budget.warn_at!r} is no share", advice=_BUDGET_ADVICE)
+    choose("budget: unknown", budget.unknown, WHEN_UNKNOWN)
+    return budget
+
+
+_BUDGET_ADVICE = (
+    "use holdfast.Budget(tokens=…, cost=…, calls=…, wall_s=…): each 0 or more, warn_at from 0 to 1"
+)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value >= 0
 
 
 def choose(option: str, value: object, choices: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ from holdfast.engine.opening import Entry
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.treatments import treat
 from holdfast.limits import LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
+from holdfast.model.budget import Spent
 from holdfast.model.calls import Effect, InDoubtPolicy, Treatment
 from holdfast.model.loops import Thresholds
 from holdfast.model.markers import Neutral
@@ -93,6 +94,11 @@ class Handle(Neutral, Generic[OptionsT]):
     def nudge(self) -> str | None:
         """What to tell the model because it goes in circles; None once it has done something new. The same in every replay."""
         return self._tenure.nudge
+
+    @property
+    def spent(self) -> Spent:
+        """What the run's model calls took, over all attempts."""
+        return self._tenure.spending.spent
 
     @property
     def state(self) -> Any:

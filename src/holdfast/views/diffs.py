@@ -33,6 +33,7 @@ class SideLine(NamedTuple):
     steps_s: float | None
     tokens: int | None
     cost: float | None
+    unknown_cost_calls: int
 
 
 class KindLine(NamedTuple):
@@ -77,6 +78,7 @@ def arrange_diff(diff: Diff) -> DiffPage:
             side.steps_s,
             side.tokens,
             side.cost,
+            side.unknown_cost_calls,
         )
         for side in (diff.a, diff.b)
     ]

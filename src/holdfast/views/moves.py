@@ -57,6 +57,7 @@ def next_move(
     questions: Sequence[OpenQuestion] = (),
     drifted_from: str = "",
     circle: str = "",
+    is_out_of_budget: bool = False,
 ) -> Move:
     """What to do about a run, from where it stands.
 
@@ -82,9 +83,17 @@ def next_move(
             "the program asks for something else than what is recorded: restore its code, or accept the change",
             _diverged_choices(info.run, view, desk, drifted_from),
         )
+    if info.status == "parked" and is_out_of_budget:
+        see = Choice(desk.holdfast("stats", info.run, "--cost"), "see what it was spent on")
+        return Move(_OUT_OF_BUDGET, (see, *resume_choices(view, desk)))
     if info.status == "parked":
         return _parked(info.run, view, questions, desk, circle)
     return Move(_AGAIN, resume_choices(view, desk))
+
+
+_OUT_OF_BUDGET = (
+    "its budget does not allow another model call: raise budget= in its program, then start it again"
+)
 
 
 def _at_work(run: str, questions: Sequence[OpenQuestion], desk: Desk) -> Move:

@@ -6,7 +6,9 @@ from orjson import loads
 
 from holdfast.core.fold import View
 from holdfast.core.progress import Overview, last_sign, plan_position
+from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.rows import OVER, Liveness, Status, owner_name
+from holdfast.views.bills import bill
 from holdfast.views.questions import waits_for
 from holdfast.views.words import ago, one_line
 
@@ -28,6 +30,8 @@ class RunLine(NamedTuple):
     events: int
     size_bytes: int | None
     tokens: int | None
+    cost: float | None
+    unknown_cost_calls: int
     created_at: float
     age_s: float
     last_sign: str
@@ -39,7 +43,8 @@ class RunLine(NamedTuple):
 
 def run_line(overview: Overview, *, now: float) -> RunLine:
     """The line of a run."""
-    info, view, in_doubt, size_bytes, tokens = overview
+    info, view, in_doubt, size_bytes = overview
+    made = bill(view.spent if view else NOTHING_SPENT)
     sign = last_sign(info, view)
     position = plan_position(view) if view else None
     is_waiting = info.status not in OVER and info.status != Status.SEALED
@@ -57,7 +62,9 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
         waits_for=waits_for(view) if is_waiting else "",
         events=info.head,
         size_bytes=size_bytes,
-        tokens=tokens,
+        tokens=made.tokens,
+        cost=made.cost,
+        unknown_cost_calls=made.unknown_cost_calls,
         created_at=info.created_at,
         age_s=round(max(0.0, now - info.created_at), 3),
         last_sign=sign.kind,

@@ -6,7 +6,10 @@ The counting is ``core.statistics_of_runs``; this adds sums over all runs and tu
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from holdfast.core.spending import total
 from holdfast.core.tallies import AttemptStats, Failure, RunStats, Stats, ToolStats
+from holdfast.model.budget import Spent
+from holdfast.views.bills import Bill, bill
 from holdfast.views.words import failure_line, one_line
 
 LAST_FAILURES: Final = 2
@@ -34,8 +37,32 @@ class FailureLine(NamedTuple):
     ended: bool
 
 
+class AttemptNumbers(NamedTuple):
+    """One attempt, and what it need not do again: so many steps, which had taken so long, and their model calls so much."""
+
+    number: int
+    how: str
+    started_at: float
+    took_s: float | None
+    answered: int
+    answered_s: float
+    answered_spent: Bill
+
+
+class ModelNumbers(NamedTuple):
+    """The answered calls of one model at one provider."""
+
+    model: str
+    provider: str
+    spent: Bill
+
+
 class RunNumbers(NamedTuple):
-    """One run: its attempts, what it began and how long that took, what replay saved, and the last failures."""
+    """One run: its attempts, what it began and how long that took, what replay saved, and the last failures.
+
+    ``spent`` is what its model calls took, ``unanswered`` how many of them have no answer, ``saved_spent`` what those had taken
+    that replay answered.
+    """
 
     run: str
     status: str
@@ -45,8 +72,11 @@ class RunNumbers(NamedTuple):
     own_s: float
     saved: int
     saved_s: float
-    attempts: tuple[AttemptStats, ...]
+    attempts: tuple[AttemptNumbers, ...]
     last_failures: tuple[FailureLine, ...]
+    spent: Bill
+    unanswered: int
+    saved_spent: Bill
 
 
 class Totals(NamedTuple):
@@ -59,6 +89,9 @@ class Totals(NamedTuple):
     own_s: float
     saved: int
     saved_s: float
+    spent: Bill
+    unanswered: int
+    saved_spent: Bill
 
 
 class StatsPage(NamedTuple):
@@ -68,6 +101,7 @@ class StatsPage(NamedTuple):
     tools: tuple[ToolStats, ...]
     runs: tuple[RunNumbers, ...]
     failures: tuple[FailureLine, ...]
+    models: tuple[ModelNumbers, ...]
 
 
 def arrange(stats: Stats, *, by: str = "started") -> StatsPage:
@@ -81,9 +115,21 @@ def arrange(stats: Stats, *, by: str = "started") -> StatsPage:
         own_s=round(sum((run.own_s for run in runs), 0.0), 6),
         saved=sum(run.saved for run in runs),
         saved_s=round(sum((run.saved_s for run in runs), 0.0), 6),
+        spent=bill(total(map(_spent, runs))),
+        unanswered=sum(run.unanswered for run in runs),
+        saved_spent=bill(total(run.saved_spent for run in runs)),
     )
-    tools = tuple(sorted(stats.tools, key=ORDERS[by], reverse=True))
-    return StatsPage(totals, tools, tuple(map(_numbers, runs)), tuple(map(_failure, stats.failures)))
+    return StatsPage(
+        totals,
+        tuple(sorted(stats.tools, key=ORDERS[by], reverse=True)),
+        tuple(map(_numbers, runs)),
+        tuple(map(_failure, stats.failures)),
+        tuple(ModelNumbers(model, provider, bill(spent)) for model, provider, spent in stats.models),
+    )
+
+
+def _spent(run: RunStats) -> Spent:
+    return total(model.spent for model in run.models)
 
 
 def _numbers(run: RunStats) -> RunNumbers:
@@ -96,9 +142,17 @@ def _numbers(run: RunStats) -> RunNumbers:
         own_s=run.own_s,
         saved=run.saved,
         saved_s=run.saved_s,
-        attempts=run.attempts,
+        attempts=tuple(map(_attempt, run.attempts)),
         last_failures=tuple(map(_failure, run.failures[:LAST_FAILURES])),
+        spent=bill(_spent(run)),
+        unanswered=run.unanswered,
+        saved_spent=bill(run.saved_spent),
     )
+
+
+def _attempt(attempt: AttemptStats) -> AttemptNumbers:
+    number, how, started_at, took_s, answered, answered_s, spent = attempt
+    return AttemptNumbers(number, how, started_at, took_s, answered, answered_s, bill(spent))
 
 
 def _failure(failure: Failure) -> FailureLine:

@@ -8,9 +8,11 @@ from orjson import loads
 
 from holdfast.core.fold import View, fold
 from holdfast.core.progress import Overview
+from holdfast.errors import BudgetExceeded
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.rows import OVER, owner_name
+from holdfast.views.bills import Bill, bill
 from holdfast.views.doubts import DoubtLine, doubt_line
 from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
@@ -41,7 +43,10 @@ class WaitLine(NamedTuple):
 
 
 class RunSummary(NamedTuple):
-    """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused."""
+    """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
+
+    ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed.
+    """
 
     line: RunLine
     agent: str
@@ -54,6 +59,8 @@ class RunSummary(NamedTuple):
     waits: tuple[WaitLine, ...]
     result: Any
     circle: str
+    spent: Bill
+    budget: dict[str, Any] | None
     next: Move
 
 
@@ -85,8 +92,17 @@ def summarize(
         waits=_waits(info, view),
         result=read(finished).get("value") if finished and view.result is not None else None,
         circle=(circle := _circle(events)),
+        spent=bill(view.spent),
+        budget=_budget(view),
         next=next_move(
-            info, view, doubts, desk, questions=questions, drifted_from=_drifted_from(events), circle=circle
+            info,
+            view,
+            doubts,
+            desk,
+            questions=questions,
+            drifted_from=_drifted_from(events),
+            circle=circle,
+            is_out_of_budget=_is_out_of_budget(events),
         ),
     )
 
@@ -96,6 +112,18 @@ def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:
     if info.status in OVER:
         return ()
     return tuple(WaitLine(wait_words(w), w.since, w.until) for w in view.waits.values())
+
+
+def _budget(view: View) -> dict[str, Any] | None:
+    """What the last attempt was allowed to spend; None without a limit."""
+    return loads(view.attempts[-1].event.body).get("budget") if view.attempts else None
+
+
+def _is_out_of_budget(events: Sequence[Event]) -> bool:
+    """Whether the last attempt was stopped by its budget."""
+    end = next((event for event in reversed(events) if event.kind == Kind.ATTEMPT_ENDED), None)
+    error = loads(end.body).get("error") if end else None
+    return error is not None and str(error.get("type", "")).endswith(BudgetExceeded.__name__)
 
 
 def _drifted_from(events: Sequence[Event]) -> str:

@@ -252,6 +252,10 @@ def _loop_left(_: Body) -> Told:
     return Told("out of the circle", "", "good")
 
 
+def _budget_warned(body: Body) -> Told:
+    return Told("budget", one_line(str(body["words"])), "doubt")
+
+
 def circle_line(body: Body) -> str:
     """What the agent repeats, and what was done about it: ``search ran 5 times with …: paused``."""
     return one_line(f"{body['what']}: {_SIGNS.get(body['level'], body['level'])}")
@@ -315,6 +319,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.QUESTION_ANSWERED: _question_answered,
     Kind.LOOP_NOTICED: _loop_noticed,
     Kind.LOOP_LEFT: _loop_left,
+    Kind.BUDGET_WARNED: _budget_warned,
     Kind.COMPACTED: _compacted,
     Kind.PRUNED: _pruned,
 }

@@ -6,7 +6,7 @@
 --   records  small mutable things by (space, key): inbox letters, labels, pins, snapshots
 --   meta     the counter that a sync bumps when it needs something to commit, and the highest fence of a deleted run
 --
---   journal, tool_counts, failures   views for people with the sqlite3 shell
+--   journal, tool_counts, failures, model_costs   views for people with the sqlite3 shell
 --
 -- Bodies are opaque to the store; by convention they are readable JSON, which is what the views rely on.
 -- All tables have rowids: WITHOUT ROWID was measured at 1.3 to 1.6 times the cost of an append.
@@ -120,3 +120,28 @@ WHERE kind IN ('step.failed', 'attempt.crashed')
        AND json_extract(body, '$.error') IS NOT NULL
        AND coalesce(json_extract(body, '$.how'), 'failed') IN ('failed', 'in_doubt', 'diverged')
        AND json_extract(body, '$.again') IS NULL);  -- what is tried again is listed as the step's
+
+-- What model calls took and cost, by run and model:  SELECT model, sum(cost) FROM model_costs GROUP BY model;
+-- Sums are of what is known, and null where nothing is; the last two columns count the calls that they do not cover.
+CREATE VIEW model_costs AS
+SELECT run,
+       coalesce(json_extract(usage, '$.model'), '')                     AS model,
+       coalesce(json_extract(usage, '$.provider'), '')                  AS provider,
+       count(*)                                                         AS calls,
+       sum(json_extract(usage, '$.input_tokens'))                       AS input_tokens,
+       sum(json_extract(usage, '$.output_tokens'))                      AS output_tokens,
+       sum(json_extract(usage, '$.cached_tokens'))                      AS cached_tokens,
+       round(sum(json_extract(usage, '$.cost')), 9)                     AS cost,
+       sum(json_extract(usage, '$.cost') IS NULL)                       AS unknown_cost_calls,
+       sum(json_extract(usage, '$.input_tokens') IS NULL
+           OR json_extract(usage, '$.output_tokens') IS NULL)           AS unknown_token_calls
+FROM (SELECT run, json_extract(body, '$.usage') AS usage
+      FROM (SELECT run, kind, CASE WHEN json_valid(body) THEN body END AS body
+            FROM journal
+            -- an outcome that somebody else reported has its fields in another order
+            WHERE (kind = 'step.finished' AND substr(body, 1, 9) = '{"usage":') OR kind = 'step.settled')
+      WHERE kind = 'step.finished'
+         OR (json_extract(body, '$.how') = 'done' AND json_extract(body, '$.via') IS NOT 'origin'))
+WHERE usage IS NOT NULL
+GROUP BY 1, 2, 3
+ORDER BY cost DESC, run, model;
