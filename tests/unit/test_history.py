@@ -202,7 +202,7 @@ def test_every_repair_says_what_was_done() -> None:
     """For the journal and for people: where, what, and in words."""
     messages = [result("x"), user(), calls("a", "b"), user(), result("b", "late")]
     _, repairs = mend(messages, results={"a": "it rained"})
-    assert [(repair.index, repair.what, repair.text) for repair in repairs] == [
+    assert [(repair.at, repair.what, repair.text) for repair in repairs] == [
         (0, "dropped", "a result: call x is not in the conversation"),
         (2, "settled", "call a (find) had no result: it rained"),
         (4, "moved", "the result of call b (find) did not stand behind it"),
@@ -277,7 +277,7 @@ def test_a_recorded_step_is_the_result_of_one_call() -> None:
 
 def test_thoughts_go_only_to_the_model_that_had_them() -> None:
     """Fields, parts, items with their encrypted content, and signatures beside calls; the tag itself never goes."""
-    thoughts = [
+    thoughts: list[Message] = [
         {"role": "assistant", "content": "Hi", "reasoning_content": "hm", "reasoning_details": [1]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, TEXT]},
         {"role": "assistant", "content": "", "reasoning": "only a thought"},

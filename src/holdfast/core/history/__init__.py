@@ -8,7 +8,7 @@ from holdfast.core.history.mending import Repair, mend
 from holdfast.core.history.sending import for_model, plain_of, prepare_request, tag
 from holdfast.core.history.settling import AGAIN, DOUBT, NOT_RUN, Known, Settler
 from holdfast.core.history.turns import Ask, Turn, is_message, read
-from holdfast.core.history.validity import MENDABLE, Problem, validate
+from holdfast.core.history.validity import MENDABLE, Problem, open_turn, validate
 
 __all__ = [
     "AGAIN",
@@ -24,6 +24,7 @@ __all__ = [
     "for_model",
     "is_message",
     "mend",
+    "open_turn",
     "plain_of",
     "prepare_request",
     "read",

@@ -9,24 +9,27 @@ from typing import Any, Final, NamedTuple
 
 from orjson import dumps
 
-from holdfast.core.history.settling import DOUBT
+from holdfast.core.history.settling import DOUBT, PLACEHOLDERS
 from holdfast.core.history.turns import ITEM_CALLS, Ask, Reply, Turn, has_arguments, is_empty, read
 from holdfast.core.history.validity import MENDABLE, validate
+from holdfast.core.phrasing import one_line
 
 INVALID_JSON: Final = "INVALID_JSON"
 """Under which arguments stand that were no JSON object."""
 
 
 class Repair(NamedTuple):
-    """What was done, and where: ``index`` is that of the message as it was."""
+    """What was done, and where: ``at`` is the index of the message as it was."""
 
-    index: int
+    at: int
     what: str
     text: str
 
 
 Found = Callable[[Ask, int], str | None]
 """What became of a call, asked with the index of its message; None where nobody knows."""
+
+_TOLD_CHARS_MAX: Final = 120
 
 _Place = tuple[int, int]
 """A message, and a part of it."""
@@ -119,12 +122,16 @@ class _Mender:
         left = results.copy()
         for place in calls:
             following = min((other[0] for other in calls if other[0] > place[0]), default=len(self._turns))
-            mine = next((one for one in left if place[0] < one[0] < following), None)
-            if mine is not None:
-                self._pairs[place] = mine
-                left.remove(mine)
+            mine = [one for one in left if place[0] < one[0] < following]
+            if mine:
+                self._pairs[place] = next((one for one in mine if not self._is_placeholder(one)), mine[0])
+                left.remove(self._pairs[place])
         if len(calls) == 1 and calls[0] not in self._pairs and left:
             self._pairs[calls[0]] = left[0]
+
+    def _is_placeholder(self, place: _Place) -> bool:
+        content = _content_of(self._result_at(place))
+        return isinstance(content, str) and content in PLACEHOLDERS
 
     # -- ids -------------------------------------------------------------------------------------------------
 
@@ -174,7 +181,7 @@ class _Mender:
             return
         if place is None:
             told = self._results.get(ask.id) or (self._found(ask, index) if self._found else None) or DOUBT
-            self._note(index, "settled", f"{ask.named} had no result: {told}")
+            self._note(index, "settled", f"{ask.named} had no result: {one_line(told, _TOLD_CHARS_MAX)}")
             result = _result(turn, ask, told)
         else:
             self._gone.add(place)

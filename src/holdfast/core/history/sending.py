@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from holdfast.core.history.mending import mend
 from holdfast.core.history.turns import REASONING_FIELDS, REASONING_PARTS, is_empty
-from holdfast.core.history.validity import validate
+from holdfast.core.history.validity import Problem, validate
 from holdfast.errors import InvalidHistory
 
 TAG: Final = "holdfast"
 """The key under which a message says who made it."""
 
 _DATE: Final = pattern(r"([-@:](\d{8}|\d{4}-\d{2}-\d{2}|latest))+$")
-_SMOOTHED: Final = frozenset({"bad_arguments", "empty_assistant"})
+SMOOTHED: Final = frozenset({"bad_arguments", "empty_assistant"})
 """Problems that only some providers mind, and that are mended in what is sent without a word."""
 
 
@@ -59,11 +59,16 @@ def prepare_request(
     problems = validate(sent, continues=continues)
     if not problems:
         return sent
-    grave = [problem for problem in problems if problem.code not in _SMOOTHED]
+    grave = [problem for problem in problems if problem.code not in SMOOTHED]
     if grave:
-        first = grave[0]
-        raise InvalidHistory(index=first.index, code=first.code, problem=first.text, count=len(grave))
+        raise refusal_of(grave)
     return mend(sent, continues=continues)[0]
+
+
+def refusal_of(problems: Sequence[Problem]) -> InvalidHistory:
+    """The error for a conversation with these problems, of which it names the first."""
+    first = problems[0]
+    return InvalidHistory(index=first.at, code=first.code, problem=first.text, count=len(problems))
 
 
 def plain_of(tree: Any) -> Any:

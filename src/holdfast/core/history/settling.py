@@ -17,6 +17,8 @@ DOUBT: Final = (
 )
 AGAIN: Final = "interrupted: the process ended before this call reported back; it can be made again"
 NOT_RUN: Final = "not run: the process ended before this call was begun"
+PLACEHOLDERS: Final = frozenset({DOUBT, AGAIN, NOT_RUN})
+"""Results that only say that there is none: a real one takes their place."""
 
 
 class Known(NamedTuple):

@@ -23,11 +23,12 @@ MENDABLE: Final = frozenset(
 
 
 class Problem(NamedTuple):
-    """Something wrong: at which message, what (a stable code), and in words."""
+    """Something wrong: at which message, what (a stable code), in words, and with which call."""
 
-    index: int
+    at: int
     code: str
     text: str
+    call: str = ""
 
 
 def validate(messages: Sequence[Any], *, continues: bool = False) -> list[Problem]:
@@ -36,7 +37,20 @@ def validate(messages: Sequence[Any], *, continues: bool = False) -> list[Proble
     ``continues``: the provider holds what stands before, so that a result may come without its call.
     """
     judge = _Judge([read(message) for message in messages], continues=continues or _refers(messages))
-    return sorted([*_each(messages, judge.turns), *judge.problems()], key=lambda problem: problem.index)
+    return sorted([*_each(messages, judge.turns), *judge.problems()], key=lambda problem: problem.at)
+
+
+def open_turn(messages: Sequence[Any]) -> int:
+    """From which message on the last turn is under way: calls at the end whose results may still come; else the end."""
+    index = len(messages)
+    while index and read(messages[index - 1]).replies:
+        index -= 1
+    while index and read(messages[index - 1]).shape == "items" and read(messages[index - 1]).asks:
+        index -= 1
+    if index and read(messages[index - 1]).asks:
+        index -= 1
+    is_open = any(problem.code == "orphaned_call" for problem in validate(messages[index:]))
+    return index if is_open else len(messages)
 
 
 def _refers(messages: Sequence[Any]) -> bool:
@@ -127,17 +141,18 @@ class _Judge:
                 self._answered.add(reply.id)
                 if turn.shape == "parts" and reply.part != number:
                     text = f"the result of call {reply.id} does not stand first in its message"
-                    yield Problem(index, "misplaced_result", text)
+                    yield Problem(index, "misplaced_result", text, reply.id)
             elif reply.id:
                 yield from self._stray(index, reply.id)
 
     def _stray(self, index: int, call: str) -> Iterator[Problem]:
         if call in self._answered:
-            yield Problem(index, "duplicate_result", f"call {call} has a result already")
+            yield Problem(index, "duplicate_result", f"call {call} has a result already", call)
         elif call in self._called:
-            yield Problem(index, "misplaced_result", f"the result of call {call} does not stand behind it")
+            text = f"the result of call {call} does not stand behind it"
+            yield Problem(index, "misplaced_result", text, call)
         elif not self._continues:
-            yield Problem(index, "result_without_call", f"there is no call {call} for this result")
+            yield Problem(index, "result_without_call", f"there is no call {call} for this result", call)
 
     def _close(self) -> Iterator[Problem]:
         yield from map(_orphaned, self._waiting.values())
@@ -145,8 +160,8 @@ class _Judge:
 
 
 def _orphaned(waiting: tuple[int, Ask]) -> Problem:
-    return Problem(waiting[0], "orphaned_call", f"{waiting[1].named} has no result")
+    return Problem(waiting[0], "orphaned_call", f"{waiting[1].named} has no result", waiting[1].id)
 
 
 def _twice(index: int, ask: Ask) -> Problem:
-    return Problem(index, "duplicate_id", f"{ask.named} has the id of an earlier call")
+    return Problem(index, "duplicate_id", f"{ask.named} has the id of an earlier call", ask.id)
