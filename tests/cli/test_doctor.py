@@ -183,6 +183,8 @@ def test_what_was_imported_can_be_mended(own_shop: "Shop", tmp_path: Path) -> No
     assert own_shop("import", file).code == 0
     report = json.loads(own_shop("doctor", "--fix", "--json").out)
     assert [one["run"] for one in report["fixed"]] == ["talk~1"]
+    own = own_shop.store.events("talk~1", after_seq=own_shop.store.get("talk").head)
+    assert [event.kind for event in own] == ["run.forked", "mark"]
     assert begun_with(own_shop.store, "talk~1") == MENDED
     assert json.loads(own_shop("doctor", "--fix", "--json").out)["fixed"] == []
     assert own_shop.store.ailments("talk")

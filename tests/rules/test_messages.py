@@ -10,6 +10,8 @@ from orjson import dumps
 
 import holdfast
 from holdfast.core.history import AGAIN, DOUBT, NOT_RUN, validate
+from holdfast.engine.hands import BLOCKING, drive
+from holdfast.engine.mending import settle_request
 from holdfast.model.events import Kind
 
 Message = dict[str, Any]
@@ -153,6 +155,56 @@ def test_a_later_state_holds_the_settled_conversation(url: str) -> None:
     killed(url, go_on)
 
     assert conversation(url) == [*SETTLED, {"role": "assistant", "content": "I stop."}]
+
+
+def test_what_was_not_said_again_is_no_part_of_a_later_state(url: str) -> None:
+    """Recorded behind the state, and then another way was taken. Said after all, also later, it is part of the next.
+
+    Planted: every record before a state counted as said.
+    """
+
+    def text(message: Message) -> Any:
+        return message["content"]
+
+    def first(run: holdfast.Run) -> None:
+        run.restore()
+        run.messages.append({"role": "user", "content": "one"})
+        run.checkpoint({"turn": 1})
+        run.messages.append({"role": "user", "content": "two"})
+        run.messages.append({"role": "user", "content": "three"})
+
+    def second(run: holdfast.Run) -> None:
+        run.restore()
+        run.messages.append({"role": "user", "content": "another"})
+        run.checkpoint({"turn": 2})
+        assert [*map(text, run.messages)] == ["one", "another"]
+
+    def third(run: holdfast.Run) -> None:
+        run.restore()
+        assert [*map(text, run.messages)] == ["one", "another"]
+        run.messages.append({"role": "user", "content": "two"})
+        run.checkpoint({"turn": 3})
+
+    for body in (first, second, third):
+        killed(url, body)
+    assert [*map(text, conversation(url))] == ["one", "another", "two"]
+
+
+def test_what_is_said_behind_a_state_is_part_of_the_next(url: str) -> None:
+    """A state that was saved before the program came to a recorded message does not take it away for good."""
+
+    def body(run: holdfast.Run, *, early: bool) -> None:
+        run.restore()
+        run.messages.append({"role": "user", "content": "one"})
+        if early:
+            run.checkpoint({"turn": "early"})
+        run.messages.append({"role": "user", "content": "two"})
+        if early:
+            run.checkpoint({"turn": "late"})
+
+    killed(url, lambda run: body(run, early=False))
+    killed(url, lambda run: body(run, early=True))
+    assert [message["content"] for message in conversation(url)] == ["one", "two"]
 
 
 def test_a_program_that_goes_on_with_its_calls_is_left_alone(url: str) -> None:
@@ -355,3 +407,20 @@ def conversation(url: str) -> list[Any]:
 
     killed(url, body)
     return found
+
+
+def test_messages_that_a_program_keeps_itself_are_settled_for_a_request(url: str) -> None:
+    """From the same journal, for one request; nothing is recorded, and its own list stays as it is."""
+    killed(url, in_the_middle_of_the_calls)
+
+    def body(run: holdfast.Run) -> None:
+        own = [USER, FOUR]
+        sent, repairs = drive(settle_request(run._tenure, BLOCKING, own))
+        assert sent == SETTLED
+        assert len(repairs) == 4
+        assert own == [USER, FOUR]
+        raise Killed
+
+    with suppress(Killed):
+        attempt(url, body)
+    assert mends(url) == []

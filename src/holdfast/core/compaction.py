@@ -126,7 +126,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.partials = {key: bodies for key, bodies in view.partials.items() if key in whole}
     kept.signs = sorted({signed.level: signed for signed in view.signs}.values(), key=lambda s: s.seq)
     kept.trailing_failures = [(call, seq) for call, seq in view.trailing_failures if call.key in whole]
-    kept.messages = list(_conversation(view.messages, _unsaid(view), read))
+    kept.messages = list(standing_messages(view.messages, _unsaid(view), read))
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
     kept.earlier_attempts = view.next_attempt - 1
     return kept
@@ -147,7 +147,7 @@ class _Standing:
         self.dropped_before = dropped_before
 
 
-def _conversation(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read) -> Iterator[Said]:
+def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read) -> Iterator[Said]:
     """The records of messages that are not dropped: without the dropped ones where all of a record's are.
 
     Those that the program had not come to stay as they are: it may come to them later.
@@ -176,11 +176,13 @@ def _conversation(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read
 
 
 def _shorten(standing: list[_Standing], room: int) -> None:
-    """Only so many messages stay: the rest are replaced."""
-    for one in standing:
-        one.count = min(one.count, room)
-        room -= one.count
-    standing[:] = [one for one in standing if one.count]
+    """Only so many messages stay: the rest are replaced. An earlier repair before them still counts, if it only took away."""
+    whole = 0
+    while whole < len(standing) and room:
+        standing[whole].count = min(standing[whole].count, room)
+        room -= standing[whole].count
+        whole += 1
+    del standing[whole:]
 
 
 def _kept(said: Said) -> int:
