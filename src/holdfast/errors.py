@@ -51,6 +51,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NewerExport                  written by a newer Holdfast
     │   └── DamagedExport                cut off, changed, or not whole
     ├── UnusableAnswer                   a provider's answer that is no answer
+    ├── InvalidHistory                   a conversation that providers refuse
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
     ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
@@ -468,6 +469,20 @@ class UnusableAnswer(HoldfastError):
     provider: str
     step: str
     problem: str
+
+
+class InvalidHistory(HoldfastError):
+    """A conversation that a provider would refuse; it was not sent. ``code`` names the problem, ``index`` the message."""
+
+    says = "message {index} of the conversation cannot be sent: {problem}"
+    advises = (
+        "`run.messages.mend()` settles what an interruption left, from the journal; "
+        "`holdfast doctor --fix` repairs a recorded conversation"
+    )
+    index: int
+    code: str
+    problem: str
+    count: int
 
 
 class ValueUnreadable(HoldfastError):

@@ -123,7 +123,7 @@ def test_the_model_does_no_io() -> None:
 def test_decisions_are_pure() -> None:
     """core reads no clock, opens no file, draws no number, starts nothing."""
     forbidden = {"os", "io", "random", "threading", "asyncio", "socket", "subprocess", "logging", "uuid"}
-    for path in (PACKAGE / "core").glob("*.py"):
+    for path in (PACKAGE / "core").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 assert not forbidden & {alias.name for alias in node.names}, path

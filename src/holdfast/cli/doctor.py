@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
@@ -12,33 +12,51 @@ from holdfast.cli.blocks import Block, Check, Checks, Facts, Gap, Lines, Span
 from holdfast.cli.moods import mood_of
 from holdfast.cli.options import open_existing, surface
 from holdfast.cli.refusals import EXIT_DONE, EXIT_REFUSED
-from holdfast.errors import Corrupt
-from holdfast.model.rows import Finding, owner_name
+from holdfast.core.progress import Overview
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model.rows import Finding, Status, owner_name
 from holdfast.storehandle import Store
 from holdfast.views.plain import as_plain
 from holdfast.views.words import ago, count
 
 _EVERYTHING: Final = 1 << 40
 _ALIKE_MAX: Final = 10
+_DONE: Final = frozenset({Status.FINISHED, Status.SEALED, Status.IMPORTING, "damaged"})
+
+
+class Mended(NamedTuple):
+    """A run whose recorded conversation was mended, and what was done to it."""
+
+    run: str
+    repairs: list[str]
 
 
 @click.command()
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Mend recorded conversations that no provider takes. Live runs are left alone.",
+)
 @surface
-def command(*, url: str | None, as_json: bool) -> int:
-    """Examine a store: settings, disk, every page and every event. Exit code 1 if anything failed.
+def command(*, fix: bool, url: str | None, as_json: bool) -> int:
+    """Examine a store: settings, disk, every page, every event and conversation. Exit code 1 if anything failed.
 
-    It measures and never mends. Events are all read, so a large store takes a while.
+    It measures, and mends nothing but conversations, when asked to: by one more event, never in place. Events are all
+    read, so a large store takes a while.
 
     \b
     Example:
       holdfast doctor
+      holdfast doctor --fix
       holdfast doctor --store sqlite:////var/lib/agents.db --json
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
-    findings = [*store.examine(), *_leases(store)]
+    fixed: list[Mended] = []
+    findings = [*store.examine(), *_leases(store), *_conversations(store, fixed if fix else None)]
     counts: Counter[str] = Counter(finding.verdict for finding in findings)
     if as_json:
-        render.show_json({"store": store.url, "sound": not counts["failure"], "findings": as_plain(findings)})
+        found = {"findings": as_plain(findings), "fixed": as_plain(fixed)}
+        render.show_json({"store": store.url, "sound": not counts["failure"], **found})
     else:
         render.show(_blocks(store.url, findings, counts))
     return EXIT_REFUSED if counts["failure"] else EXIT_DONE
@@ -63,6 +81,56 @@ def _leases(store: Store) -> list[Finding]:
         )
         for info in dead
     ]
+
+
+def _conversations(store: Store, fixed: list[Mended] | None) -> Iterator[Finding]:
+    """Runs that may go on, with messages that no provider would take; mended where there is a list to note it in."""
+    subject, valid = "conversations", 0
+    for one in _acting(store):
+        problems = _ailments(store, one.info.run)
+        if not problems:
+            valid += bool(one.view and one.view.messages)
+        elif fixed is None:
+            more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+            text = f"run {one.info.run}, {problems[0]}{more}"
+            yield Finding(subject, "warning", text, "`holdfast doctor --fix` mends what can be mended")
+        else:
+            yield _fix(store, one.info.run, problems, fixed)
+    if valid:
+        yield Finding(subject, "ok", f"{count(valid, 'conversation')} as providers take them")
+
+
+def _acting(store: Store) -> list[Overview]:
+    """Runs that nobody holds and that may go on. A live one may stand in the middle of a turn: that is its holder's."""
+    try:
+        return [
+            one
+            for one in store.overview(limit=_EVERYTHING)
+            if one.info.status not in _DONE and one.info.holder != "alive" and one.view and one.view.messages
+        ]
+    except Corrupt:  # which the leases have told
+        return []
+
+
+def _ailments(store: Store, run: str) -> list[str]:
+    try:
+        return store.ailments(run)
+    except Corrupt:  # its events have told
+        return []
+
+
+def _fix(store: Store, run: str, problems: list[str], fixed: list[Mended]) -> Finding:
+    try:
+        repairs = store.mend(run)
+    except HoldfastError as refused:
+        return Finding("conversations", "warning", f"run {run}, {problems[0]}: not mended, {refused}")
+    left = store.ailments(run)
+    if repairs:
+        fixed.append(Mended(run, repairs))
+    if left:
+        advice = "nobody can tell what it meant: fork the run from before it, or drop it in the program"
+        return Finding("conversations", "warning", f"run {run}, {left[0]}: it cannot be mended", advice)
+    return Finding("conversations", "ok", f"run {run} was mended: {'; '.join(repairs)}")
 
 
 def _blocks(url: str, findings: list[Finding], counts: Counter[str]) -> list[Block]:

@@ -126,7 +126,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.partials = {key: bodies for key, bodies in view.partials.items() if key in whole}
     kept.signs = sorted({signed.level: signed for signed in view.signs}.values(), key=lambda s: s.seq)
     kept.trailing_failures = [(call, seq) for call, seq in view.trailing_failures if call.key in whole]
-    kept.messages = list(_conversation(view.messages, read))
+    kept.messages = list(standing_messages(view.messages, _unsaid(view), read))
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
     kept.earlier_attempts = view.next_attempt - 1
     return kept
@@ -138,22 +138,69 @@ def _attempts(view: View, fences: AbstractSet[int]) -> list[Attempt]:
     return old + view.attempts[-ATTEMPTS_KEPT:]
 
 
-def _conversation(messages: Iterable[Said], read: Read) -> Iterator[Said]:
-    """The records of messages that are not dropped: without the dropped ones where all of a record's are."""
-    standing: list[tuple[Said, int]] = []
-    dropped = 0
+class _Standing:
+    """A record of the conversation, how many of its messages stand, and how many were dropped before it came."""
+
+    def __init__(self, said: Said, count: int, dropped_before: int) -> None:
+        self.said = said
+        self.count = count
+        self.dropped_before = dropped_before
+
+
+def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read) -> Iterator[Said]:
+    """The records of messages that are not dropped: without the dropped ones where all of a record's are.
+
+    Those that the program had not come to stay as they are: it may come to them later.
+    """
+    standing: list[_Standing] = []
+    dropped = total = 0
+    ahead: list[Said] = []
     for said in messages:
-        value = _value(said, read)
-        if not said.is_drop:
-            standing.append((said, len(value)))
+        if said.seq in unsaid:
+            ahead.append(said)
             continue
-        dropped += value["first"]
-        while standing and dropped >= standing[0][1]:
-            dropped -= standing.pop(0)[1]
-    for number, (said, _) in enumerate(standing):
-        yield said
+        value = _value(said, read)
+        if said.is_drop:
+            dropped, total = dropped + value["first"], total + value["first"]
+        else:
+            if said.mends_upto is not None:
+                _shorten(standing, _kept(said) + dropped)
+            standing.append(_Standing(said, len(value), total))
+        while standing and standing[0].count <= dropped:
+            dropped -= standing.pop(0).count
+    for number, one in enumerate(standing):
+        yield _rebased(one.said, total - one.dropped_before)
         if number == 0 and dropped:
-            yield Said(said.seq, True, dumps({"value": {"first": dropped}}))
+            yield Said(one.said.seq, True, dumps({"value": {"first": dropped}}))
+    yield from ahead
+
+
+def _shorten(standing: list[_Standing], room: int) -> None:
+    """Only so many messages stay: the rest are replaced. An earlier repair before them still counts, if it only took away."""
+    whole = 0
+    while whole < len(standing) and room:
+        standing[whole].count = min(standing[whole].count, room)
+        room -= standing[whole].count
+        whole += 1
+    del standing[whole:]
+
+
+def _kept(said: Said) -> int:
+    return int(loads(said.body or b"{}").get("keep", 0))
+
+
+def _rebased(said: Said, dropped_since: int) -> Said:
+    """A repair counts from the beginning of the conversation; what was dropped after it is not there any more."""
+    if said.mends_upto is None or not dropped_since:
+        return said
+    body = {**loads(said.body or b"{}"), "keep": max(0, _kept(said) - dropped_since)}
+    return said._replace(body=dumps(body))
+
+
+def _unsaid(view: View) -> frozenset[int]:
+    """The records of the conversation that were not part of it when the latest state was taken."""
+    body = loads(view.checkpoint.body) if view.checkpoint is not None else {}
+    return frozenset(body.get("unsaid", ()))
 
 
 def _value(said: Said, read: Read) -> Any:

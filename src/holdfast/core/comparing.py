@@ -30,7 +30,7 @@ from holdfast.core.messages import call_text, message_line, role_of
 from holdfast.core.phrasing import count, one_line, readable
 from holdfast.core.spending import known_cost, known_tokens, since
 from holdfast.model.budget import NOTHING_SPENT
-from holdfast.model.events import DROPPED, MESSAGES, Event, Kind
+from holdfast.model.events import DROPPED, MENDED, MESSAGES, Event, Kind
 
 DRAWS: Final = frozenset({"now", "uuid", "random"})
 _BIRTHS: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
@@ -164,7 +164,7 @@ class _Walk:
 
     def _mark(self, event: Event) -> Ended:
         body = loads(event.body)
-        if event.name in {MESSAGES, DROPPED}:
+        if event.name in {MESSAGES, DROPPED, MENDED}:
             self.said.append((event.name, self._read(body)))
             said = _told_turns(*self.said[-1])
         else:

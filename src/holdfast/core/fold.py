@@ -16,7 +16,7 @@ from holdfast.core.requests import usage_of
 from holdfast.core.spending import USAGE, plus, read_usage
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import AUTOSAVE, DROPPED, MESSAGES, Event, Kind
+from holdfast.model.events import AUTOSAVE, DROPPED, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
 from holdfast.model.questions import Question, Wants
 from holdfast.model.rows import Status
@@ -42,11 +42,20 @@ class Attempt:
 
 
 class Said(NamedTuple):
-    """An event of the conversation: messages added at its end, or the oldest dropped."""
+    """An event of the conversation: messages added at its end, the oldest dropped, or its end mended.
+
+    A repair that somebody else made than the program names the event up to which it mends: there it belongs.
+    """
 
     seq: int
     is_drop: bool
     body: bytes | None
+    mends_upto: int | None = None
+
+    @property
+    def place(self) -> int:
+        """The event behind which it counts."""
+        return self.seq if self.mends_upto is None else self.mends_upto
 
 
 class Site(NamedTuple):
@@ -158,6 +167,10 @@ class View:
             call.abandoned = True
 
     def _mark(self, event: Event) -> None:
+        if event.name == MENDED:
+            self._mended(event)
+        if not event.key:  # no call of the program's
+            return
         call = self.calls[event.key] = Call(event.key, event.name)
         call.early = not self.restores
         call.outcomes.append(Outcome(event.seq, True, self.points, event.body))
@@ -168,6 +181,11 @@ class View:
             self.messages.append(Said(event.seq, event.name == DROPPED, event.body))
         if self.trailing_failures:
             self.trailing_failures = []
+
+    def _mended(self, event: Event) -> None:
+        said = Said(event.seq, False, event.body, loads(event.body).get("upto", event.seq))
+        behind = sum(other.place <= said.place for other in self.messages)
+        self.messages.insert(behind, said)
 
     # -- waits and questions ---------------------------------------------------------------------------------
 

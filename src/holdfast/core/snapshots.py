@@ -34,7 +34,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "waits": [list(waiting) for waiting in view.waits.values()],
         "questions": [[*q[:5], list(q.wants), *q[6:]] for q in view.questions.values()],
         "asked": view.asked,
-        "messages": [[said.seq, said.is_drop, _text(said.body) if whole else None] for said in view.messages],
+        "messages": [_dump_said(said, whole=whole) for said in view.messages],
         "partials": {key: [body.decode() for body in bodies] for key, bodies in view.partials.items()},
         "earlier_attempts": view.earlier_attempts,
         "result": _text(view.result),
@@ -69,7 +69,9 @@ def rebuild(data: dict[str, Any]) -> View:
         data["last_outcome_seq"],
         data["restores"],
     )
-    view.messages = [Said(seq, is_drop, _bytes(body)) for seq, is_drop, body in data["messages"]]
+    view.messages = [
+        Said(seq, is_drop, _bytes(body), *more) for seq, is_drop, body, *more in data["messages"]
+    ]
     view.partials = {key: [body.encode() for body in bodies] for key, bodies in data["partials"].items()}
     view.waits = {fields[0]: Waiting(*fields) for fields in data["waits"]}
     view.questions = {fields[0]: _load_question(fields) for fields in data["questions"]}
@@ -122,6 +124,11 @@ def _load_attempt(fields: list[Any]) -> Attempt:
     attempt = Attempt(fields[0], event)
     attempt.how, attempt.ended_at = fields[2:]
     return attempt
+
+
+def _dump_said(said: Said, *, whole: bool) -> list[Any]:
+    mends = [] if said.mends_upto is None else [said.mends_upto]
+    return [said.seq, said.is_drop, _text(said.body) if whole else None, *mends]
 
 
 def _dump_call(call: Call, *, whole: bool) -> list[Any]:

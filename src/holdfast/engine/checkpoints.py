@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.codec.bodies import unpack_body
 from holdfast.core.tree import Planted
+from holdfast.engine.conversation import unsaid_by
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.marks import ask, given, placed, record
@@ -44,6 +45,8 @@ def draft_of(
     planted = tenure.states.build_on(tenure.known_roots(), taken)
     if taken.rebuild:
         fields["rebuild"] = taken.rebuild
+    if unsaid := unsaid_by(tenure):
+        fields["unsaid"] = unsaid
     fields |= {"state_bytes": planted.size, "state": planted.root}
     return draft(Kind.CHECKPOINT, name, key, fields)._replace(blobs=blobs_of(planted)), planted
 
@@ -76,7 +79,7 @@ async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
         restored = Draft(Kind.RESTORED, "", "", b'{"seq":%d}' % (event.seq if event else 0))
         await tenure.journal.append(hands, [restored], tenure.clock.wall(), synced=False)
     if event is not None:
-        tenure.move_cursor(body.get("upto_seq", event.seq))
+        tenure.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))
         tenure.root.last = body.get("after", event.key)
         tenure.to_rebuild = tuple(body.get("rebuild", ()))
     return value

@@ -25,12 +25,12 @@ async def mark(tenure: Tenure, hands: Hands, name: str, content: dict[str, Any])
     await mark_value(tenure, hands, name, canonical(content, what=f"{name} of run {tenure.run}"))
 
 
-async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> None:
-    """Record a value that was encoded before, unless this is a replay of its record. Synced when it returns."""
+async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> int:
+    """Record a value that was encoded before, unless this is a replay of its record; its seq. Synced when it returns."""
     asked = ask(tenure, name, data)
     try:
-        if given(tenure, asked) is None:
-            await _append(tenure, hands, asked, data)
+        recorded = given(tenure, asked)
+        return await _append(tenure, hands, asked, data) if recorded is None else recorded.seq
     finally:
         tenure.land(asked.site)
 
@@ -73,8 +73,8 @@ async def add_messages(tenure: Tenure, hands: Hands, messages: Sequence[Any]) ->
     """Add messages at the end, in one record; on replay they are known by their content."""
     entries = [encode(message, what="message") for message in messages]
     if entries:
-        await mark_value(tenure, hands, MESSAGES, b"[" + b",".join(entries) + b"]")
-        tenure.conversation.add(entries)
+        seq = await mark_value(tenure, hands, MESSAGES, b"[" + b",".join(entries) + b"]")
+        tenure.conversation.add(seq, entries)
 
 
 async def drop_messages(tenure: Tenure, hands: Hands, count: int) -> None:
@@ -85,8 +85,8 @@ async def drop_messages(tenure: Tenure, hands: Hands, count: int) -> None:
             advice="drop at most as many as there are",
         )
     if count:
-        await mark_value(tenure, hands, DROPPED, b'{"first":%d}' % count)
-        tenure.conversation.drop(count)
+        seq = await mark_value(tenure, hands, DROPPED, b'{"first":%d}' % count)
+        tenure.conversation.drop(seq, count)
 
 
 def ask(tenure: Tenure, name: str, data: bytes) -> Asked:

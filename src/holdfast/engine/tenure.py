@@ -6,7 +6,7 @@ one place only (``compact``).
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
@@ -74,6 +74,8 @@ class Tenure:
         self.pruner: Pruner | None = None
         self.cursor_seq = 0
         """The event up to which the program began with what stands recorded, instead of replaying it."""
+        self.unsaid: frozenset[int] = frozenset()
+        """The records of the conversation before the cursor that were not part of it when that state was taken."""
         self._conversation: Conversation | None = None
         self.circles: Circles | None = None
         """Whoever notices that the agent goes in circles; None where nobody is to."""
@@ -191,9 +193,9 @@ class Tenure:
             call.outcomes.append(outcome)
             call.taken = len(call.outcomes) - (0 if is_given else 1)
 
-    def move_cursor(self, seq: int) -> None:
-        """Count everything recorded up to this event as given to the program."""
-        self.cursor_seq, self._conversation = seq, None
+    def move_cursor(self, seq: int, unsaid: Iterable[int] = ()) -> None:
+        """Count everything recorded up to this event as given to the program; of the conversation all but ``unsaid``."""
+        self.cursor_seq, self.unsaid, self._conversation = seq, frozenset(unsaid), None
         with self._lock:
             self._counts, self._free = self.view.consume_upto(seq)
             self._replayed_upto = max(self._replayed_upto, seq)
@@ -240,6 +242,11 @@ class Tenure:
     def body_at(self, seq: int, body: bytes | None) -> bytes:
         """The body of an event, read from the journal where the view has left it behind."""
         return self._pager.body_of(seq) if body is None else body
+
+    @property
+    def has_conversation(self) -> bool:
+        """Whether the program has looked at its messages."""
+        return self._conversation is not None
 
     @property
     def conversation(self) -> Conversation:

@@ -1,11 +1,12 @@
 """``run.messages``, blocking and awaited: the conversation that the journal keeps, read like a list."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from holdfast.engine import marks
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.tenure import Tenure
+from holdfast.errors import Misuse
 
 
 class _Conversation(Sequence[Any]):
@@ -35,9 +36,12 @@ class Messages(_Conversation):
 
     __slots__ = ()
 
-    def append(self, message: Any) -> None:
-        """Add one message at the end. Durable when it returns; on replay it is not added twice."""
-        drive(marks.add_messages(self._tenure, BLOCKING, [message]))
+    def append(self, message: Any, *, provider: str | None = None, model: str | None = None) -> None:
+        """Add one message at the end. Durable when it returns; on replay it is not added twice.
+
+        With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
+        """
+        drive(marks.add_messages(self._tenure, BLOCKING, [_signed(message, provider, model)]))
 
     def extend(self, messages: Iterable[Any]) -> None:
         """Add messages at the end, in one record."""
@@ -47,15 +51,33 @@ class Messages(_Conversation):
         """Let the oldest messages go from the conversation; the journal still has them."""
         drive(marks.drop_messages(self._tenure, BLOCKING, count))
 
+    def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
+        """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
+
+        Tool calls that an interruption left without a result are settled from the journal first, and that is recorded.
+        """
+        from holdfast.engine import mending
+
+        return drive(mending.ready(self._tenure, BLOCKING, provider, model))
+
+    def mend(self) -> list[str]:
+        """Mend whatever is wrong with the conversation as it stands; what was done. Durable when it returns."""
+        from holdfast.engine import mending
+
+        return drive(mending.mend_messages(self._tenure, BLOCKING))
+
 
 class AsyncMessages(_Conversation):
     """``run.messages``: kept by the journal, so that a checkpoint does not write them again."""
 
     __slots__ = ()
 
-    async def append(self, message: Any) -> None:
-        """Add one message at the end. Durable when it returns; on replay it is not added twice."""
-        await marks.add_messages(self._tenure, AWAITING, [message])
+    async def append(self, message: Any, *, provider: str | None = None, model: str | None = None) -> None:
+        """Add one message at the end. Durable when it returns; on replay it is not added twice.
+
+        With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
+        """
+        await marks.add_messages(self._tenure, AWAITING, [_signed(message, provider, model)])
 
     async def extend(self, messages: Iterable[Any]) -> None:
         """Add messages at the end, in one record."""
@@ -64,3 +86,34 @@ class AsyncMessages(_Conversation):
     async def drop(self, count: int) -> None:
         """Let the oldest messages go from the conversation; the journal still has them."""
         await marks.drop_messages(self._tenure, AWAITING, count)
+
+    async def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
+        """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
+
+        Tool calls that an interruption left without a result are settled from the journal first, and that is recorded.
+        """
+        from holdfast.engine import mending
+
+        return await mending.ready(self._tenure, AWAITING, provider, model)
+
+    async def mend(self) -> list[str]:
+        """Mend whatever is wrong with the conversation as it stands; what was done. Durable when it returns."""
+        from holdfast.engine import mending
+
+        return await mending.mend_messages(self._tenure, AWAITING)
+
+
+def _signed(message: Any, provider: str | None, model: str | None) -> Any:
+    """The message with who made it, where that is told; an SDK's own object as its fields."""
+    if provider is None and model is None:
+        return message
+    from holdfast.core.history import tag
+
+    dump = getattr(message, "model_dump", None)
+    fields = dump(mode="json", exclude_none=True) if callable(dump) else message
+    if not isinstance(fields, Mapping):
+        raise Misuse(
+            problem=f"run.messages.append(…, provider=…) was given {type(message).__name__}, which is no message",
+            advice="give it a dict with a role, or an SDK's own message",
+        )
+    return tag(fields, provider or "", model or "")

@@ -98,6 +98,7 @@ AUTOSAVE: Final = "autosave"
 
 MESSAGES: Final = "messages"
 DROPPED: Final = "messages dropped"
+MENDED: Final = "messages mended"
 """The names of the marks that make up a run's conversation."""
 
 COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})

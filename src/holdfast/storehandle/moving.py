@@ -32,6 +32,15 @@ class Moving(Reading):
         row, seq = self._at(place)
         return branching.rewind(self._workshop, row, seq)
 
+    def mend(self, run: str) -> list[str]:
+        """Mend the run's recorded conversation, so that a provider takes it; what was done. RunHeld while it is live.
+
+        Calls without a result are settled from the journal. One event is added; nothing is rewritten.
+        """
+        from holdfast.engine.repairing import repair
+
+        return [f"message {one.at}: {one.text}" for one in repair(self._workshop, check_run_id(run))]
+
     def later_effects(self, place: str) -> list[str]:
         """The once effects that a history from this place may repeat, since they happened after it."""
         row, seq = self._at(place)

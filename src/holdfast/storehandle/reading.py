@@ -224,6 +224,13 @@ class Reading(Neutral):
         whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
         return gather(map(self._source, whole))
 
+    def ailments(self, run: str) -> list[str]:
+        """What is wrong with the run's recorded conversation: which messages no provider would take, and why."""
+        from holdfast.engine.repairing import problems_of
+
+        self._row(run)
+        return [f"message {problem.at}: {problem.text}" for problem in problems_of(self._port, run)]
+
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
         return self._port.examine()

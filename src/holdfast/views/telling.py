@@ -11,7 +11,7 @@ from orjson import loads
 
 from holdfast.core.moments import moment, span
 from holdfast.core.questions import told_end
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import MENDED, Event, Kind
 from holdfast.model.rows import owner_name
 from holdfast.views.words import PRUNED, count, failure_line, one_line, state_line, status_word, value_line
 
@@ -268,6 +268,8 @@ def _mark(name: str, body: Body) -> Told:
     value = body.get("value")
     if "pruned" in body:
         return Told(_MARK_WORDS.get(name, name), PRUNED, "dim")
+    if name == MENDED:
+        return Told(name, one_line("; ".join(text for _, _, text in body["repairs"])), "doubt")
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:
         return Told(name, value_line(body), "dim")
     if name == "plan":

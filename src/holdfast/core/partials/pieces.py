@@ -2,8 +2,8 @@
 
 A delta may have, absent where empty: ``text``, ``reasoning``, ``refusal`` (texts that are appended), ``calls`` (fragments
 of tool calls), ``facts`` (the last one told wins), ``logprobs``, ``more`` (fields of the message that this room does not
-know: texts and lists are appended, of others the last wins), ``items`` (finished items of a response), and ``choices``
-(deltas of a second, third … answer to the same request, each with its ``index``).
+know, each as the list of its pieces), ``items`` (finished items of a response), and ``choices`` (deltas of a second,
+third … answer to the same request, each with its ``index``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Partial:
         self.calls: list[Fragment] = []
         self.facts: dict[str, Any] = {}
         self.logprobs: dict[str, list[Any]] = {}
-        self.more: dict[str, Any] = {}
+        self.more: dict[str, list[Any]] = {}
         self.items: list[dict[str, Any]] = []
         self.others: dict[int, Partial] = {}
         """Further answers to the same request, by their index: whoever asked for several."""
@@ -74,8 +74,8 @@ class Partial:
         self.facts.update(delta.get("facts", {}))
         for name, entries in delta.get("logprobs", {}).items():
             self.logprobs[name] = self.logprobs.get(name, []) + entries
-        for name, value in delta.get("more", {}).items():
-            self.more[name] = _appended(self.more.get(name), value)
+        for name, pieces in delta.get("more", {}).items():
+            self.more[name] = _strung(self.more.get(name, []), pieces)
         self.items += delta.get("items", ())
         for choice in delta.get("choices", ()):
             self.others.setdefault(choice["index"], Partial()).add(choice)
@@ -113,10 +113,14 @@ def merge(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 merged[name] = merged.get(name, "") + delta[name]
         for fragment in delta.get("calls", ()):
             _merge_fragment(merged.setdefault("calls", []), fragment)
-        for name in ("facts", "more", "logprobs"):
-            for key, value in delta.get(name, {}).items():
+        if delta.get("facts"):
+            merged["facts"] = {**merged.get("facts", {}), **delta["facts"]}
+        for name in ("more", "logprobs"):
+            for key, pieces in delta.get(name, {}).items():
                 held = merged.setdefault(name, {})
-                held[key] = value if name == "facts" else _appended(held.get(key), value)
+                held[key] = (
+                    _strung(held.get(key, []), pieces) if name == "more" else held.get(key, []) + pieces
+                )
         for name in ("items", "choices"):
             if delta.get(name):
                 merged[name] = [*merged.get(name, ()), *delta[name]]
@@ -133,10 +137,15 @@ def _merge_fragment(calls: list[dict[str, Any]], fragment: Mapping[str, Any]) ->
         calls.append(dict(fragment))
 
 
-def _appended(before: Any, value: Any) -> Any:
-    if type(before) is type(value) and type(value) in {str, list}:
-        return before + value
-    return value
+def _strung(held: list[Any], pieces: list[Any]) -> list[Any]:
+    """Pieces after pieces; texts that meet become one text, and lists one list."""
+    strung = held.copy()
+    for piece in pieces:
+        if strung and type(piece) in {str, list} and type(strung[-1]) is type(piece):
+            strung[-1] = strung[-1] + piece
+        else:
+            strung.append(piece)
+    return strung
 
 
 def is_whole(partial: Partial) -> bool:

@@ -13,7 +13,7 @@ from holdfast.core.partials.pieces import Partial
 
 _OF_ONE_TRY: Final = frozenset({"finish_reason", "error", "usage", "response"})
 _WORD: Final = pattern(r"\w+")
-_OVERLAP_CHARS_MIN: Final = 12
+_OVERLAP_CHARS_MIN: Final = 10
 _OVERLAP_WORDS_MIN: Final = 2
 _OVERLAP_CHARS_MAX: Final = 4_000
 _HELD_BACK_CHARS: Final = 200

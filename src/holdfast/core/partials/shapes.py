@@ -56,7 +56,7 @@ def _delta_of_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
         calls.append({"index": 0, "type": "function_call", **_named(said["function_call"])})
     if calls:
         added["calls"] = calls
-    more = {name: value for name, value in said.items() if name not in _KNOWN and value is not None}
+    more = {name: [value] for name, value in said.items() if name not in _KNOWN and value is not None}
     if more:
         added["more"] = more
     if choice.get("logprobs"):
@@ -117,7 +117,9 @@ def _choice(index: int, partial: Partial) -> dict[str, Any]:
         "role": partial.facts.get("role", "assistant"),
         "content": partial.text if partial.text or not (calls or partial.refusal) else None,
         "refusal": partial.refusal or None,
-        **partial.more,
+        **{
+            name: pieces[-1] for name, pieces in partial.more.items()
+        },  # one, unless its type changed on the way
     }
     if partial.reasoning:
         message[partial.facts.get("reasoning_field", "reasoning_content")] = partial.reasoning
