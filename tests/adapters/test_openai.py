@@ -418,3 +418,47 @@ with holdfast.run("a", store="sqlite:///{tmp_path}/a.db"):
 def _chunks(tmp_path: Path) -> list[dict[str, Any]]:
     store = holdfast.store(tmp_path / "a.db")
     return [loads(event.body) for event in store.events("a") if event.kind == Kind.STREAM_CHUNK]
+
+
+# -- valid history ------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_without_its_result_is_settled_before_the_send(
+    provider: Provider, durable: openai.OpenAI, url: str
+) -> None:
+    """From the journal where the tool ran, honestly where nobody knows; what the model was told is in the record."""
+
+    @holdfast.tool(effect="read")
+    def look_up(name: str) -> str:
+        return f"{name} lives in Kiel"
+
+    def call(number: int, name: str) -> dict[str, Any]:
+        return {
+            "id": f"call-{number}",
+            "type": "function",
+            "function": {"name": "look_up", "arguments": f'{{"name": "{name}"}}'},
+        }
+
+    messages: Any = [
+        *ASK,
+        {"role": "assistant", "content": None, "tool_calls": [call(1, "Ada"), call(2, "Eve")]},
+    ]
+    with holdfast.run("a", store=url):
+        look_up("Ada")
+        durable.chat.completions.create(model="m", messages=messages)
+    sent = provider.calls[-1].body["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
+    assert "Ada lives in Kiel" in sent[2]["content"]
+    assert "Kiel" not in sent[3]["content"]
+    outcome = next(body for body in events(url, Kind.STEP_FINISHED) if "usage" in body)
+    assert len(outcome["mended"]) == 2
+
+
+def test_what_no_provider_takes_is_refused_before_it_is_sent(
+    provider: Provider, durable: openai.OpenAI, url: str
+) -> None:
+    """The typed error names the message."""
+    messages: Any = [*ASK, {"role": "oracle", "content": "?"}]
+    with pytest.raises(holdfast.InvalidHistory, match="1"), holdfast.run("a", store=url):
+        durable.chat.completions.create(model="m", messages=messages)
+    assert not provider.calls

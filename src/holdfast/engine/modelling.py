@@ -154,7 +154,7 @@ class ModelWork(Work):
         await self.watch.over()
         usage = note(self.tenure, self.usage_of(value))
         self._is_under_way = False
-        told: dict[str, Any] = {"usage": known_of(usage), **fields}
+        told: dict[str, Any] = {"usage": known_of(usage), **fields, **self.line.notes}
         if self.watch.fell_back:
             told["fell_back"] = self.watch.fell_back
         await super().succeed(value, told)

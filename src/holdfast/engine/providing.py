@@ -30,7 +30,7 @@ class Line:
     in their order; the first one is asked again when the last one fails.
     """
 
-    __slots__ = ("patience", "probe", "target", "targets")
+    __slots__ = ("notes", "patience", "probe", "target", "targets")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class Line:
         self.patience, self.probe, self.targets = patience, probe, targets
         self.target = 0
         """Who is asked now."""
+        self.notes: dict[str, Any] = {}
+        """What else is to be recorded with the answer."""
 
     @property
     def has_others(self) -> bool:

@@ -107,9 +107,11 @@ class BlockingDurable(Durable):
             return send(cast_to, options, *args, stream=stream, **more)
 
         def call(body: dict[str, Any]) -> Any:
+            body = drive(exchange.prepared(here.tenure, BLOCKING, body))
             return exchange.answer(exchange.send(send)(exchange.http.Response, exchange.bare(body)))
 
         def open_(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            body = drive(exchange.prepared(here.tenure, BLOCKING, body))
             return exchange.events(
                 exchange.send(send)(exchange.http.Response, exchange.bare(body), stream=True, **more)
             )
@@ -146,9 +148,11 @@ class AwaitedDurable(Durable):
             return await send(cast_to, options, *args, stream=stream, **more)
 
         async def call(body: dict[str, Any]) -> Any:
+            body = await exchange.prepared(here.tenure, AWAITING, body)
             return exchange.answer(await exchange.send(send)(exchange.http.Response, exchange.bare(body)))
 
         async def open_(body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+            body = await exchange.prepared(here.tenure, AWAITING, body)
             response = await exchange.send(send)(
                 exchange.http.Response, exchange.bare(body), stream=True, **more
             )

@@ -17,7 +17,9 @@ from holdfast.adapters.openai.probes import (
     readiness_of,
 )
 from holdfast.adapters.openai.sources import ChatSource, ResponsesSource
+from holdfast.core.history import prepare_request
 from holdfast.engine.hands import Hands, drive
+from holdfast.engine.mending import settle_request
 from holdfast.engine.modelling import Ask
 from holdfast.engine.providing import Line
 from holdfast.engine.streaming import END, OnPartial, Streaming
@@ -30,16 +32,19 @@ _RAW: Final = "x-stainless-raw-response"
 
 
 class Endpoint(NamedTuple):
-    """A kind of model call: the step's name, the list in an answer that must not be empty, and how it streams."""
+    """A kind of model call: its name as a step, and what of its requests, answers and streams has to be known."""
 
     name: str
     content: str
+    """The list in an answer that must not be empty."""
+    conversation: str = ""
+    """The field of a request that is the conversation."""
     source: type[ChatSource] | type[ResponsesSource] | None = None
 
 
 _ENDPOINTS: Final = {
-    "/chat/completions": Endpoint("chat.completions", "choices", ChatSource),
-    "/responses": Endpoint("responses", "output", ResponsesSource),
+    "/chat/completions": Endpoint("chat.completions", "choices", "messages", ChatSource),
+    "/responses": Endpoint("responses", "output", "input", ResponsesSource),
     "/embeddings": Endpoint("embeddings", "data"),
 }
 
@@ -90,6 +95,21 @@ class Exchange:
             return own
         other = self._manner.fallbacks[self.line.target - 1].client
         return own if other is None else partial(plain_request(type(other)), other)
+
+    async def prepared(self, tenure: Tenure, hands: Hands, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as a provider takes it: calls without a result settled from the journal, others' reasoning left out."""
+        said = body.get(self._endpoint.conversation)
+        if not isinstance(said, list):
+            return body
+        messages, repairs = await settle_request(tenure, hands, said)
+        if repairs:
+            self.line.notes["mended"] = [repair.text for repair in repairs]
+        model = (
+            self._manner.fallbacks[self.line.target - 1].model if self.line.target else self.ask.model_asked
+        )
+        continues = body.get("previous_response_id") is not None or body.get("conversation") is not None
+        ready = prepare_request(messages, self.ask.provider, model, continues=continues)
+        return {**body, self._endpoint.conversation: ready}
 
     def bare(self, body: dict[str, Any]) -> Any:
         """The options that send this body and give back what came over the wire. Waiting and retrying are the engine's."""
