@@ -29,9 +29,7 @@ charge = holdfast.tool(effect="once", verify=find_payment, settle_s=0, approve=T
 
 
 @holdfast.tool(effect="once", verify=find_payment, settle_s=0, approve=True, name="charge")
-async def charge_async(
-    person: str, amount: int, *, idempotency_key: str = holdfast.KEY
-) -> dict[str, Any]:
+async def charge_async(person: str, amount: int, *, idempotency_key: str = holdfast.KEY) -> dict[str, Any]:
     await asyncio.sleep(0)
     return pay(person, amount, idempotency_key=idempotency_key)
 
