@@ -65,8 +65,8 @@ def _head(summary: RunSummary) -> list[Block]:
         pairs.append(("circle", [Span(summary.circle, "doubt")]))
     if spent := spent_words(summary.spent, summary.budget):
         pairs.append(("spent", [Span(spent)]))
-    if summary.cancelled:
-        pairs.append(("cancelled", [Span(summary.cancelled)]))
+    if summary.cancellation:
+        pairs.append(("cancelled", [Span(summary.cancellation)]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
         dead = "dead, " if line.liveness == "dead" else ""

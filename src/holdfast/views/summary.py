@@ -46,7 +46,7 @@ class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
 
     ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed,
-    ``cancelled`` by whom it was cancelled.
+    ``cancellation`` says by whom it was cancelled.
     """
 
     line: RunLine
@@ -62,7 +62,7 @@ class RunSummary(NamedTuple):
     circle: str
     spent: Bill
     budget: dict[str, Any] | None
-    cancelled: str
+    cancellation: str
     next: Move
 
 
@@ -96,7 +96,7 @@ def summarize(
         circle=(circle := _circle(events)),
         spent=bill(view.spent),
         budget=_budget(view),
-        cancelled=_cancelled(events) if info.status == Status.CANCELLED else "",
+        cancellation=_cancelled(events) if info.status == Status.CANCELLED else "",
         next=next_move(
             info,
             view,
