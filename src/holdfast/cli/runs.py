@@ -210,8 +210,8 @@ def _row(line: RunLine) -> tuple[Span, ...]:
     status = status_span(line.status)
     if line.in_doubt and line.status != "in_doubt":
         status = Span(f"{status.text}, {line.in_doubt} in doubt", "doubt")
-    elif line.questions:
-        status = Span(f"{status.text}, {count(line.questions, 'question')}", "doubt")
+    elif line.open_questions:
+        status = Span(f"{status.text}, {count(line.open_questions, 'question')}", "doubt")
     return (
         Span(line.run, "strong"),
         status,
@@ -235,7 +235,7 @@ def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
         return None
     if line.in_doubt:
         return at.holdfast("resolve", line.run), f"{count(line.in_doubt, 'step')} in doubt"
-    if line.questions:
+    if line.open_questions:
         return at.holdfast("answer", line.run), f"asks {line.waits_for}"
     if line.waits_for and line.status == "parked":
         return at.holdfast("resume", line.run), f"waits {line.waits_for}"

@@ -65,6 +65,8 @@ def _head(summary: RunSummary) -> list[Block]:
         pairs.append(("circle", [Span(summary.circle, "doubt")]))
     if spent := spent_words(summary.spent, summary.budget):
         pairs.append(("spent", [Span(spent)]))
+    if summary.cancellation:
+        pairs.append(("cancelled", [Span(summary.cancellation)]))
     pairs.append(("begun", [Span(f"{moment(line.created_at)}, {ago(line.age_s)}")]))
     if line.holder:
         dead = "dead, " if line.liveness == "dead" else ""
@@ -75,8 +77,8 @@ def _head(summary: RunSummary) -> list[Block]:
 def _status_note(summary: RunSummary) -> str:
     line = summary.line
     parts = [f"at point {line.point:,}", f"attempt {line.attempts}"]
-    if line.questions:
-        parts.insert(0, f"asks {count(line.questions, 'question')}")
+    if line.open_questions:
+        parts.insert(0, f"asks {count(line.open_questions, 'question')}")
     if line.in_doubt and line.status != "in_doubt":
         parts.insert(0, f"{count(line.in_doubt, 'step')} in doubt")
     return ", " + ", ".join(parts)

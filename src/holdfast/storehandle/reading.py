@@ -119,7 +119,7 @@ class Reading(Neutral):
     def doubts(self, run: str) -> list[Doubt]:
         """The steps of the run that are in doubt, and what was already said about them."""
         pending = {
-            letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "key" in letter
+            letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "how" in letter
         }
         return [
             Doubt(

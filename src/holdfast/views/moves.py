@@ -86,8 +86,10 @@ def next_move(
     if info.status == "parked" and is_out_of_budget:
         see = Choice(desk.holdfast("stats", info.run, "--cost"), "see what it was spent on")
         return Move(_OUT_OF_BUDGET, (see, *resume_choices(view, desk)))
+    if questions:
+        return _asking(view, questions, desk)
     if info.status == "parked":
-        return _parked(info.run, view, questions, desk, circle)
+        return _parked(info.run, view, desk, circle)
     return Move(_AGAIN, resume_choices(view, desk))
 
 
@@ -102,13 +104,14 @@ def _at_work(run: str, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
     return Move("it is at work", (Choice(desk.holdfast("log", run, "--follow"), "watch it"),))
 
 
-def _parked(run: str, view: View, questions: Sequence[OpenQuestion], desk: Desk, circle: str) -> Move:
+def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
     if unanswered(questions):
         then = resume_choices(view, desk, meaning="then go on")
         return Move("somebody has to answer", (*answer_choices(questions, desk), *then))
-    if questions:
-        why = "start its program again: it takes the answer in, and goes on"
-        return Move(why, resume_choices(view, desk))
+    return Move("start its program again: it takes the answer in, and goes on", resume_choices(view, desk))
+
+
+def _parked(run: str, view: View, desk: Desk, circle: str) -> Move:
     if view.waits:
         return Move("started before that time, it waits or parks again", resume_choices(view, desk))
     if circle:

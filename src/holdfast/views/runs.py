@@ -25,7 +25,7 @@ class RunLine(NamedTuple):
     plan_item: str
     attempts: int
     in_doubt: int
-    questions: int
+    open_questions: int
     waits_for: str
     events: int
     size_bytes: int | None
@@ -58,7 +58,7 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
         plan_item=one_line(position.item) if position else "",
         attempts=view.next_attempt - 1 if view else 0,
         in_doubt=in_doubt,
-        questions=len(view.questions) if view and is_waiting else 0,
+        open_questions=len(view.questions) if view and is_waiting else 0,
         waits_for=waits_for(view) if is_waiting else "",
         events=info.head,
         size_bytes=size_bytes,

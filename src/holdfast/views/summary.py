@@ -11,7 +11,7 @@ from holdfast.core.progress import Overview
 from holdfast.errors import BudgetExceeded
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
-from holdfast.model.rows import OVER, owner_name
+from holdfast.model.rows import OVER, Status, owner_name
 from holdfast.views.bills import Bill, bill
 from holdfast.views.doubts import DoubtLine, doubt_line
 from holdfast.views.moves import Desk, Move, next_move
@@ -19,8 +19,8 @@ from holdfast.views.plans import PlanItem, plan_items
 from holdfast.views.questions import QuestionLine, question_line, wait_words
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
-from holdfast.views.telling import circle_line
-from holdfast.views.words import failure_line, one_line
+from holdfast.views.telling import circle_line, tell
+from holdfast.views.words import failure_line, moment, one_line
 
 
 class AttemptLine(NamedTuple):
@@ -45,7 +45,8 @@ class WaitLine(NamedTuple):
 class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
 
-    ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed.
+    ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed,
+    ``cancellation`` says by whom it was cancelled.
     """
 
     line: RunLine
@@ -61,6 +62,7 @@ class RunSummary(NamedTuple):
     circle: str
     spent: Bill
     budget: dict[str, Any] | None
+    cancellation: str
     next: Move
 
 
@@ -94,6 +96,7 @@ def summarize(
         circle=(circle := _circle(events)),
         spent=bill(view.spent),
         budget=_budget(view),
+        cancellation=_cancelled(events) if info.status == Status.CANCELLED else "",
         next=next_move(
             info,
             view,
@@ -105,6 +108,12 @@ def summarize(
             is_out_of_budget=_is_out_of_budget(events),
         ),
     )
+
+
+def _cancelled(events: Sequence[Event]) -> str:
+    """By whom, when and why."""
+    event = next((event for event in reversed(events) if event.kind == Kind.RUN_CANCELLED), None)
+    return "" if event is None else f"{tell(event).detail}, {moment(event.at)}"
 
 
 def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:

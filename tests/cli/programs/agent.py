@@ -53,6 +53,11 @@ def create_contact(name: str, *, idempotency_key: str = holdfast.KEY) -> dict[st
     return {"id": 7, "name": name}
 
 
+@holdfast.tool(approve=True)
+def pay(to: str, amount: int) -> str:
+    return f"paid {amount} to {to}"
+
+
 def fail() -> None:
     clock.sleep(0.1)
     raise ConnectionError("the ledger is locked")
@@ -80,6 +85,12 @@ def main(store: holdfast.Store, name: str) -> None:
                 except holdfast.StepInDoubt:
                     continue
             raise KeyboardInterrupt
+        elif scenario == "ask":
+            pay("Ada", 500)
+            place = run.ask("Where to?", returns=["staging", "prod"], expires_s=3600)
+            run.finish(place)
+        elif scenario == "sleep":
+            run.sleep(86_400, wait_s=0)
         else:
             research(run)
 

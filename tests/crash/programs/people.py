@@ -28,17 +28,11 @@ def find_payment(idempotency_key: str) -> holdfast.Done | holdfast.NotDone:
 charge = holdfast.tool(effect="once", verify=find_payment, settle_s=0, approve=True, name="charge")(pay)
 
 
-@holdfast.tool(effect="once", verify=find_payment, settle_s=0, approve=True, name="charge")
-async def charge_async(person: str, amount: int, *, idempotency_key: str = holdfast.KEY) -> dict[str, Any]:
-    await asyncio.sleep(0)
-    return pay(person, amount, idempotency_key=idempotency_key)
-
-
 def blocking() -> None:
     with holdfast.run("agent") as run:
         receipt = charge("ada", 5)
         run.sleep(0.01)
-        run.finish([receipt, charge("eve", 500)])
+        run.finish(receipt)
 
 
 async def awaiting() -> None:
@@ -47,7 +41,7 @@ async def awaiting() -> None:
             run.ask("Who is to be paid?", returns=["ada", "bob"]), run.ask("How much?", returns=int)
         )
         await run.sleep(0.01)
-        await run.finish(await charge_async(which, many))
+        await run.finish([which, many])
 
 
 def cancelled() -> None:
@@ -64,15 +58,12 @@ def cancelled() -> None:
 
 
 def answer_everything() -> None:
-    """The person, in the same process, so that whoever answers is killed too: the first choice, 5, yes to what is cheap."""
+    """The person, in the same process, so that whoever answers is killed too."""
     store = holdfast.store()
     for asked in store.questions("agent"):
         if asked.pending_by:
             continue
-        if asked.wants.kind == "bool":
-            value: Any = asked.about["arguments"]["amount"] < 100
-        else:
-            value = asked.wants.choices[0] if asked.wants.choices else 5
+        value = {"bool": True, "int": 5}.get(asked.wants.kind, "ada")
         store.answer("agent", value, asked.id, by="ada")
 
 

@@ -221,10 +221,50 @@ def fork_once(run: holdfast.Run, store: holdfast.Store, how: str) -> None:
     tell("reaped", code=os.waitstatus_to_exitcode(status))
 
 
-def main(mode: str, *arguments: str) -> None:
-    modes: dict[str, Any] = {f.__name__: f for f in (contend, die, work, interrupt, thread, fork)}
+def wait(url: str, how: str) -> None:
+    """Wait in the process: for an answer, or for a time that nobody will see."""
+    with holdfast.run("run", store=url) as run:
+        tell("entered", pid=os.getpid())
+        if how == "ask":
+            run.finish(run.ask("Go on?", returns=bool, wait_s=None))
+        else:
+            run.sleep(100_000)
+    tell("finished")
+
+
+async def wait_async(url: str, how: str) -> None:
+    async with holdfast.run("run", store=url) as run:
+        tell("entered", pid=os.getpid())
+        if how == "ask":
+            await run.finish(await run.ask("Go on?", returns=bool, wait_s=None))
+        else:
+            await run.sleep(100_000)
+    tell("finished")
+
+
+def answer(url: str, name: str) -> None:
+    """Answer when told to, at the same moment as everybody else."""
+    store = holdfast.store(url)
+    store.questions("run")
+    tell("ready")
+    hear("go")
     try:
-        if mode == "interrupt_async":
+        store.answer("run", name == "ada", by=name)
+        tell("accepted")
+    except holdfast.AlreadyAnswered as refused:
+        tell("refused", text=str(refused))
+    except holdfast.UnknownQuestion as refused:  # the run has gone on, and finished
+        tell("refused", text=str(refused))
+
+
+def main(mode: str, *arguments: str) -> None:
+    modes: dict[str, Any] = {
+        f.__name__: f for f in (contend, die, work, interrupt, thread, fork, wait, answer)
+    }
+    try:
+        if mode == "wait_async":
+            asyncio.run(wait_async(*arguments))
+        elif mode == "interrupt_async":
             asyncio.run(interrupt_async(*arguments))
         elif mode == "interrupt_many":
             asyncio.run(interrupt_many(*arguments))
@@ -233,6 +273,9 @@ def main(mode: str, *arguments: str) -> None:
     except holdfast.StepInDoubt as stop:
         tell("in_doubt", step=stop.step, key=stop.key, reason=stop.reason)
         sys.exit(3)
+    except holdfast.Cancelled as stop:
+        tell("cancelled", by=stop.by)
+        sys.exit(1)
     except holdfast.LeaseLost as stop:
         tell("lease_lost", fence=stop.fence, fence_now=stop.fence_now, owner=stop.owner)
         sys.exit(4)
