@@ -202,8 +202,10 @@ def test_another_model_is_asked_when_the_first_does_not_come_back(provider: Prov
         with holdfast.run("a", store=url):
             assert ask(client) == first
         assert len(other.calls) == 1
+        answered_by = f"127.0.0.1:{plain.base_url.port}"
     outcome = events(url, Kind.STEP_FINISHED)[0]
     assert outcome["fell_back"][0]["to"] == "m-2"
+    assert outcome["usage"]["provider"] == answered_by  # whose prices it has
 
 
 def test_a_model_that_is_not_there_is_replaced_at_once(provider: Provider, url: str) -> None:

@@ -19,7 +19,7 @@ PRICES = {"big*": {"input": 1000, "output": 5000, "cached": 100}}
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     if request["n"] == "fail":
-        raise ConnectionError("refused")
+        raise LookupError("no such model")
     usage: dict[str, Any] = {
         "prompt_tokens": 1000,
         "completion_tokens": 50,
@@ -31,10 +31,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def ask(shop: "Shop", run: str, *questions: tuple[str, object], **options: Any) -> None:
     """A run that asks these models and then fails."""
     opening = holdfast.run(run, store=shop.store, prices=PRICES, loops=False, **options)
-    with suppress(ConnectionError, holdfast.Parked), opening as entered:
+    with suppress(LookupError, holdfast.Parked), opening as entered:
         for model, n in questions:
             entered.model("ask", answer, {"model": model, "n": n}, provider="host")
-        raise ConnectionError
+        raise LookupError
 
 
 @pytest.fixture

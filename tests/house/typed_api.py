@@ -29,8 +29,9 @@ def plain(name: str) -> int:
 
 
 def blocking() -> None:
-    with holdfast.run("a") as run:
+    with holdfast.run("a", budget=holdfast.Budget(cost=1.5), prices={"m": {"input": 0, "output": 0}}) as run:
         assert_type(run, holdfast.Run)
+        assert_type(run.spent, holdfast.Spent)
         assert_type(run.step("survey", survey, "x", depth=2), list[str])
         assert_type(run.once("survey", survey, "x"), list[str])
         assert_type(run.options(key="k").step("survey", survey, "x"), list[str])

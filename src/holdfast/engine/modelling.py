@@ -169,4 +169,4 @@ class ModelWork(Work):
     def usage_of(self, value: Any) -> Usage:
         """What the answer took."""
         model = self.ask.model_asked
-        return usage_in(value, model=model, provider=self.ask.provider)
+        return usage_in(value, model=model, provider=self.line.provider or self.ask.provider)

@@ -27,10 +27,10 @@ class Line:
     """The line to the provider of one model call: how to wait for it, how to look whether it is there, and others to ask.
 
     ``probe`` tells why it is not ready, or nothing; without one, asking again is the look. ``targets`` are whom to ask,
-    in their order; the first one is asked again when the last one fails.
+    in their order; the first one is asked again when the last one fails. ``providers`` are theirs, where that is known.
     """
 
-    __slots__ = ("notes", "patience", "probe", "target", "targets")
+    __slots__ = ("notes", "patience", "probe", "providers", "target", "targets")
 
     def __init__(
         self,
@@ -38,8 +38,9 @@ class Line:
         *,
         probe: Callable[..., Any] | None = None,
         targets: tuple[str, ...] = ("",),
+        providers: tuple[str, ...] = (),
     ) -> None:
-        self.patience, self.probe, self.targets = patience, probe, targets
+        self.patience, self.probe, self.targets, self.providers = patience, probe, targets, providers
         self.target = 0
         """Who is asked now."""
         self.notes: dict[str, Any] = {}
@@ -49,6 +50,11 @@ class Line:
     def has_others(self) -> bool:
         """Whether somebody else could be asked."""
         return len(self.targets) > 1
+
+    @property
+    def provider(self) -> str:
+        """Whose target is asked now; empty where nobody said."""
+        return self.providers[self.target] if self.providers else ""
 
     def fall_back(self) -> str:
         """Ask the next one from now on; who that is."""

@@ -79,7 +79,10 @@ class Exchange:
         self.ask = Ask(endpoint.name, self.body, provider=provider_of(client))
         targets = ("", *(fallback.model for fallback in manner.fallbacks))
         probe = self.readiness_async if iscoroutinefunction(type(client).request) else self.readiness
-        self.line = Line(manner.patience, probe=probe, targets=targets)
+        providers = [provider_of(fallback.client or client) for fallback in manner.fallbacks]
+        self.line = Line(
+            manner.patience, probe=probe, targets=targets, providers=(self.ask.provider, *providers)
+        )
 
     @classmethod
     def of(cls, client: Any, manner: Manner, cast_to: Any, options: Any) -> "Exchange | None":
