@@ -4,7 +4,6 @@ The tools come through JSON-schema output: a small model does not call them by i
 The world is files in the working directory: ``acks`` (answers that reached the program whole), ``ledger`` (effects).
 """
 
-import hashlib
 import json
 import os
 import sys
@@ -74,7 +73,7 @@ def ask(client: openai.OpenAI, name: str, messages: list[Any], **options: Any) -
             text += chunk.choices[0].delta.content or ""
             finish = chunk.choices[0].finish_reason or finish
     assert finish is not None, "a stream without an end was handed to the program as a whole one"
-    write("acks", name=name, digest=hashlib.sha256(text.encode()).hexdigest())
+    write("acks", name=name, text=text)
     return text
 
 
