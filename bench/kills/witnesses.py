@@ -21,6 +21,8 @@ class Loss(NamedTuple):
     """What had been sent of that answer in this attempt."""
     lost_ms: float
     """How long before the kill the first of the lost tokens was sent."""
+    late_tokens: int = 0
+    """What the provider still sent to the dead, until it noticed: sent again too, but nobody's loss."""
 
 
 class Verdict(NamedTuple):
@@ -120,11 +122,11 @@ def _joined(chunks: list[dict[str, Any]]) -> str:
     return text
 
 
-def loss_at_kill(seed: int, killed_at: float, exchanges: list[Exchange], journal: Journal) -> Loss:
-    """What is gone of the answer that was under way. What was sent to a process that was dead already does not count."""
-    if len(journal.answered) >= len({index_of(exchange.body) for exchange in exchanges}):
+def loss_at_kill(seed: int, exchanges: list[Exchange], journal: Journal, killed_at: float) -> Loss:
+    """What is gone of the answer that was under way; ``exchanges`` are those of all attempts, and of the killed one."""
+    last = exchanges[-1] if exchanges else None
+    if last is None or len(journal.answered) >= len({index_of(one.body) for one in exchanges}):
         return Loss(seed, "between", 0, 0, 0, 0.0)
-    last = exchanges[-1]
     sent = [(at, text) for at, text in last.sent if at <= killed_at]
     whole = _begun(last.body) + "".join(text for _, text in sent)
     survives = journal.surviving()
@@ -137,7 +139,7 @@ def loss_at_kill(seed: int, killed_at: float, exchanges: list[Exchange], journal
     times = [at for at, _ in sent[-tokens:]] if tokens else []
     lost_ms = (killed_at - times[0]) * 1000 if times else 0.0
     kind = "call" if "#call=" in str(last.body["messages"][-1]["content"]) else "stream"
-    return Loss(seed, kind, tokens, chars, len(sent), lost_ms)
+    return Loss(seed, kind, tokens, chars, len(sent), lost_ms, len(last.sent) - len(sent))
 
 
 def index_of(body: dict[str, Any]) -> int:
