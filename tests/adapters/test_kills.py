@@ -10,18 +10,18 @@ from tests.provider.records import Exchange
 
 @pytest.mark.xdist_group("kills")
 def test_a_streaming_agent_loses_no_finished_call(tmp_path: Path) -> None:
-    """Three kills in six calls: nothing asked twice, nothing done twice, little lost.
+    """Three kills in five calls: nothing asked twice, nothing done twice, little lost.
 
-    Planted: an agent whose client is not wrapped asks everything again; a flusher that waits 3 s loses whole answers.
+    Planted: an agent whose client is not wrapped asks finished calls again; a flusher that waits 3 s loses whole answers.
     """
-    calm = calm_run(tmp_path / "calm", 6)
-    found = killed_run(Plan(tmp_path / "killed", calls=6, kills=3, seed=7, drip_ms=4), calm)
+    calm = calm_run(tmp_path / "calm", 5)
+    found = killed_run(Plan(tmp_path / "killed", calls=5, kills=3, seed=13, drip_ms=10), calm)
     assert (found.finished_calls_lost, found.effects_twice, found.effects_missing) == (0, 0, 0)
     assert found.answers_changed == 0
     assert len(found.losses) == 3
+    assert max(loss.sent_tokens for loss in found.losses) > 100
     for loss in found.losses:
-        assert loss.lost_ms < 1000, f"far more than 250 ms of the stream are gone: {loss}"
-    assert found.streamed_tokens - found.needed_tokens < 300
+        assert loss.lost_ms < 800, f"far more than 250 ms of the stream are gone: {loss}"
 
 
 def test_the_witnesses_see_what_went_wrong() -> None:
