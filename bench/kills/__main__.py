@@ -42,7 +42,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--per-run", type=int, default=2, help="kills of one run")
     parser.add_argument("--calls", type=int, default=40, help="model calls of one run")
     parser.add_argument("--rate", type=float, default=100.0, help="tokens a second of one stream")
-    parser.add_argument("--parallel", type=int, default=12, help="runs at a time: they mostly wait")
+    parser.add_argument("--parallel", type=int, default=16, help="runs at a time: they mostly wait")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="all figures, and every kill, as JSON")
     return parser.parse_args()
@@ -91,6 +91,7 @@ def summary(verdicts: list[Verdict], options: argparse.Namespace) -> dict[str, A
         "lost_part": part,
         "bar": BAR,
         "sent_again_tokens": streamed - needed,
+        "sent_to_the_dead_tokens": sum(loss.late_tokens for loss in losses),
         "lost_tokens_per_kill": _spread([loss.tokens for loss in losses]),
         "lost_ms_per_kill": _spread([loss.lost_ms for loss in losses]),
         "passes": part <= BAR and not any(nothing.values()),
@@ -129,7 +130,10 @@ def _show(facts: dict[str, Any]) -> None:
         f"≤ {BAR:.0%}",
         facts["lost_part"] <= BAR,
     )
-    row("streamed tokens sent again", f"{facts['sent_again_tokens']:,}")
+    row(
+        "streamed tokens sent again",
+        f"{facts['sent_again_tokens']:,}, {facts['sent_to_the_dead_tokens']:,} of them sent after the kill",
+    )
     for name, unit in (("tokens", ""), ("ms", " ms")):
         spread = facts[f"lost_{name}_per_kill"]
         row(f"lost {name} per kill", "  ".join(f"{key} {value:.0f}" for key, value in spread.items()) + unit)

@@ -57,10 +57,11 @@ def killed_run(plan: Plan, calm: Calm) -> Verdict:
     losses: list[Loss] = []
     with Provider(flavour="llamacpp", drip_ms=plan.drip_ms) as provider:
         for tokens, delay_s in moments:
+            asked = len(provider.calls)
             process = _start(plan.directory, provider, plan.calls)
             if _until(provider, process, tokens):
                 time.sleep(delay_s)
-            losses.append(_kill(plan, provider, process))
+            losses.append(_kill(plan, provider, process, asked))
         attempts = len(moments) + 1
         process = _start(plan.directory, provider, plan.calls)
         assert process.wait(_DEADLINE_S) == 0, (plan.directory / "output").read_text()
@@ -105,11 +106,17 @@ def _until(provider: Provider, process: subprocess.Popen[bytes], tokens: int) ->
     return True
 
 
-def _kill(plan: Plan, provider: Provider, process: subprocess.Popen[bytes]) -> Loss:
+def _kill(plan: Plan, provider: Provider, process: subprocess.Popen[bytes], asked: int) -> Loss:
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
     killed_at = time.time()
     code = process.wait(_DEADLINE_S)
     assert code in {0, -signal.SIGKILL}, (plan.directory / "output").read_text()
+    exchanges = provider.calls
+    if len(exchanges) == asked:  # it had not come to ask anything
+        return Loss(plan.seed, "between", 0, 0, 0, 0.0)
+    until_noticed = time.monotonic() + 1.0
+    while exchanges[-1].how == "open" and time.monotonic() < until_noticed:
+        time.sleep(_POLL_S)
     journal = Journal.read(plan.directory / "kills.db")
-    return witnesses.loss_at_kill(plan.seed, killed_at, provider.calls, journal)
+    return witnesses.loss_at_kill(plan.seed, exchanges, journal, killed_at)

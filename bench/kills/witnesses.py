@@ -21,6 +21,8 @@ class Loss(NamedTuple):
     """What had been sent of that answer in this attempt."""
     lost_ms: float
     """How long before the kill the first of the lost tokens was sent."""
+    late_tokens: int = 0
+    """What the provider still sent to the dead, until it noticed: sent again too, but nobody's loss."""
 
 
 class Verdict(NamedTuple):
@@ -46,41 +48,60 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 class Journal(NamedTuple):
-    """What stands in the tables, read without Holdfast: the model calls with an outcome, and the chunks of each call."""
+    """What stands in the tables, read without Holdfast: the model calls begun and ended, and the chunks of each."""
 
+    asked: dict[str, float]
+    """When each was begun for the first time."""
     answered: set[str]
     chunks: dict[str, list[dict[str, Any]]]
 
     @classmethod
     def read(cls, database: Path) -> "Journal":
         """The journal as a killed process has left it."""
-        journal = cls(set(), {})
-        for kind, key, body in _rows(database):
-            if kind == "step.finished" and "usage" in body:
+        journal = cls({}, set(), {})
+        for at, kind, key, body in _rows(database):
+            if kind == "step.started" and body.get("effect") == "model":
+                journal.asked.setdefault(key, at)
+            elif kind == "step.finished" and "usage" in body:
                 journal.answered.add(key)
             elif kind == "stream.chunk":
                 journal.chunks.setdefault(key, []).append(body)
         return journal
 
+    @staticmethod
+    def kinds(database: Path) -> Counter[str]:
+        """How many events of each kind there are."""
+        found = _query(database, "SELECT kind, count(*) FROM events GROUP BY kind")
+        return Counter({str(kind): int(str(count)) for kind, count in found})
+
+    def under_way_since(self) -> float | None:
+        """When the model call was begun that has no outcome, if there is one. One is under way at a time."""
+        return max((at for key, at in self.asked.items() if key not in self.answered), default=None)
+
     def surviving(self) -> str:
-        """The text of the answer that was under way, as the next attempt finds it. One call is under way at a time."""
+        """The text of the answer that was under way, as the next attempt finds it."""
         under_way = [key for key in self.chunks if key not in self.answered]
         if not under_way:
             return ""
         return _joined(self.chunks[under_way[-1]])
 
 
-def _rows(database: Path) -> list[tuple[str, str, dict[str, Any]]]:
+def _rows(database: Path) -> list[tuple[float, str, str, dict[str, Any]]]:
+    found = _query(database, "SELECT at, kind, key, body FROM events ORDER BY seq")
+    return [(float(str(at)), str(kind), str(key), json.loads(_text(body))) for at, kind, key, body in found]
+
+
+def _query(database: Path, query: str) -> list[tuple[Any, ...]]:
     if not database.exists():
         return []
     connection = apsw.Connection(str(database))
     try:
+        connection.set_busy_timeout(10_000)
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchall():
             return []  # killed before the store was made
-        found = connection.execute("SELECT kind, key, body FROM events ORDER BY seq").fetchall()
+        return connection.execute(query).fetchall()
     finally:
         connection.close()
-    return [(str(kind), str(key), json.loads(_text(body))) for kind, key, body in found]
 
 
 def _text(body: Any) -> str:
@@ -101,12 +122,11 @@ def _joined(chunks: list[dict[str, Any]]) -> str:
     return text
 
 
-def loss_at_kill(seed: int, killed_at: float, exchanges: list[Exchange], journal: Journal) -> Loss:
-    """What is gone of the answer that was under way. What was sent to a process that was dead already does not count."""
-    asked = len({index_of(exchange.body) for exchange in exchanges})
-    if len(journal.answered) >= asked:
+def loss_at_kill(seed: int, exchanges: list[Exchange], journal: Journal, killed_at: float) -> Loss:
+    """What is gone of the answer that was under way; ``exchanges`` are those of all attempts, and of the killed one."""
+    last = exchanges[-1] if exchanges else None
+    if last is None or len(journal.answered) >= len({index_of(one.body) for one in exchanges}):
         return Loss(seed, "between", 0, 0, 0, 0.0)
-    last = exchanges[-1]
     sent = [(at, text) for at, text in last.sent if at <= killed_at]
     whole = _begun(last.body) + "".join(text for _, text in sent)
     survives = journal.surviving()
@@ -119,7 +139,7 @@ def loss_at_kill(seed: int, killed_at: float, exchanges: list[Exchange], journal
     times = [at for at, _ in sent[-tokens:]] if tokens else []
     lost_ms = (killed_at - times[0]) * 1000 if times else 0.0
     kind = "call" if "#call=" in str(last.body["messages"][-1]["content"]) else "stream"
-    return Loss(seed, kind, tokens, chars, len(sent), lost_ms)
+    return Loss(seed, kind, tokens, chars, len(sent), lost_ms, len(last.sent) - len(sent))
 
 
 def index_of(body: dict[str, Any]) -> int:

@@ -165,7 +165,7 @@ class Script:
         told = asked.directives
         reasoning = text_of(f"{asked.seed}/thought", told.reasoning)
         if told.call:
-            arguments = json.dumps({"text": text_of(asked.seed, 6), "number": int(asked.seed[:4], 16)})
+            arguments = json.dumps({"text": text_of(asked.seed, 40), "number": int(asked.seed[:4], 16)})
             return Reply(text="", reasoning=reasoning, calls=(ToolCall(told.call, arguments),))
         return Reply(tokens=told.tokens, reasoning=reasoning)
 
