@@ -108,7 +108,6 @@ class ModelWork(Work):
         self.watch = Watch(self)
         self._is_under_way = False
         """Whether the budget counts it as a call that is being made."""
-        self._is_under_way = False
 
     async def begin(self) -> None:
         """Record the request, if the budget allows it. What of it is stored already is referred to."""
