@@ -182,6 +182,17 @@ class TestStopping:
         assert done.returncode == 3
         assert was_told(done.stderr, "stopped after .*: run jobs is parked .*")
 
+    def test_asleep(self, yard: Yard) -> None:
+        """A run that waits for a time is started again then, and not before: nobody has to do it."""
+        done = yard.watch("sleep")
+        assert done.returncode == 0, done.stderr
+        assert was_told(done.stderr, "run jobs is parked until .*: starting it again then")
+        view = yard.store.view("jobs")
+        assert len(view.attempts) == 2
+        first, second = view.attempts
+        assert first.ended_at is not None
+        assert second.event.at - first.ended_at >= 0.5
+
     def test_parked_because_it_goes_in_circles(self, yard: Yard) -> None:
         """Starting it again would let it go on; that is for a person to decide."""
         done = yard.watch("circle")

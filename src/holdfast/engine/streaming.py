@@ -11,11 +11,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol, get_args
 
 from orjson import loads
 
 from holdfast.core.partials import Partial, fold_partial, is_whole, joined, merge, plan_of
+from holdfast.core.partials.plans import OnPartial
 from holdfast.core.partials.seams import Seam
 from holdfast.engine.asking import answer, next_answer
 from holdfast.engine.hands import BLOCKING, Hands, drive
@@ -27,8 +28,7 @@ from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
 from holdfast.model.events import Kind
 
-OnPartial = Literal["continue", "restart", "keep"]
-ON_PARTIAL: Final = ("continue", "restart", "keep")
+ON_PARTIAL: Final[tuple[str, ...]] = get_args(OnPartial)
 
 
 class End:
@@ -106,7 +106,7 @@ class Streaming:
     ) -> None:
         self._tenure, self._hands, self._ask, self._source = tenure, hands, ask, source
         self._line = line
-        self._on_partial = on_partial
+        self._on_partial: OnPartial = on_partial
         self._ready: deque[Any] = deque()
         self._chunks: Any = None
         self._is_over = False

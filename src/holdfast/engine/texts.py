@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from holdfast.core.partials import Partial
+from holdfast.core.partials.plans import OnPartial
 from holdfast.engine.hands import Hands
 from holdfast.engine.modelling import Ask
-from holdfast.engine.streaming import ON_PARTIAL, OnPartial, Streaming
+from holdfast.engine.streaming import ON_PARTIAL, Streaming
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.treatments import choose
 from holdfast.errors import Misuse

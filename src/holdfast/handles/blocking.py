@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
+from holdfast.core.partials.plans import OnPartial
 from holdfast.engine import checkpoints, marks, sources, waits
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.questions import Inquiry, inquire
 from holdfast.engine.stepping import step
-from holdfast.engine.streaming import OnPartial
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.texts import stream_texts
 from holdfast.handles.conversations import Messages

@@ -47,6 +47,8 @@ def work(run: holdfast.Run) -> None:
     elif mode == "diverge":
         pay(f"attempt {run.attempt}")
         die()
+    elif mode == "sleep":
+        run.sleep(0.6, wait_s=0)
     elif mode == "park":
         raise holdfast.Parked(run="jobs", reason="it waits for the tide")
     elif mode == "circle":

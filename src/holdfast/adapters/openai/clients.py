@@ -10,10 +10,11 @@ from orjson import dumps
 
 from holdfast.adapters.openai.exchanges import REPLAYED, Exchange, Fallback, Manner
 from holdfast.adapters.openai.probes import Prefill
+from holdfast.core.partials.plans import OnPartial
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import ask_model
-from holdfast.engine.streaming import ON_PARTIAL, OnPartial
+from holdfast.engine.streaming import ON_PARTIAL
 from holdfast.engine.treatments import choose
 from holdfast.engine.workshop import held_runs
 from holdfast.errors import Misuse, NoCurrentRun

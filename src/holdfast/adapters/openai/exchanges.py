@@ -18,11 +18,12 @@ from holdfast.adapters.openai.probes import (
 )
 from holdfast.adapters.openai.sources import ChatSource, ResponsesSource
 from holdfast.core.history import prepare_request
+from holdfast.core.partials.plans import OnPartial
 from holdfast.engine.hands import Hands, drive
 from holdfast.engine.mending import settle_request
 from holdfast.engine.modelling import Ask
 from holdfast.engine.providing import Line
-from holdfast.engine.streaming import END, OnPartial, Streaming
+from holdfast.engine.streaming import END, Streaming
 from holdfast.engine.tenure import Tenure
 from holdfast.errors import UnusableAnswer
 from holdfast.model.patience import Patience

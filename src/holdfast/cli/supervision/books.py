@@ -28,10 +28,11 @@ _OUTCOMES: Final = frozenset(
 
 
 class Standing(NamedTuple):
-    """A run that the command worked on, and where it stands."""
+    """A run that the command worked on, and where it stands. ``until`` is the time that a parked one waits for."""
 
     run: str
     status: str
+    until: float | None = None
 
 
 class Work(NamedTuple):
@@ -67,8 +68,17 @@ class Books:
         begun = [(info, events) for info, events in found if _owners(events)]
         # Behind a wrapper (`uv run`, a container) the process that works is another: then whoever began meanwhile.
         ours = [(info, events) for info, events in begun if str(pid) in _owners(events)] or begun
-        runs = tuple(Standing(info.run, info.status) for info, _ in ours)
+        runs = tuple(Standing(info.run, info.status, self._until(info)) for info, _ in ours)
         return Work(runs, any(_is_outcome(event) for _, events in ours for event in events))
+
+    def _until(self, info: RunInfo) -> float | None:
+        """When a parked run can go on by itself; None where it waits for somebody, or nobody knows."""
+        if info.status != "parked":
+            return None
+        assert self._store is not None, "a run without a store"
+        view = self._store.view(info.run)
+        times = [waiting.until for waiting in view.waits.values()]
+        return max((at for at in times if at is not None), default=None) if not view.questions else None
 
     def _look(self) -> dict[str, int]:
         return {info.run: info.head for info in self._infos()}

@@ -13,6 +13,7 @@ _MOODS: Final[dict[str, Mood]] = {
     "finished": "good",
     "crashed": "bad",
     "restarting": "plain",
+    "waiting": "plain",
     "signalled": "plain",
     "interrupted": "plain",
     "stopped": "doubt",

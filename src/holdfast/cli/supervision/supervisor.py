@@ -70,7 +70,11 @@ class Supervisor:
                 verdict = judge(end.code, work.runs)
                 if verdict.code is not None:
                     return self._stop(end, verdict.code, verdict)
-                delay_s = self._crashed(end, got_on=work.got_on)
+                if verdict.until is not None:
+                    delay_s: float | None = max(0.0, verdict.until - SystemClock.wall())
+                    self._tell("waiting", f"{verdict.why}: starting it again then", end=end)
+                else:
+                    delay_s = self._crashed(end, got_on=work.got_on)
                 if delay_s is None:
                     return EXIT_REFUSED
                 signum = self._pause(delay_s, alarms)

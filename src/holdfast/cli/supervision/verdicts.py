@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from holdfast.cli.refusals import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
 from holdfast.cli.supervision.books import Standing
-from holdfast.views.words import status_word
+from holdfast.views.words import moment, status_word
 
 _STOPS: Final = {
     "in_doubt": EXIT_WAITING,
@@ -24,11 +24,12 @@ _HINTS: Final = {
 
 
 class Verdict(NamedTuple):
-    """``code`` is the exit code to stop with; None to start again."""
+    """``code`` is the exit code to stop with; None to start again, at ``until`` where it is not worth it before."""
 
     code: int | None
     why: str = ""
     hint: str = ""
+    until: float | None = None
 
 
 def judge(returncode: int, runs: Sequence[Standing]) -> Verdict:
@@ -39,6 +40,8 @@ def judge(returncode: int, runs: Sequence[Standing]) -> Verdict:
         for run in runs:
             if run.status == status:
                 why = f"run {run.run} {'is ' if status != 'diverged' else ''}{status_word(status)}"
+                if run.until is not None:
+                    return Verdict(None, f"{why} until {moment(run.until)}", until=run.until)
                 return Verdict(code, why, _HINTS[status].format(run=run.run))
     if returncode == EXIT_DONE:
         return Verdict(EXIT_DONE)
