@@ -17,6 +17,7 @@ from bench import (
     concurrency,
     diffing,
     importing,
+    models,
     peers,
     recording,
     replaying,
@@ -33,6 +34,7 @@ SUBJECTS = {
     "diffing": diffing,
     "branching": branching,
     "resuming": resuming,
+    "models": models,
 }
 PEERS = {"peers": peers}
 

@@ -1,0 +1,96 @@
+"""What a model call costs beside the model: a growing conversation on disk, the call itself, and the pieces of a stream."""
+
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import holdfast
+from bench.measuring import Figure, interleaved_us, size_on_disk
+from bench.texts import message, prose
+
+TURNS = 400
+PIECES = 4_000
+ROUNDS = 9
+
+
+def figures(place: Path) -> Iterator[Figure]:
+    """Bytes of a conversation against its messages, and time against a plain step and a bare loop."""
+    yield from _conversation(place)
+    yield from _calls(place)
+    yield from _pieces(place)
+
+
+def _conversation(place: Path) -> Iterator[Figure]:
+    """The whole conversation is sent with every call, by a program that is restarted every 100 turns."""
+    url = place / "talk.db"
+    messages: list[dict[str, str]] = []
+    write = prose()
+    for _ in range(TURNS):
+        messages += [message("user", write(1_000)), message("assistant", write(3_000))]
+    sizes = []
+    for turns in range(100, TURNS + 1, 100):
+        _talk(url, messages, turns)
+        holdfast.store(url).close()
+        sizes.append(size_on_disk(url))
+    unique = sum(len(json.dumps(message)) for message in messages)
+    sent = sum(len(json.dumps(message)) * (TURNS - number // 2) for number, message in enumerate(messages))
+    facts = (
+        f"{TURNS} calls, {unique / 1e6:.1f} MB of messages, {sent / 1e6:.0f} MB sent, answers stored twice"
+    )
+    yield Figure("conversation on disk / its messages", sizes[-1] / unique, 2.0, "×", facts)
+    yield Figure(f"{TURNS} turns / {TURNS // 2} turns", sizes[-1] / sizes[1], 2.4, "× bytes", "linear is 2")
+
+
+def _talk(url: Path, messages: list[dict[str, str]], turns: int) -> None:
+    def ask(request: dict[str, Any]) -> dict[str, str]:
+        return messages[len(request["messages"])]
+
+    try:
+        with holdfast.run("talk", store=url, loops=False) as run:
+            for turn in range(turns):
+                run.model("chat", ask, {"model": "m", "messages": messages[: 2 * turn + 1]})
+            raise InterruptedError
+    except InterruptedError:
+        return
+
+
+def _calls(place: Path) -> Iterator[Figure]:
+    """A model call that returns at once, with a conversation of 20 messages before it, beside a step that does the same."""
+    write = prose()
+    history = [message("user", write(500)) for _ in range(20)]
+    with holdfast.run("calls", store=place / "calls.db", loops=False) as run:
+        numbers = itertools.count()
+
+        def step() -> None:
+            run.step("plain", len, f"{next(numbers)}")
+
+        def model() -> None:
+            asked = {"role": "user", "content": f"{next(numbers)}"}
+            run.model("chat", len, {"model": "m", "messages": [*history, asked]})
+
+        plain_us, model_us = interleaved_us([step, model], rounds=20, block=10)
+    yield Figure(
+        "model call / read step", model_us / plain_us, 3.0, "×", f"{model_us:.0f} µs, {plain_us:.0f} µs"
+    )
+
+
+def _pieces(place: Path) -> Iterator[Figure]:
+    """What a piece of a stream costs on its way through the journal's hands."""
+
+    def words(_: object) -> Iterator[str]:
+        return (f"word{number} " for number in range(PIECES))
+
+    taken: list[float] = []
+    with holdfast.run("pieces", store=place / "pieces.db", loops=False) as run:
+        for number in range(ROUNDS):
+            began = time.perf_counter()
+            for _ in run.stream("answer", words, {"number": number}):
+                pass
+            taken.append((time.perf_counter() - began) / PIECES * 1e6)
+    yield Figure(
+        "a piece of a stream", statistics.median(taken), 50.0, "µs", f"{PIECES:,} pieces, median of {ROUNDS}"
+    )
