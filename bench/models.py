@@ -41,7 +41,7 @@ def _conversation(place: Path) -> Iterator[Figure]:
     facts = (
         f"{TURNS} calls, {unique / 1e6:.1f} MB of messages, {sent / 1e6:.0f} MB sent, answers stored twice"
     )
-    yield Figure("conversation on disk / its messages", sizes[-1] / unique, 2.0, "×", facts)
+    yield Figure("conversation on disk / its messages", sizes[-1] / unique, None, "×", facts)
     yield Figure(f"{TURNS} turns / {TURNS // 2} turns", sizes[-1] / sizes[1], 2.4, "× bytes", "linear is 2")
 
 
