@@ -45,7 +45,7 @@ format: .venv/.dev  ## bring the sources into shape
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
 
-kills: .venv/.dev  ## what 200 kills of a streaming agent cost, in about five minutes
+kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minutes
 	$(BIN)/python -m bench.kills
 
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
