@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from bench.kills.director import Plan, calm_run, killed_run
 from bench.kills.witnesses import answers_changed, effects, finished_calls_lost
 from tests.provider.records import Exchange
 
 
-@pytest.mark.xdist_group("kills")
 def test_a_streaming_agent_loses_no_finished_call(tmp_path: Path) -> None:
     """Three kills in five calls: nothing asked twice, nothing done twice, little lost.
 
