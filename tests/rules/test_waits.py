@@ -250,7 +250,8 @@ def test_an_effect_that_is_too_late_is_not_in_doubt(
 ) -> None:
     """Intent and failure are one append: there is no moment in which it could have happened."""
     port = holdfast.store(url)._port
-    append, batches = port.append, []
+    batches: list[list[str]] = []
+    append = port.append
 
     def spied(items: Any) -> Any:
         batches.extend([event.kind for event in item.events] for item in items)
