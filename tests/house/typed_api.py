@@ -1,6 +1,7 @@
 """The public API as a type checker sees it: what a step returns, what handles are. Checked, not run."""
 
-from typing import assert_type
+from datetime import UTC, datetime
+from typing import Any, assert_type
 
 import holdfast
 
@@ -23,6 +24,11 @@ def patient(name: str) -> int:
     return len(name)
 
 
+@holdfast.tool(approve=lambda arguments: f"Greet {arguments['name']}?")
+def approved(name: str) -> str:
+    return name
+
+
 @holdfast.tool
 def plain(name: str) -> int:
     return len(name)
@@ -40,6 +46,13 @@ def blocking() -> None:
         assert_type(patient("Ada"), int)
         assert_type(run.checkpoint({"a": 1}), int)
         assert_type(run.nudge, str | None)
+        assert_type(approved("Ada"), str)
+        assert_type(run.ask("Where to?", returns=["staging", "prod"], about={"version": 1}), str)
+        assert_type(run.ask("Go on?", returns=bool, wait_s=None, expires_s=60), bool)
+        assert_type(run.ask("What now?"), Any)
+        run.sleep(1, wait_s=0)
+        run.sleep_until(datetime.now(UTC))
+        assert_type(run.options(deadline=datetime.now(UTC)).step("survey", survey, "x"), list[str])
         assert_type(run.options(polling=True).step("survey", survey, "x"), list[str])
         run.step("survey", survey, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         run.step("survey", survey)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -198,6 +198,13 @@ def test_another_history_asks_for_itself(url: str, store: holdfast.Store, how: s
         assert body(run) == "paid ada 5"
     assert paid == [("ada", 5)] * 2
     assert store.questions() == []
+    with (
+        pytest.raises(holdfast.AwaitingAnswer),
+        holdfast.run(other, store=url, if_finished="reopen") as run,
+    ):
+        body(run)
+        charge("ada", 5)  # both approvals are used up
+    assert paid == [("ada", 5)] * 2
 
 
 def test_a_fork_after_the_call_does_not_ask(url: str, store: holdfast.Store) -> None:

@@ -190,6 +190,8 @@ def test_a_crashed_run_is_cancelled_with_its_crash_recorded(url: str, store: hol
     store.cancel("r")
     assert kinds(store)[-2:] == ["attempt.crashed", "run.cancelled"]
     assert store.get("r").status == "cancelled"
+    with pytest.raises(holdfast.LeaseLost):  # had it only been silent, it would write nothing more
+        run.close()
 
 
 def test_a_fork_that_was_never_begun_can_be_cancelled(play: "Play", url: str, store: holdfast.Store) -> None:

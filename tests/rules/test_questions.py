@@ -230,8 +230,28 @@ def test_an_answer_does_not_count_after_a_rewind(play: "Play", store: holdfast.S
         play(body)
     assert stop.value.question == "q1"
     assert store.questions("r")[0].pending_by == ""
+    assert store._port.scan_records("inbox/r", limit=10) == []
     store.answer("r", False)
     assert play(body) is False
+
+
+def test_an_answer_is_for_one_asking(play: "Play", clock: "SetClock", store: holdfast.Store) -> None:
+    """The event that asked it counts: a letter for an earlier asking of the same thing is put away, whenever it comes."""
+    from holdfast.engine.letters import post
+
+    def late() -> None:
+        clock.on_nap = None
+        (asked,) = store.questions("r")
+        told = {"kind": "answer", "key": asked.key, "seq": 1, "value": True, "by": "ada"}
+        post(store._port, "r", "answer-1", told, at=clock.wall())
+
+    clock.on_nap = late
+    with pytest.raises(holdfast.AwaitingAnswer):
+        play(asking("Go on?", returns=bool, wait_s=10))
+    assert kinds(store) == ["question.asked"]
+    with pytest.raises(holdfast.AwaitingAnswer):
+        play(asking("Go on?", returns=bool))
+    assert store._port.scan_records("inbox/r", limit=10) == []
 
 
 def test_a_fork_asks_for_itself(play: "Play", store: holdfast.Store, url: str) -> None:

@@ -64,7 +64,7 @@ def test_after_a_restart_what_is_left_is_told_by_the_wall_clock(
         await run.sleep(60)
 
     clock.on_nap = die
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         play(body)
     clock.on_nap = None
     clock.jump(away_s)
@@ -245,14 +245,26 @@ def test_no_try_begins_after_the_deadline(play: "Play", clock: "SetClock", url: 
     assert [e.kind for e in holdfast.store(url).events("r")][2:4] == ["step.started", "step.failed"]
 
 
-def test_an_effect_that_is_too_late_is_not_in_doubt(play: "Play", clock: "SetClock", url: str) -> None:
+def test_an_effect_that_is_too_late_is_not_in_doubt(
+    play: "Play", clock: "SetClock", url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Intent and failure are one append: there is no moment in which it could have happened."""
+    port = holdfast.store(url)._port
+    batches: list[list[str]] = []
+    append = port.append
+
+    def spied(items: Any) -> Any:
+        batches.extend([event.kind for event in item.events] for item in items)
+        return append(items)
+
+    monkeypatch.setattr(port, "append", spied)
 
     async def body(run: Any) -> None:
         await run.options(deadline=clock.wall() - 1).once("pay", lambda: 1)
 
     with pytest.raises(holdfast.DeadlinePassed):
         play(body)
+    assert ["step.started", "step.failed"] in batches
     assert holdfast.store(url).doubts("r") == []
     assert holdfast.store(url).get("r").status == "failed"
 
@@ -299,11 +311,15 @@ def test_a_restart_does_not_move_the_deadline(url: str, clock: "SetClock") -> No
                 return "late"
         raise AssertionError("it was in time")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         attempt()
     clock.jump(30)
     assert attempt() == "late"
 
 
+class Killed(BaseException):
+    """What a program cannot go past."""
+
+
 def die() -> None:
-    raise KeyboardInterrupt
+    raise Killed

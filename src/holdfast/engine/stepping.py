@@ -175,9 +175,8 @@ class Work:
         intent = self._intent({})
         self.intent = intent.body
         if self._left_s() <= 0:
-            self._unwritten = (
-                intent,
-            )  # with its failure, in one append: an effect that is not tried is not in doubt
+            # It goes with its failure, in one append: an effect that is not tried is never in doubt.
+            self._unwritten = (intent,)
             return
         self.intent_seq = await self.append(intent, synced=self.treatment.effect not in _REPEATED)
 

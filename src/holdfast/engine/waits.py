@@ -8,11 +8,10 @@ A sleep of so many seconds lasts these by the monotonic clock, whatever the wall
 restart only the wall clock can tell: never less than nothing, and never more than the whole.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
-from itertools import count
 from math import isfinite
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from orjson import dumps
 
@@ -30,7 +29,6 @@ from holdfast.model.events import Kind
 from holdfast.model.rows import Cursor, Record
 from holdfast.model.waits import SLEEP, Waiting
 
-T = TypeVar("T")
 How = Literal["over", "cancelled", "expired"]
 Letter = tuple[Record, dict[str, Any]]
 
@@ -196,27 +194,3 @@ class Vigil:
         tenure = self._tenure
         timeout_s = max(0.0, min(seconds, WAIT_LOOK_S))
         await self._hands.listen(tenure.workshop.bell, tenure.run, self._seen, timeout_s)
-
-
-async def until_there(
-    tenure: Tenure,
-    hands: Hands,
-    waiting: Waiting,
-    find: Callable[[], Awaitable[T | None]],
-    pause_s: Callable[[int], float],
-) -> T:
-    """Look again and again until something is there; ``pause_s(n)`` is how long to wait before the n-th look, from 0.
-
-    The wait is begun before (``begin``) and recorded as over when this returns; Cancelled leaves it open.
-    """
-    vigil = Vigil(tenure, hands, waiting.name)
-    for number in count():
-        until = tenure.clock.monotonic() + pause_s(number)
-        while (left_s := until - tenure.clock.monotonic()) > 0:
-            await vigil.look()
-            await vigil.pause(left_s)
-        found = await find()
-        if found is not None:
-            await end(tenure, hands, waiting, "over")
-            return found
-    raise AssertionError("unreachable: count() does not end")

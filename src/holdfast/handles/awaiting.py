@@ -142,6 +142,28 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         ask = Ask(name, request, model, provider)
         return AsyncStream(await stream_texts(self._tenure, AWAITING, ask, call, go_on, on_partial))
 
+    @overload
+    async def ask(
+        self,
+        question: str,
+        *,
+        returns: type[T] | list[T],
+        about: Any = None,
+        wait_s: float | None = 0.0,
+        expires_s: float | None = None,
+        choices: Sequence[Any] | None = None,
+    ) -> T: ...
+    @overload
+    async def ask(
+        self,
+        question: str,
+        *,
+        returns: Any = None,
+        about: Any = None,
+        wait_s: float | None = 0.0,
+        expires_s: float | None = None,
+        choices: Sequence[Any] | None = None,
+    ) -> Any: ...
     async def ask(
         self,
         question: str,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
@@ -115,6 +115,28 @@ class Run(Handle["RunOptions"]):
         ask = Ask(name, request, model, provider)
         return Stream(drive(stream_texts(self._tenure, BLOCKING, ask, call, go_on, on_partial)))
 
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        returns: type[T] | list[T],
+        about: Any = None,
+        wait_s: float | None = 0.0,
+        expires_s: float | None = None,
+        choices: Sequence[Any] | None = None,
+    ) -> T: ...
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        returns: Any = None,
+        about: Any = None,
+        wait_s: float | None = 0.0,
+        expires_s: float | None = None,
+        choices: Sequence[Any] | None = None,
+    ) -> Any: ...
     def ask(
         self,
         question: str,
