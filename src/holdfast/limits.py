@@ -48,7 +48,7 @@ LEASE_S: Final = 30.0
 BEATS_PER_LEASE: Final = 3
 FLUSH_SYNC_S: Final = 5.0
 """Flushed records survive power loss after at most this long."""
-STREAM_FLUSH_S: Final = 0.2
+STREAM_FLUSH_S: Final = 0.1
 STREAM_FLUSH_BYTES: Final = 2_048
 """A piece of a streamed answer is in the journal after at most this long, or once this much has come."""
 BUSY_TIMEOUT_S: Final = 10.0

@@ -21,6 +21,9 @@ from holdfast.model.events import Kind
 ASK: Any = [{"role": "user", "content": "Tell of the sea."}]
 
 
+Connect = Callable[..., openai.OpenAI]
+
+
 class Crash(Exception):
     pass
 
@@ -165,9 +168,8 @@ def test_messages_of_the_sdk_may_be_sent_back(provider: Provider, durable: opena
 
 def test_async_clients_are_the_same(provider: Provider, url: str) -> None:
     """Whole and streamed, awaited; and side by side."""
-    client = holdfast.wrap(openai.AsyncOpenAI(base_url=provider.base_url, api_key="none"))
 
-    async def ask(content: str) -> str:
+    async def ask(client: openai.AsyncOpenAI, content: str) -> str:
         message: Any = [{"role": "user", "content": content}]
         whole = await client.chat.completions.create(model="m", messages=message)
         stream = await client.chat.completions.create(model="m", messages=message, stream=True)
@@ -177,8 +179,12 @@ def test_async_clients_are_the_same(provider: Provider, url: str) -> None:
     async def attempt() -> list[str]:
         given: list[str] = []
         with suppress(Crash):
-            async with holdfast.run("a", store=url):
-                given += await asyncio.gather(ask("one"), ask("two"), ask("three"))
+            async with (
+                openai.AsyncOpenAI(base_url=provider.base_url, api_key="none") as plain,
+                holdfast.run("a", store=url),
+            ):
+                client = holdfast.wrap(plain)
+                given += await asyncio.gather(*(ask(client, what) for what in ("one", "two", "three")))
                 raise Crash
         return given
 
@@ -254,10 +260,12 @@ def read_until_cut(client: openai.OpenAI, pieces: int | None) -> str:
 
 
 @pytest.mark.parametrize("flavour", ["llamacpp", "vllm"])
-def test_a_server_that_can_goes_on_from_the_middle(provider: Provider, url: str, flavour: str) -> None:
+def test_a_server_that_can_goes_on_from_the_middle(
+    provider: Provider, url: str, flavour: str, connect: Connect
+) -> None:
     """The prefill is found out about by itself; the joined answer is what an undisturbed stream would have said."""
     provider.script.tell({"flavour": flavour})
-    plain = openai.OpenAI(base_url=provider.base_url, api_key="none")
+    plain = connect()
     whole = read_until_cut(plain, None)
     client = holdfast.wrap(plain)
     with pytest.raises(Cut), holdfast.run("a", store=url):
@@ -275,10 +283,12 @@ def test_a_server_that_can_goes_on_from_the_middle(provider: Provider, url: str,
 
 
 @pytest.mark.parametrize("overlap", [0, 40])
-def test_where_it_cannot_the_model_is_asked_to_go_on(provider: Provider, url: str, overlap: int) -> None:
+def test_where_it_cannot_the_model_is_asked_to_go_on(
+    provider: Provider, url: str, overlap: int, connect: Connect
+) -> None:
     """An explicit request, and what the model repeats of its own words stands once."""
     provider.script.overlap = overlap
-    plain = openai.OpenAI(base_url=provider.base_url, api_key="none")
+    plain = connect()
     whole = read_until_cut(plain, None)
     client = holdfast.wrap(plain)
     with pytest.raises(Cut), holdfast.run("a", store=url):
@@ -296,9 +306,11 @@ def test_where_it_cannot_the_model_is_asked_to_go_on(provider: Provider, url: st
 
 
 @needs_responses
-def test_a_responses_stream_is_continued_as_one_response(provider: Provider, url: str) -> None:
+def test_a_responses_stream_is_continued_as_one_response(
+    provider: Provider, url: str, connect: Connect
+) -> None:
     """The SDK's accumulating helper sees one response, from its beginning to its end."""
-    plain = openai.OpenAI(base_url=provider.base_url, api_key="none")
+    plain = connect()
     whole = plain.responses.create(model="m", input="Tell of the sea.").output_text
     client = holdfast.wrap(plain)
 
@@ -318,11 +330,11 @@ def test_a_responses_stream_is_continued_as_one_response(provider: Provider, url
     assert len(provider.calls) == 3
 
 
-def test_an_answer_in_json_begins_again(provider: Provider, url: str) -> None:
+def test_an_answer_in_json_begins_again(provider: Provider, url: str, connect: Connect) -> None:
     """A grammar would start at its root: half an object is not continued."""
     provider.script.reply(Reply(text='{"name": "' + "x" * 50 + '"}'), Reply(text='{"name": "Kiel"}'))
     provider.script.tell({"flavour": "llamacpp"})
-    client = holdfast.wrap(openai.OpenAI(base_url=provider.base_url, api_key="none"))
+    client = holdfast.wrap(connect())
 
     def read(cut_after: int | None) -> str:
         text = ""
@@ -341,14 +353,16 @@ def test_an_answer_in_json_begins_again(provider: Provider, url: str) -> None:
     assert len(provider.calls[-1].body["messages"]) == 1
 
 
-def test_a_tool_call_that_was_cut_off_is_never_given_to_the_program(provider: Provider, url: str) -> None:
+def test_a_tool_call_that_was_cut_off_is_never_given_to_the_program(
+    provider: Provider, url: str, connect: Connect
+) -> None:
     """Kept or continued: half of its JSON is not a call."""
     call = ToolCall("pay", '{"to": "Ada", "amount": 1000}')
     policies: list[Any] = ["keep", "continue"]
     for on_partial in policies:
         provider.script.reply(Reply(text="I pay. ", calls=(call,)), Reply(text="", calls=(call,)))
         client = holdfast.wrap(
-            openai.OpenAI(base_url=provider.base_url, api_key="none"),
+            connect(),
             on_partial=on_partial,
         )
 

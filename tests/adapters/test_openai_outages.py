@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
@@ -23,9 +24,13 @@ def url() -> str:
     return f"memory://{uuid4().hex}"
 
 
-def wrapped(provider: Provider, **options: Any) -> openai.OpenAI:
-    plain = openai.OpenAI(base_url=provider.base_url, api_key="none", timeout=5)
-    return holdfast.wrap(plain, **{"patience": QUICK, **options})
+Wrapped = Callable[..., openai.OpenAI]
+
+
+@pytest.fixture
+def wrapped(connect: Callable[..., openai.OpenAI]) -> Wrapped:
+    """A wrapped client, which is closed in the end."""
+    return lambda **options: holdfast.wrap(connect(), **{"patience": QUICK, **options})
 
 
 def ask(client: openai.OpenAI) -> str:
@@ -57,9 +62,9 @@ PASSING = {
 
 
 @pytest.mark.parametrize("how", PASSING)
-def test_what_passes_is_waited_for(provider: Provider, url: str, how: str) -> None:
+def test_what_passes_is_waited_for(provider: Provider, url: str, how: str, wrapped: Wrapped) -> None:
     """The run records that it waits, for what and why, asks again, and goes on; its answer is the undisturbed one."""
-    client = wrapped(provider)
+    client = wrapped()
     undisturbed = ask(client)
     provider.script.faults[provider.calls[-1].number + 1] = PASSING[how]
     with holdfast.run("a", store=url):
@@ -83,9 +88,11 @@ MIDWAY = {
 
 
 @pytest.mark.parametrize("how", MIDWAY)
-def test_a_stream_that_breaks_off_goes_on_in_the_same_process(provider: Provider, url: str, how: str) -> None:
+def test_a_stream_that_breaks_off_goes_on_in_the_same_process(
+    provider: Provider, url: str, how: str, connect: Callable[..., openai.OpenAI]
+) -> None:
     """The program reads one undisturbed answer; the journal tells how it came about."""
-    plain = openai.OpenAI(base_url=provider.base_url, api_key="none", timeout=0.5)
+    plain = connect(timeout=0.5)
     client = holdfast.wrap(plain, patience=QUICK)
     provider.script.tell({"flavour": "vllm"})
     undisturbed = read(client)
@@ -95,9 +102,11 @@ def test_a_stream_that_breaks_off_goes_on_in_the_same_process(provider: Provider
     assert events(url, Kind.STEP_FINISHED)[0]["continued"]
 
 
-def test_a_provider_that_is_down_is_waited_for_with_two_events(provider: Provider, url: str) -> None:
+def test_a_provider_that_is_down_is_waited_for_with_two_events(
+    provider: Provider, url: str, wrapped: Wrapped
+) -> None:
     """However often it was looked for. It comes back, the run goes on."""
-    client = wrapped(provider)
+    client = wrapped()
     provider.stop()
     looked = threading.Event()
     finished: list[str] = []
@@ -124,9 +133,9 @@ def _waits(url: str) -> bool:
     return False
 
 
-def test_a_limit_that_is_lifted_later_parks_the_run(provider: Provider, url: str) -> None:
+def test_a_limit_that_is_lifted_later_parks_the_run(provider: Provider, url: str, wrapped: Wrapped) -> None:
     """The run ends as parked, with the time; started before that, it asks nobody; afterwards, it goes on."""
-    client = wrapped(provider, patience=QUICK._replace(park_s=5.0))
+    client = wrapped(patience=QUICK._replace(park_s=5.0))
     provider.script.outage = faults.rate_limited(**{"x-ratelimit-reset-requests": "6m0s"})
     with pytest.raises(holdfast.AwaitingProvider) as parked, holdfast.run("a", store=url):
         ask(client)
@@ -139,9 +148,9 @@ def test_a_limit_that_is_lifted_later_parks_the_run(provider: Provider, url: str
     assert len(events(url, Kind.WAIT_STARTED)) == 1
 
 
-def test_a_short_limit_is_waited_out_in_the_process(provider: Provider, url: str) -> None:
+def test_a_short_limit_is_waited_out_in_the_process(provider: Provider, url: str, wrapped: Wrapped) -> None:
     """Until the time that the provider names, and then once."""
-    client = wrapped(provider)
+    client = wrapped()
     provider.script.faults[0] = faults.rate_limited(**{"retry-after-ms": "150"})
     with holdfast.run("a", store=url):
         ask(client)
@@ -158,10 +167,10 @@ def test_a_short_limit_is_waited_out_in_the_process(provider: Provider, url: str
     ],
 )
 def test_what_the_request_itself_caused_is_not_waited_for(
-    provider: Provider, url: str, fault: Any, error: type[Exception]
+    provider: Provider, url: str, fault: Any, error: type[Exception], wrapped: Wrapped
 ) -> None:
     """The SDK's own error, at once; mended, the next attempt asks again."""
-    client = wrapped(provider)
+    client = wrapped()
     provider.script.faults[0] = fault
     with pytest.raises(error), holdfast.run("a", store=url):
         ask(client)
@@ -171,29 +180,31 @@ def test_what_the_request_itself_caused_is_not_waited_for(
     assert len(provider.calls) == 2
 
 
-def test_nonsense_is_not_asked_for_for_ever(provider: Provider, url: str) -> None:
+def test_nonsense_is_not_asked_for_for_ever(provider: Provider, url: str, wrapped: Wrapped) -> None:
     """After a few tries the typed error says what came."""
-    client = wrapped(provider)
+    client = wrapped()
     provider.script.outage = faults.bad_json()
     with pytest.raises(holdfast.UnusableAnswer, match="not JSON"), holdfast.run("a", store=url):
         ask(client)
     assert len(provider.calls) == QUICK.tries
 
 
-def test_patience_can_end(provider: Provider, url: str) -> None:
+def test_patience_can_end(provider: Provider, url: str, wrapped: Wrapped) -> None:
     """Then the provider's own error is raised, and the wait is recorded as expired."""
-    client = wrapped(provider, patience=QUICK._replace(give_up_s=0.1))
+    client = wrapped(patience=QUICK._replace(give_up_s=0.1))
     provider.script.outage = faults.status(503)
     with pytest.raises(openai.InternalServerError), holdfast.run("a", store=url):
         ask(client)
     assert events(url, Kind.WAIT_ENDED)[0]["how"] == "expired"
 
 
-def test_another_model_is_asked_when_the_first_does_not_come_back(provider: Provider, url: str) -> None:
+def test_another_model_is_asked_when_the_first_does_not_come_back(
+    provider: Provider, url: str, wrapped: Wrapped, connect: Callable[..., openai.OpenAI]
+) -> None:
     """By policy: after a while. The record names who answered, and why; in a replay nobody is asked."""
     with Provider() as other:
-        plain = openai.OpenAI(base_url=other.base_url, api_key="none")
-        client = wrapped(provider, fallbacks=[(plain, "m-2")])
+        plain = connect(other)
+        client = wrapped(fallbacks=[(plain, "m-2")])
         provider.script.outage = faults.status(503)
         with suppress(ZeroDivisionError), holdfast.run("a", store=url):
             first = ask(client)
@@ -208,19 +219,21 @@ def test_another_model_is_asked_when_the_first_does_not_come_back(provider: Prov
     assert outcome["usage"]["provider"] == answered_by  # whose prices it has
 
 
-def test_a_model_that_is_not_there_is_replaced_at_once(provider: Provider, url: str) -> None:
+def test_a_model_that_is_not_there_is_replaced_at_once(
+    provider: Provider, url: str, wrapped: Wrapped
+) -> None:
     """No waiting for what will not come."""
     provider.script.models = ("m-2",)
-    client = wrapped(provider, fallbacks=["m-2"])
+    client = wrapped(fallbacks=["m-2"])
     with holdfast.run("a", store=url):
         assert ask(client)
     assert [exchange.body["model"] for exchange in provider.calls] == ["m", "m-2"]
     assert not events(url, Kind.WAIT_STARTED)
 
 
-def test_a_waiting_run_can_be_cancelled(provider: Provider, url: str) -> None:
+def test_a_waiting_run_can_be_cancelled(provider: Provider, url: str, wrapped: Wrapped) -> None:
     """The letter wakes it at once."""
-    client = wrapped(provider, patience=QUICK._replace(longest_s=60.0, first_s=60.0))
+    client = wrapped(patience=QUICK._replace(longest_s=60.0, first_s=60.0))
     provider.script.outage = faults.status(503)
     ended: list[BaseException] = []
 
@@ -242,12 +255,14 @@ def test_a_waiting_run_can_be_cancelled(provider: Provider, url: str) -> None:
     assert holdfast.store(url).get("a").status == "cancelled"
 
 
-def test_ollama_is_ready_when_it_has_the_model(provider: Provider) -> None:
+def test_ollama_is_ready_when_it_has_the_model(
+    provider: Provider, connect: Callable[..., openai.OpenAI]
+) -> None:
     """Readiness: away, without the model, with it."""
     from holdfast.adapters.openai import readiness
 
     provider.script.tell({"flavour": "ollama", "models": ["other"]})
-    client = openai.OpenAI(base_url=provider.base_url, api_key="none")
+    client = connect()
     assert readiness(client, "m") == "it does not have the model m"
     provider.script.tell({"models": ["m"]})
     assert readiness(client, "m") is None

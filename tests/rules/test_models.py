@@ -202,6 +202,33 @@ def test_requests_survive_prune_and_compaction(url: str) -> None:
         run.model("chat", model, {"messages": [{"role": "user", "content": noise(8)}]})
 
 
+def test_a_call_that_was_open_when_its_run_was_compacted_can_still_be_told_apart(url: str) -> None:
+    """What it asked is gone with the stretch, and the drift says so instead of failing. Planted: the base referred to packs
+    that were reclaimed, and reading them was Corrupt."""
+
+    class Cut(BaseException):
+        pass
+
+    def cut(request: Any) -> Any:
+        raise Cut
+
+    def begin(run: holdfast.Run) -> None:
+        run.restore(None)
+        with suppress(Cut):
+            run.model("chat", cut, {"messages": [{"role": "user", "content": noise(5)}]})
+        for number in range(20):
+            run.step("work", str, number)
+        run.checkpoint({"at": 1})
+
+    attempt(url, begin)
+    store = holdfast.store(url)
+    store.prune("a", policy=Retention(checkpoints=Keep(last=1), compact_events=5))
+    assert any(event.kind == Kind.COMPACTED for event in store.events("a"))
+    with suppress(Crash), holdfast.run("a", store=url) as run:
+        run.model("chat", Model(), {"messages": [{"role": "user", "content": noise(6)}]})
+        raise Crash
+
+
 def test_an_exported_run_brings_its_requests_along(url: str, tmp_path: Any) -> None:
     """The packs of requests are part of an export."""
     attempt(url, lambda run: talk(run, Model(), 5))

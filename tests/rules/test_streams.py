@@ -221,6 +221,53 @@ def test_calls_between_two_pieces_stand_where_they_stood(url: str) -> None:
     assert not events(url, Kind.DRIFTED)
 
 
+def test_another_call_between_two_pieces_is_drift(url: str) -> None:
+    """It stands behind the stream, live as in a replay. Planted: behind what came before it, nobody noticed."""
+
+    def body(run: holdfast.Run, what: str) -> None:
+        for number, _ in enumerate(run.stream("answer", Source(), REQUEST)):
+            if number == 0:
+                run.step("look", str.upper, what)
+
+    for what in ("one", "other"):
+        with suppress(RuntimeError), holdfast.run("a", store=url) as run:
+            body(run, what)
+            raise RuntimeError
+    assert "other" in events(url, Kind.DRIFTED)[0]["diff"]
+
+
+def test_leaving_does_not_wait_for_a_stream_that_nobody_reads(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Planted: it counted as a call in flight, and the end of the attempt waited ten seconds for it."""
+    with pytest.raises(ZeroDivisionError), holdfast.run("a", store=url, drain_s=0) as run:
+        next(run.stream("answer", Source(), REQUEST))
+        1 / 0  # noqa: B018
+    assert "still runs" not in caplog.text
+
+
+def test_a_fork_from_the_middle_of_an_answer_goes_on_from_there(url: str) -> None:
+    """Its pieces stay, though the origin has the whole. Planted: pruned, the fork asked for all of it again."""
+    source = Source()
+
+    def flushing(request: Any) -> Iterator[str]:
+        for number, word in enumerate(source(request)):
+            if number in {5, 9}:
+                for work in holdfast.current()._tenure.in_flight():
+                    work.flush()  # type: ignore[attr-defined]
+            yield word
+
+    with holdfast.run("a", store=url) as run:
+        assert "".join(run.stream("answer", flushing, REQUEST, go_on=source.go_on)) == WHOLE
+    store = holdfast.store(url)
+    first = next(event for event in store.events("a") if event.kind == Kind.STREAM_CHUNK)
+    store.fork(f"a@#{first.seq}", as_="b")
+    store.prune("a", policy=RETENTION)
+    with holdfast.run("b", store=url) as run:
+        assert "".join(run.stream("answer", flushing, REQUEST, go_on=source.go_on)) == WHOLE
+    assert source.continued == [loads(first.body)["text"].rstrip()]
+
+
 def test_the_awaited_stream_is_the_same(url: str) -> None:
     """Async pieces, async continuation, and the same records."""
 

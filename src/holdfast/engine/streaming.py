@@ -46,7 +46,10 @@ class Source(Protocol):
 
     @property
     def open(self) -> Callable[..., Any]:
-        """Sends the request, or (with other messages) one that goes on with an answer: its pieces. It may be async."""
+        """Sends the request, or (with other messages) one that goes on with an answer: its pieces. It may be async.
+
+        Its second argument is how many pieces there are already of an answer that is gone on with.
+        """
         ...
 
     @property
@@ -117,6 +120,8 @@ class Streaming:
         self._how = ""
         self._seam: Seam | None = None
         self._continued: list[int] = []
+        self._pieces = 0
+        """How many pieces have come, in all tries: about as many as tokens."""
         self._given: str | None = None
         """The text that the program was given in this attempt; None before it was given anything."""
         self._plan_messages: Sequence[Any] | None = None
@@ -143,8 +148,9 @@ class Streaming:
             if self._work is None:
                 tenure.land(asked.site)
         tenure.streams.add(self)
-        partial = fold_partial(map(loads, tenure.view.partials.get(asked.key, ())))
-        await self._go_on_from(partial)
+        written = [loads(body) for body in tenure.view.partials.get(asked.key, ())]
+        self._pieces = sum(body.get("pieces", 0) for body in written)
+        await self._go_on_from(fold_partial(written))
         if not self._ready and not self._is_over:
             await self._open()
 
@@ -163,9 +169,6 @@ class Streaming:
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
                 await self._broke_off(error)
                 continue
-            except BaseException:  # interrupted or cancelled: the next attempt goes on from here
-                self.let_go()
-                raise
             if chunk is END:
                 await self._ended()
             else:
@@ -230,7 +233,10 @@ class Streaming:
     async def _open(self) -> None:
         while self._chunks is None and not self._is_over:
             try:
-                self._chunks = await self._hands.invoke(self._source.open, (self._plan_messages,), {}, None)
+                had = self._pieces if self._how else 0
+                self._chunks = await self._hands.invoke(
+                    self._source.open, (self._plan_messages, had), {}, None
+                )
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
                 await self._broke_off(error)
 
@@ -238,6 +244,7 @@ class Streaming:
         assert self._work is not None
         await self._work.watch.over()  # it speaks again
         delta = self._source.delta_of(chunk)
+        self._pieces += 1
         self._current.add(delta)
         self._work.add(delta)
         seam = self._seam
@@ -359,7 +366,7 @@ class StreamWork(ModelWork):
                 pending, self._pending, self._size = self._pending, [], 0
                 if not pending:
                     return
-                fields = {"try": self._tries, "n": self._number}
+                fields: dict[str, Any] = {"try": self._tries, "n": self._number, "pieces": len(pending)}
                 if self._number == 0 and self._continues:
                     fields["continues"] = self._continues
                 self._number += 1

@@ -22,7 +22,7 @@ class TextSource:
     def __init__(self, call: Callable[..., Any], request: Any, go_on: Callable[..., Any] | None) -> None:
         self._call, self._request, self._go_on = call, request, go_on
 
-    def open(self, messages: Sequence[Any] | None) -> Any:
+    def open(self, messages: Sequence[Any] | None, had: int) -> Any:  # noqa: ARG002 - the same for all sources
         """The texts: of the whole answer, or of the rest of it."""
         chunks = (
             self._call(self._request)

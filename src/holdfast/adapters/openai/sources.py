@@ -1,7 +1,7 @@
 """How the provider's streams are read, continued and told again: chat completions, and the responses API."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -24,6 +24,7 @@ from holdfast.core.partials.replays import (
 from holdfast.engine.hands import is_async
 
 Chunk = dict[str, Any]
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 class EventSource:
@@ -47,18 +48,24 @@ class EventSource:
 
     @property
     def can_continue(self) -> bool:
-        """Whether an answer of this kind can go on: in JSON the server would begin its grammar anew."""
+        """Whether an answer of this kind can go on. One in JSON is safer begun again: some servers begin its grammar anew."""
         return True
 
-    def _body_for(self, messages: Sequence[Any] | None) -> dict[str, Any]:
-        return self.body if messages is None else {**self.body, self._conversation: list(messages)}
+    def _body_for(self, messages: Sequence[Any] | None, had: int) -> dict[str, Any]:
+        if messages is None:
+            return self.body
+        body = {**self.body, self._conversation: list(messages)}
+        for name in _LIMITS:  # what the answer has already counts towards its length
+            if isinstance(body.get(name), int):
+                body[name] = max(1, body[name] - had)
+        return body
 
     def _opener(self, send: Callable[..., Any]) -> Callable[..., Any]:
         if not is_async(send):
-            return lambda messages: send(self._body_for(messages))
+            return lambda messages, had: send(self._body_for(messages, had))
 
-        async def open_(messages: Sequence[Any] | None) -> Any:
-            return await send(self._body_for(messages))
+        async def open_(messages: Sequence[Any] | None, had: int) -> Any:
+            return await send(self._body_for(messages, had))
 
         return open_
 
@@ -90,8 +97,8 @@ class ChatSource(EventSource):
         wanted = self.body.get("response_format")
         return not isinstance(wanted, dict) or wanted.get("type", "text") == "text"
 
-    def _body_for(self, messages: Sequence[Any] | None) -> dict[str, Any]:
-        body = super()._body_for(messages)
+    def _body_for(self, messages: Sequence[Any] | None, had: int) -> dict[str, Any]:
+        body = super()._body_for(messages, had)
         if "stream_options" not in body:  # else nobody would know what it took
             body = {**body, "stream_options": {"include_usage": True}}
         is_prefill = messages is not None and messages[-1].get("role") == "assistant"
