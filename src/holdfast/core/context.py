@@ -24,8 +24,8 @@ from holdfast.model.events import Event
 
 VALUE: Final = (
     "goal",
-    "past",
     "doubt",
+    "past",
     "next",
     "changed",
     "asked",

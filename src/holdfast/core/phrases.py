@@ -97,6 +97,13 @@ PHRASES: Final[dict[str, Phrase]] = {
         ANY,
         (ATTEMPT,),
     ),
+    "branched": Phrase(
+        "past",
+        "You go on from there, as attempt {n}.",
+        "going on, attempt {n}",
+        ATTEMPT | {Kind.RUN_FORKED, Kind.RUN_REWOUND},
+        (ATTEMPT, _of(Kind.RUN_FORKED, Kind.RUN_REWOUND)),
+    ),
     "unended": Phrase(
         "past", "Attempt {n} began, and no end of it is recorded.", "attempt {n} has no recorded end", ATTEMPT
     ),
@@ -112,7 +119,7 @@ PHRASES: Final[dict[str, Phrase]] = {
     "interrupted": _end("was interrupted[ by {name}]", "interrupted[ by {name}]", "interrupted"),
     "failed": _end("failed[ with {name}][: {quote}]", "failed[ with {name}][: {quote}]", "failed"),
     "parked": _end("was paused[: {quote}]", "paused[: {quote}]", "parked"),
-    "stopped": _end("stopped at an effect in doubt[: {quote}]", "stopped in doubt[: {quote}]", "in_doubt"),
+    "stopped": _end("stopped at an effect in doubt", "stopped in doubt", "in_doubt"),
     "diverged": _end(
         "stopped because the program asked for something else than what is recorded[: {quote}]",
         "diverged[: {quote}]",
@@ -217,27 +224,35 @@ PHRASES: Final[dict[str, Phrase]] = {
     ),
     "item unnamed": _item("nothing is recorded under this name", "unknown", _of(Kind.RUN_FINISHED)),
     # -- where it stands now ---------------------------------------------------------------------------------
-    "broken": Phrase(
-        "changed",
-        "{value}",
-        "{value}",
-        _of(Kind.PREMISE_BROKEN),
-    ),
+    "broken": Phrase("changed", "[{name}: ]{value}", "[{name} ]{value}", _of(Kind.PREMISE_BROKEN)),
     "circle": Phrase(
         "warned",
         "You are going in circles: {quote}",
         "circle {quote}",
         _of(Kind.LOOP_NOTICED),
     ),
-    "budget": Phrase("warned", "A budget runs out: {value}", "budget {value}", _of(Kind.BUDGET_WARNED)),
-    "cancelled": Phrase("warned", "Somebody asked to cancel this run.", "cancelled", _of(Kind.RUN_CANCELLED)),
+    "budget": Phrase("warned", "A budget runs out: {quote}", "budget {quote}", _of(Kind.BUDGET_WARNED)),
+    "cancelled": Phrase(
+        "warned",
+        "This run was cancelled[ by {quote1}][: {quote2}]",
+        "cancelled[ by {quote1}][: {quote2}]",
+        _of(Kind.RUN_CANCELLED),
+    ),
     "asked": Phrase("asked", "{quote}[, about {value}]", "{quote}[ about {value}]", _of(Kind.QUESTION_ASKED)),
     "answered": Phrase(
         "answered",
-        "{quote1} was answered {value}[ by {quote2}]",
-        "{quote1} = {value}[ by {quote2}]",
+        "{quote1} was answered {value}[ by {quote2}][, because {quote3}]",
+        "{quote1} = {value}[ by {quote2}][ because {quote3}]",
         _of(Kind.QUESTION_ASKED, Kind.QUESTION_ANSWERED),
         (_of(Kind.QUESTION_ANSWERED),),
+    ),
+    "expired": Phrase(
+        "answered",
+        "{quote} was not answered in time",
+        "{quote} expired",
+        _of(Kind.QUESTION_ASKED, Kind.QUESTION_ANSWERED),
+        (_of(Kind.QUESTION_ANSWERED),),
+        (("how", "expired"),),
     ),
     "waits": Phrase(
         "waits",
@@ -262,10 +277,16 @@ PHRASES: Final[dict[str, Phrase]] = {
         BEGUN,
     ),
     "running": Phrase("next", "{call} is under way.", "{call} under way", BEGUN),
+    "answer so far": Phrase(
+        "next",
+        "The answer of {name} is under way; so far it says {quote}",
+        "{name} says so far {quote}",
+        _of(Kind.STREAM_CHUNK),
+    ),
     "unfinished answer": Phrase(
         "next",
         "The answer of {name} was cut off; so far it says {quote}",
-        "{name} so far {quote}",
+        "{name} was cut off at {quote}",
         _of(Kind.STREAM_CHUNK),
     ),
     "item first": Phrase(

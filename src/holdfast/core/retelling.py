@@ -116,26 +116,30 @@ class Teller:
             phrase = "terminated"
         elif name and phrase in {"failed", "interrupted"}:
             facts["name"] = self._name(name)
-        if error.get("message") and phrase not in {"terminated", "interrupted"}:
+        if error.get("message") and phrase not in {"terminated", "interrupted", "stopped"}:
             facts["quote"] = self._quote(str(error["message"]))
         return self._say(phrase if phrase in PHRASES else "closed", [attempt.event.seq, end.seq], **facts)
 
     def _present(self, attempt: Attempt) -> Iterator[Entry]:
         """The attempt that has no end: it is at work, or nobody saw what became of it."""
-        story, start = self._story, attempt.event
-        before = story.last_before(attempt)
-        earlier = [other for other in story.view.attempts if other.event.seq < start.seq]
+        story, start, number = self._story, attempt.event, f"{attempt.number:,}"
+        before = story.before(attempt)
+        branched = [e for e in story.overall if e.kind in {Kind.RUN_FORKED, Kind.RUN_REWOUND}]
         if not self._is_held:
-            yield self._say("unended", [story.cite(start.seq)], n=f"{attempt.number:,}")
-        elif before is not None and earlier:
+            yield self._say("unended", [story.cite(start.seq)], n=number)
+        elif before is not None:
+            earlier, last = before
+            refs = dict.fromkeys([story.cite(earlier.event.seq), last.seq, story.cite(start.seq)])
             yield self._say(
                 "resumed",
-                [before.seq, start.seq],
-                n1=f"{attempt.number:,}",
-                span=span(start.at - before.at),
-                n2=f"{earlier[-1].number:,}",
+                list(refs),
+                n1=number,
+                span=span(start.at - last.at),
+                n2=f"{earlier.number:,}",
             )
-        elif attempt.number == 1:
+        elif branched:
+            yield self._say("branched", [branched[-1].seq, story.cite(start.seq)], n=number)
+        else:
             yield self._say("first", [story.cite(start.seq)])
 
     # -- what the agent said of itself ------------------------------------------------------------------------

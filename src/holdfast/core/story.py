@@ -17,8 +17,8 @@ from holdfast.core.recorded import is_once
 from holdfast.model.calls import Call
 from holdfast.model.events import Event, Kind
 
-_ENDS: Final = frozenset({Kind.ATTEMPT_ENDED, Kind.ATTEMPT_CRASHED})
-_OVERALL: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND, Kind.RUN_REOPENED, Kind.COMPACTED})
+_BRANCHED: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
+_OVERALL: Final = _BRANCHED | {Kind.RUN_REOPENED, Kind.COMPACTED}
 
 
 class Mark(NamedTuple):
@@ -127,15 +127,20 @@ class Story:
                 scope = _scope(parent)
         return False
 
-    def last_before(self, attempt: Attempt) -> Event | None:
-        """The last event that belongs to what was before an attempt, without the record of a crash found later."""
-        start = attempt.event.seq
-        end = next((e for e in reversed(self.ends.values()) if e.seq < start), None)
-        if end is None:
-            return None
-        if end.kind == Kind.ATTEMPT_CRASHED:
-            return self.events.get(self.cite(loads(end.body)["last_seq"]), end)
-        return end
+    def before(self, attempt: Attempt) -> tuple[Attempt, Event] | None:
+        """The attempt that ended before another began, and its last event; None where another history came between.
+
+        Of a crash that was found out later, the last event is the last that the attempt wrote.
+        """
+        branched = max((e.seq for e in self.overall if e.kind in _BRANCHED), default=0)
+        for earlier in reversed(self.view.attempts):
+            end = self.ends.get(earlier.event.seq)
+            if earlier is attempt or end is None or end.seq < branched:
+                continue
+            if end.kind == Kind.ATTEMPT_CRASHED:
+                return earlier, self.events.get(self.cite(loads(end.body)["last_seq"]), end)
+            return earlier, end
+        return None
 
     # -- taking in --------------------------------------------------------------------------------------------
 
