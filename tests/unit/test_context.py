@@ -196,22 +196,37 @@ def test_an_answer_that_was_cut_off() -> None:
     journal.chunk(key, 0, text="Old", **{"try": 1})
     journal.chunk(key, 0, text="Debt cyc", **{"try": 2})
     journal.chunk(key, 1, text="les are", reasoning="hm", **{"try": 2})
-    assert (
-        lines(journal, "next")[-1]
-        == 'The answer of think was cut off; so far it says "Debt cycles are" #5 #6'
-    )
+    assert lines(journal, "next") == [
+        'The answer of think is under way; so far it says "Debt cycles are" #5 #6'
+    ]
+    journal.crash().attempt()
+    journal.chunk(key, 0, text=" long.", **{"try": 3, "continues": "prefill"})
+    journal.crash().attempt()
+    assert lines(journal, "next") == [
+        'The answer of think was cut off; so far it says "Debt cycles are long." #5 #6 #9'
+    ]
+
+
+ASKED: dict[str, Any] = {"wants": {"kind": "text"}, "about_sha256": "ab", "in": "", "after": ""}
 
 
 def test_questions_waits_warnings_and_premises() -> None:
     """Open ones as they were recorded; answered, ended and mended ones not as open."""
     journal = Journal().start()
-    journal.add(Kind.QUESTION_ASKED, "ok?", "q1", question="May I pay?", about={"to": "Ada"})
-    journal.add(Kind.QUESTION_ASKED, "name?", "q2", question="Which name?")
-    journal.add(Kind.QUESTION_ANSWERED, "name?", "q2", value="Ada", by="kim")
+    journal.add(Kind.QUESTION_ASKED, "ok?", "q1", **ASKED, question="May I pay?", about={"to": "Ada"})
+    journal.add(Kind.QUESTION_ASKED, "name?", "q2", **ASKED, question="Which name?", about=None)
+    journal.add(Kind.QUESTION_ANSWERED, "name?", "q2", how="answered", value="Ada", by="kim")
     journal.add(
-        Kind.WAIT_STARTED, "provider", "w1", what="http://x", why="refused", since=1772373731.0, until=None
+        Kind.WAIT_STARTED,
+        "provider",
+        "w1",
+        **{"for": "provider"},
+        what="http://x",
+        why="refused",
+        since=1772373731.0,
+        until=None,
     )
-    journal.add(Kind.WAIT_STARTED, "sleep", "w2", what="", why="", since=1.0, until=2.0)
+    journal.add(Kind.WAIT_STARTED, "sleep", "w2", **{"for": "time"}, what="", why="", since=1.0, until=2.0)
     journal.add(Kind.WAIT_ENDED, "sleep", "w2", how="over", waited_s=1.0)
     journal.add(Kind.PREMISE_BROKEN, "data.csv", "p1", verdict="changed")
     journal.add(Kind.LOOP_NOTICED, "", "", level="nudge", what="search ran 3 times", text="stop it")
@@ -220,7 +235,7 @@ def test_questions_waits_warnings_and_premises() -> None:
     assert lines(journal, "waits") == [
         'provider waits for "http://x" since 2026-03-01 14:02:11 UTC, because "refused" #6'
     ]
-    assert lines(journal, "changed") == ['{"premise": "data.csv", "verdict": "changed"} #9']
+    assert lines(journal, "changed") == ['data.csv: {"verdict": "changed"} #9']
     assert lines(journal, "warned") == ['You are going in circles: "search ran 3 times" #10']
     journal.add(Kind.LOOP_LEFT)
     assert lines(journal, "warned") == []

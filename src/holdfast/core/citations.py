@@ -2,7 +2,7 @@
 
 It takes sentences apart by ``core.phrases`` and looks facts up in the journal; it shares nothing else with whoever wrote them.
 A text counts as quoted if it is a recorded one, on one line, or the beginning of one followed by an ellipsis. A number has to be
-recorded, or to count the events cited; a time has to lie between two of them.
+recorded; one that counts has to count the events cited; a time has to lie between two of them.
 """
 
 import re
@@ -16,6 +16,7 @@ from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.core.context import PREAMBLE, left_line, rendered
 from holdfast.core.moments import moment, span
+from holdfast.core.partials import fold_partial
 from holdfast.core.phrases import PHRASES, SECTIONS, Phrase, pieces_of, text_of
 from holdfast.core.quoting import ELLIPSIS, one_line
 from holdfast.core.thoughts import split_thinking
@@ -38,6 +39,7 @@ _SORTS: Final = {
     "call": _CALL,
     "calls": rf"(?:{_CALL}|…|, )+",
     "n": r"\d[\d,]*",
+    "times": r"\d[\d,]*",
     "span": r"[\d.]+ (?:µs|ms|s|min|h|d)(?: \d+ (?:s|min|h))?",
     "when": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
     "seq": r"#\d+",
@@ -165,8 +167,12 @@ def _untrue(
 
 def _is_recorded(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
     """Every text, name and number in the fact is recorded."""
-    texts = frozenset().union(*(content.texts for content in own)) | {_spoken(own)}
+    texts = frozenset().union(*(content.texts for content in own)) | _spoken(own)
     numbers = frozenset().union(*(content.numbers for content in own))
+    return _are_recorded(fact, texts, numbers)
+
+
+def _are_recorded(fact: str, texts: frozenset[str], numbers: frozenset[str]) -> bool:
     for token in _TOKENS.findall(fact):
         if token.startswith('"'):
             if not _is_text(loads(token), texts, numbers):
@@ -176,23 +182,28 @@ def _is_recorded(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -
     return True
 
 
-def _spoken(own: Sequence["_Content"]) -> str:
-    """What the cited pieces of a stream say together."""
-    return one_line("".join(content.piece for content in own))
+def _spoken(own: Sequence["_Content"]) -> set[str]:
+    """What the cited pieces of a stream say together, and what they reason."""
+    partial = fold_partial(content.body for content in own if content.is_piece)
+    return {one_line(partial.text), one_line(partial.reasoning)} - {""}
 
 
 def _is_text(text: str, texts: frozenset[str], numbers: frozenset[str]) -> bool:
+    """A recorded text, or the beginning of one; or a key that was no text, as JSON writes it."""
     if text in texts or text in numbers:
         return True
     if text.endswith(ELLIPSIS):
         begun = text.removesuffix(ELLIPSIS)
         return any(known.startswith(begun) for known in texts)
-    return False
+    return text[:1] in {"[", "{"} and _are_recorded(text, texts, numbers)
 
 
-def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
-    number = fact.replace(",", "")
-    return number == str(len(cited)) or any(number in content.numbers for content in own)
+def _is_number(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+    return any(fact.replace(",", "") in content.numbers for content in own)
+
+
+def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+    return fact == f"{len(cited):,}"
 
 
 def _is_between(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
@@ -216,7 +227,8 @@ _JUDGES: Final[dict[str, Callable[[str, Sequence[Event], Sequence["_Content"]], 
     "name": _is_recorded,
     "call": _is_recorded,
     "calls": _is_recorded,
-    "n": _is_count,
+    "n": _is_number,
+    "times": _is_count,
     "span": _is_between,
     "when": _is_moment,
     "seq": _is_event,
@@ -230,7 +242,7 @@ class _Content:
         self._events = [event] if intent is None or intent is event else [event, intent]
         self._read = read
         self.body: dict[str, Any] = loads(event.body)
-        self.piece = str(self.body.get("reasoning") or "") if event.kind == Kind.STREAM_CHUNK else ""
+        self.is_piece = event.kind == Kind.STREAM_CHUNK
         self._found: tuple[frozenset[str], frozenset[str], frozenset[float]] | None = None
 
     @property

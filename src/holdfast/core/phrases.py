@@ -5,8 +5,9 @@ is in brackets is left out where one of its facts is missing. Whoever tells fill
 checks takes them apart again (``core.citations``). No other words come into a context.
 
 The sorts of facts: ``quote`` a recorded text as a JSON string; ``value`` a recorded value as JSON; ``name`` a recorded name,
-bare where it is a plain word; ``call`` a recorded call with its arguments, and ``calls`` several; ``n`` a number; ``span`` a time
-between two events; ``when`` a recorded moment; ``seq`` an event. A number at the end tells facts of one sort apart.
+bare where it is a plain word; ``call`` a recorded call with its arguments, and ``calls`` several; ``n`` a recorded number;
+``times`` how many events are cited; ``span`` a time between two events; ``when`` a recorded moment; ``seq`` an event. A digit
+at the end tells facts of one sort apart.
 """
 
 import re
@@ -164,8 +165,8 @@ PHRASES: Final[dict[str, Phrase]] = {
     # -- steps -----------------------------------------------------------------------------------------------
     "error": Phrase(
         "failed",
-        "{call} failed[ {n} times, at last] with {name}[: {quote}]",
-        "{call}[ {n} times] {name}[: {quote}]",
+        "{call} failed[ {times} times, at last] with {name}[: {quote}]",
+        "{call}[ {times} times] {name}[: {quote}]",
         BAD,
     ),
     "done": Phrase("done", "{call} returned {value}", "{call} = {value}", GOOD),

@@ -5,7 +5,6 @@ however it was shortened. So a recorded text cannot break a layout, begin a head
 checks a quotation can read it back. Shortened ends with ``…``.
 """
 
-import re
 from typing import Any, Final
 
 from orjson import dumps
@@ -13,10 +12,6 @@ from orjson import dumps
 ELLIPSIS: Final = "…"
 _DEPTH_MAX: Final = 6
 _STRING_CHARS_MIN: Final = 12
-_HIDDEN: Final = re.compile(
-    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""What a reader does not see, or reads in another direction: shown as its escape."""
 _PAIRS: Final = frozenset({"dict", "ordered-dict", "defaultdict", "counter"})
 
 
@@ -35,11 +30,13 @@ def shortened(text: str, chars_max: int) -> str:
 def quoted(text: str, chars_max: int) -> str:
     """The text as a JSON string on one line."""
     plain = shortened(text, chars_max).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    return _HIDDEN.sub(_escaped, dumps(plain).decode())
+    shown = dumps(plain).decode()
+    # What a reader does not see, or reads in another direction, is shown as its escape.
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in shown)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 

@@ -13,6 +13,7 @@ from orjson import loads
 from holdfast.core.fold import Attempt
 from holdfast.core.hollow import is_hollow
 from holdfast.core.moments import moment, span
+from holdfast.core.partials import fold_partial
 from holdfast.core.phrases import PHRASES, sentence
 from holdfast.core.progress import planned, work_on_plan
 from holdfast.core.quoting import ELLIPSIS, literal, quoted
@@ -22,9 +23,9 @@ from holdfast.core.thoughts import (
     Asked,
     Read,
     Thought,
-    latest_try,
     model_of,
     speech_of,
+    standing,
     thoughts_in,
     value_in,
 )
@@ -177,10 +178,19 @@ class Teller:
         for event, asked in self._story.answered:
             body = loads(event.body)
             text = self._quote(_text_of(asked or event))
-            by = {"quote2": self._quote(str(body["by"]))} if body.get("by") else {}
-            value = body.get("value", body.get("answer"))
             refs = [event.seq] if asked is None else [asked.seq, event.seq]
-            yield self._say("answered", refs, quote1=text, value=literal(value, self._chars), **by)
+            if body.get("how") == "expired":
+                yield self._say("expired", refs, quote=text)
+            elif body.get("how", "answered") == "answered":
+                yield Entry("answered", tuple(refs), partial(self._reply, event, text))
+
+    def _reply(self, event: Event, question: str) -> str:
+        body = loads(event.body)
+        facts = {"quote1": question, "value": literal(value_in(event.body, self._read), self._chars)}
+        for fact, field in (("quote2", "by"), ("quote3", "reason")):
+            if body.get(field):
+                facts[fact] = self._quote(str(body[field]))
+        return self._sentence("answered", facts)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -193,7 +203,7 @@ class Teller:
         if failure.error.get("message"):
             facts["quote"] = self._quote(str(failure.error["message"]))
         if len(failure.seqs) > 1:
-            facts["n"] = f"{len(failure.seqs):,}"
+            facts["times"] = f"{len(failure.seqs):,}"
         return self._sentence("error", facts)
 
     def _done(self) -> Iterator[Entry]:
@@ -320,26 +330,30 @@ class Teller:
     def _now(self) -> Iterator[Entry]:
         story = self._story
         for event in story.broken.values():
-            fields = loads(event.body)
-            shown = (
-                {"premise": event.name, **fields}
-                if event.name and event.name not in fields.values()
-                else fields
-            )
-            yield self._say("broken", [event.seq], value=literal(shown, 2 * self._chars))
-        if story.circle is not None:
-            what = str(loads(story.circle.body).get("what", ""))
-            yield self._say("circle", [story.circle.seq], quote=self._quote(what))
-        for event in story.budgets.values():
-            yield self._say("budget", [event.seq], value=literal(loads(event.body), self._chars))
-        if story.cancelled is not None:
-            yield self._say("cancelled", [story.cancelled.seq])
+            facts = {"name": self._name(event.name)} if event.name else {}
+            value = literal(loads(event.body), 2 * self._chars)
+            yield self._say("broken", [event.seq], value=value, **facts)
+        yield from self._warnings()
         for event in story.asked.values():
             about = loads(event.body).get("about")
             facts = {} if about is None else {"value": literal(about, self._chars)}
             yield self._say("asked", [event.seq], quote=self._quote(_text_of(event)), **facts)
         for event in story.waits.values():
             yield self._say("waits", [event.seq], **self._wait(event))
+
+    def _warnings(self) -> Iterator[Entry]:
+        story = self._story
+        if story.circle is not None:
+            what = str(loads(story.circle.body).get("what", ""))
+            yield self._say("circle", [story.circle.seq], quote=self._quote(what))
+        for event in story.budgets.values():
+            words = str(loads(event.body).get("words") or event.name)
+            yield self._say("budget", [event.seq], quote=self._quote(words))
+        if story.cancelled is not None:
+            body = loads(story.cancelled.body)
+            said = (("quote1", body.get("by")), ("quote2", body.get("reason")))
+            facts = {fact: self._quote(str(text)) for fact, text in said if text}
+            yield self._say("cancelled", [story.cancelled.seq], **facts)
 
     def _wait(self, event: Event) -> Facts:
         body = loads(event.body)
@@ -374,14 +388,14 @@ class Teller:
             yield self._begun(call)
 
     def _begun(self, call: Call) -> Entry:
-        chunks = latest_try(self._story.chunks.get(call.key, []))
-        spoken = [event.seq for event, body in chunks if body.get("text")]
-        if spoken:
-            text = "".join(str(body.get("text") or "") for _, body in chunks)
-            return self._say(
-                "unfinished answer", spoken, name=self._name(call.name), quote=self._quote(text, 2)
-            )
-        phrase = "running" if self._story.is_live(call, is_held=self._is_held) else "cut off"
+        is_live = self._story.is_live(call, is_held=self._is_held)
+        chunks = standing(self._story.chunks.get(call.key, []))
+        text = fold_partial(body for _, body in chunks).text
+        if text:
+            phrase = "answer so far" if is_live else "unfinished answer"
+            refs = [event.seq for event, _ in chunks]
+            return self._say(phrase, refs, name=self._name(call.name), quote=self._quote(text, 2))
+        phrase = "running" if is_live else "cut off"
         return self._say(phrase, [self._story.cite(call.seq)], call=self._call(call))
 
     def _position(self) -> Iterator[Entry]:

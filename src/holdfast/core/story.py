@@ -179,9 +179,6 @@ class Story:
         if event.name in REASONING and not is_hollow(event.body):
             self.marks.append(Mark(event.seq, event.name, event.body))
 
-    def _step_begun(self, event: Event) -> None:
-        self.chunks.pop(event.key, None)
-
     def _step_ended(self, event: Event) -> None:
         self.chunks.pop(event.key, None)
         self.doubts.pop(event.key, None)
@@ -247,7 +244,6 @@ _HANDLERS: Final = {
     Kind.ATTEMPT_ENDED: Story._attempt_ended,
     Kind.ATTEMPT_CRASHED: Story._attempt_ended,
     Kind.MARK: Story._mark,
-    Kind.STEP_STARTED: Story._step_begun,
     Kind.STEP_FINISHED: Story._step_ended,
     Kind.STEP_FAILED: Story._step_ended,
     Kind.STEP_SETTLED: Story._step_ended,

@@ -11,6 +11,7 @@ from orjson import JSONDecodeError, loads
 
 from holdfast.core.hollow import is_hollow
 from holdfast.core.messages import fields_of
+from holdfast.core.partials import fold_partial
 from holdfast.model.events import Event, Kind
 
 THOUGHT: Final = "thought"
@@ -213,7 +214,6 @@ class Trace:
         model = model_of(event.body)
         if model is not None:
             self._models[event.key] = (event.name, model)
-            self._chunks.pop(event.key, None)
 
     def _end(self, event: Event) -> list[Thought]:
         call, model = self._models.pop(event.key)
@@ -222,12 +222,14 @@ class Trace:
         return [Thought((event.seq,), event.at, call, model, text) for text in speech_of(answer).reasoning]
 
     def _partial(self, key: str, chunks: Sequence[Event]) -> Thought | None:
-        shown = [event for event, body in latest_try(chunks) if body.get("reasoning")]
-        text = "".join(str(body.get("reasoning") or "") for _, body in latest_try(chunks))
+        told = standing(chunks)
+        text = fold_partial(body for _, body in told).reasoning
         if not text.strip():
             return None
         call, model = self._models.get(key, (chunks[0].name, ""))
-        return Thought(tuple(event.seq for event in shown), shown[-1].at, call, model, text, is_partial=True)
+        return Thought(
+            tuple(event.seq for event, _ in told), told[-1][0].at, call, model, text, is_partial=True
+        )
 
 
 def thoughts_in(events: Iterable[Event], read: Read) -> list[Thought]:
@@ -245,11 +247,15 @@ def model_of(intent: bytes) -> str | None:
     return str(fields.get("model") or "") if fields.get("effect") == "model" else None
 
 
-def latest_try(chunks: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
-    """The chunks of a call that belong to its latest try, with their bodies."""
-    told = [(event, loads(event.body)) for event in chunks]
-    last = told[-1][1].get("try", 0) if told else 0
-    return [(event, body) for event, body in told if body.get("try", 0) == last]
+def standing(chunks: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
+    """The chunks of a call that count, with their bodies: of its latest try, and of those that this one goes on from."""
+    told: list[tuple[Event, dict[str, Any]]] = []
+    for event in chunks:
+        body = loads(event.body)
+        if told and body.get("try") != told[-1][1].get("try") and not body.get("continues"):
+            told = []
+        told.append((event, body))
+    return told
 
 
 def value_in(body: bytes, read: Read) -> Any:
