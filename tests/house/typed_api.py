@@ -40,6 +40,7 @@ def blocking() -> None:
         assert_type(patient("Ada"), int)
         assert_type(run.checkpoint({"a": 1}), int)
         assert_type(run.nudge, str | None)
+        assert_type(run.context(500, style="facts", count=len), str)
         assert_type(run.options(polling=True).step("survey", survey, "x"), list[str])
         run.step("survey", survey, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         run.step("survey", survey)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -50,6 +51,7 @@ async def awaiting() -> None:
         assert_type(run, holdfast.AsyncRun)
         assert_type(await run.step("ask", ask, "x"), float)
         assert_type(await run.step("survey", survey, "x"), list[str])
+        assert_type(await run.context(), str)
         assert_type(await run.options(retries=1).step("ask", ask, "x"), float)
 
 

@@ -12,7 +12,7 @@ from holdfast.errors import Misuse
 from holdfast.model.contexts import Context, Style
 from holdfast.model.events import Kind
 
-relaxed = settings(max_examples=150, deadline=None)
+relaxed = settings(max_examples=100, deadline=None)
 
 tricky = st.sampled_from(
     [
@@ -157,8 +157,8 @@ class Writer:
             if self.draw(st.booleans()):
                 self.streams[key] += 1
                 more = {"continues": "prefill"} if self.draw(st.booleans()) else {}
-            body = {"text": self.draw(texts), "reasoning": self.draw(texts), "try": self.streams[key], **more}
-            self.journal.chunk(key, 0, self.draw(names), **body)
+            said = {"text": self.draw(texts), "reasoning": self.draw(texts)}
+            self.journal.chunk(key, 0, self.streams[key], self.draw(names), **said, **more)
 
     def _plan(self) -> None:
         self.journal.mark("plan", {"steps": self.draw(st.lists(names, max_size=4))})

@@ -139,8 +139,9 @@ class Journal:
         self.add(Kind.STEP_FINISHED, name, key, usage={"input_tokens": 12}, ms=5.0, value=answer)
         return key
 
-    def chunk(self, key: str, n: int, name: str = "think", **body: Any) -> Event:
-        return self.add(Kind.STREAM_CHUNK, name, key, n=n, **body)
+    def chunk(self, key: str, n: int, tries: int = 1, name: str = "think", **body: Any) -> Event:
+        """A piece of the answer: the n-th of this try."""
+        return self.add(Kind.STREAM_CHUNK, name, key, **{"try": tries, "n": n, **body})
 
 
 def completion(text: str | None, *, calls: Any = None, **message: Any) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def test_pieces_of_a_stream_are_quoted_together() -> None:
     journal = Journal().start()
     key = journal.ask_model()
     for n, text in enumerate(("Debt ", "cycles ", "are")):
-        journal.chunk(key, n, text=text, **{"try": 1})
+        journal.chunk(key, n, 1, text=text)
     assert problems(journal, context(journal)) == []
     assert problems(journal, changed(journal, "Debt cycles are", "cycles Debt are"))
 

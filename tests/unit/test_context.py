@@ -56,6 +56,7 @@ def test_a_crash_is_told_with_how_long_it_was() -> None:
         ("failed", "ValueError", "no\nway", 'failed with ValueError: "no way".'),
         ("parked", "Looping", "search ran 5 times", 'was paused: "search ran 5 times".'),
         ("in_doubt", "StepInDoubt", "…", "stopped at an effect in doubt."),
+        ("cancelled", "RunCancelled", "enough", 'ended as "cancelled".'),
         ("closed", "", "", "was closed by its program before the run was finished."),
     ],
 )
@@ -193,14 +194,14 @@ def test_an_answer_that_was_cut_off() -> None:
     """What there is of it, joined from its pieces; of the latest try only."""
     journal = Journal().start()
     key = journal.ask_model()
-    journal.chunk(key, 0, text="Old", **{"try": 1})
-    journal.chunk(key, 0, text="Debt cyc", **{"try": 2})
-    journal.chunk(key, 1, text="les are", reasoning="hm", **{"try": 2})
+    journal.chunk(key, 0, 1, text="Old")
+    journal.chunk(key, 0, 2, text="Debt cyc")
+    journal.chunk(key, 1, 2, text="les are", reasoning="hm")
     assert lines(journal, "next") == [
         'The answer of think is under way; so far it says "Debt cycles are" #5 #6'
     ]
     journal.crash().attempt()
-    journal.chunk(key, 0, text=" long.", **{"try": 3, "continues": "prefill"})
+    journal.chunk(key, 0, 3, text=" long.", continues="prefill")
     journal.crash().attempt()
     assert lines(journal, "next") == [
         'The answer of think was cut off; so far it says "Debt cycles are long." #5 #6 #9'

@@ -148,8 +148,8 @@ def test_the_trace_in_order() -> None:
     journal.answer(completion("Yes.", reasoning_content="Short,\nthey said."))
     journal.step("plain", completion("no model", reasoning_content="no thought"))
     key = journal.ask_model("draft")
-    journal.chunk(key, 0, "draft", reasoning="I beg", **{"try": 1})
-    journal.chunk(key, 1, "draft", reasoning="in", text="Debt", **{"try": 1})
+    journal.chunk(key, 0, 1, "draft", reasoning="I beg")
+    journal.chunk(key, 1, 1, "draft", reasoning="in", text="Debt")
     assert texts(journal) == [
         ((3,), "", "compare first", False),
         ((5,), "think", "Short,\nthey said.", False),
@@ -161,11 +161,11 @@ def test_a_try_that_began_anew_replaces_the_one_before() -> None:
     """And one that goes on from it adds to it."""
     journal = Journal().start()
     key = journal.ask_model()
-    journal.chunk(key, 0, reasoning="old", **{"try": 1})
+    journal.chunk(key, 0, 1, reasoning="old")
     journal.crash().attempt()
-    journal.chunk(key, 0, reasoning="new", text="De", **{"try": 2})
+    journal.chunk(key, 0, 2, reasoning="new", text="De")
     assert texts(journal) == [((7,), "think", "new", True)]
-    journal.chunk(key, 0, reasoning="more", text="bt", **{"try": 3, "continues": "prefill"})
+    journal.chunk(key, 0, 3, reasoning="more", text="bt", continues="prefill")
     assert texts(journal) == [((7, 8), "think", "new\n\nmore", True)]
 
 
@@ -173,10 +173,10 @@ def test_what_has_ended_is_not_told_twice() -> None:
     """Its pieces are in its answer; those of a call that failed are nobody's thoughts."""
     journal = Journal().start()
     key = journal.ask_model()
-    journal.chunk(key, 0, reasoning="Hm", **{"try": 1})
+    journal.chunk(key, 0, 1, reasoning="Hm")
     journal.add(Kind.STEP_FINISHED, "think", key, usage={}, ms=1.0, value=completion("Yes", reasoning="Hm."))
     failed = journal.ask_model("other")
-    journal.chunk(failed, 0, "other", reasoning="lost", **{"try": 1})
+    journal.chunk(failed, 0, 1, "other", reasoning="lost")
     journal.add(Kind.STEP_FAILED, "other", failed, ms=1.0, error={"type": "builtins:OSError", "message": ""})
     assert texts(journal) == [((5,), "think", "Hm.", False)]
 

@@ -128,6 +128,13 @@ PHRASES: Final[dict[str, Phrase]] = {
     ),
     "closed": _end("was closed by its program before the run was finished", "closed unfinished", "closed"),
     "ended": _end("ended with the run finished", "finished", "finished"),
+    "ended so": Phrase(
+        "past",
+        "Attempt {n} ended as {quote}.",
+        "attempt {n} ended as {quote}",
+        _of(Kind.ATTEMPT_ENDED, Kind.ATTEMPT_STARTED, Kind.COMPACTED),
+        (_of(Kind.ATTEMPT_ENDED),),
+    ),
     "left behind": Phrase(
         "past",
         "Attempt {n} belongs to the history that this one branched off from.",

@@ -36,6 +36,16 @@ from holdfast.model.events import Event, Kind
 _CHARS: Final[dict[Style, int]] = {"summary": 160, "full": 400, "facts": 80}
 """How much of a recorded text or value is shown."""
 _CALLS_MAX: Final = 3
+_ENDS: Final = {
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "parked": "parked",
+    "in_doubt": "stopped",
+    "diverged": "diverged",
+    "closed": "closed",
+    "finished": "ended",
+}
+"""The phrase for each way in which an attempt is recorded to have ended."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,60}")
 
 Facts = dict[str, str]
@@ -81,7 +91,7 @@ class Teller:
         for number, attempt in enumerate(view.attempts):
             is_last = number == len(view.attempts) - 1
             if attempt.how is not None:
-                yield self._end(attempt)
+                yield from self._end(attempt)
             elif is_last:
                 yield from self._present(attempt)
 
@@ -100,26 +110,32 @@ class Teller:
         elif event.kind == Kind.COMPACTED and "events" in body:
             yield self._say("compacted", [event.seq], n=f"{body['events']:,}")
 
-    def _end(self, attempt: Attempt) -> Entry:
+    def _end(self, attempt: Attempt) -> Iterator[Entry]:
         """How an attempt ended, as it was recorded."""
         story, number = self._story, f"{attempt.number:,}"
         end = story.ends.get(attempt.event.seq)
-        if end is None:  # a fork or a rewind has left it behind, or its end was compacted
-            return self._say("left behind", [story.cite(attempt.event.seq)], n=number)
+        if end is None:
+            if attempt.how == "left behind":  # by a fork or a rewind; else its end was compacted
+                yield self._say("left behind", [story.cite(attempt.event.seq)], n=number)
+            return
         body = loads(end.body)
         if end.kind == Kind.ATTEMPT_CRASHED:
-            return self._say("crashed", [end.seq], n=number, quote=self._quote(str(body["last"])))
+            yield self._say("crashed", [end.seq], n=number, quote=self._quote(str(body["last"])))
+            return
         error = body.get("error") or {}
         how = str(body["how"])
         name, facts = _type_of(error), {"n": number}
-        phrase = {"in_doubt": "stopped", "finished": "ended"}.get(how, how)
+        phrase = _ENDS.get(how, "ended so")
         if name == "Terminated":
             phrase = "terminated"
         elif name and phrase in {"failed", "interrupted"}:
             facts["name"] = self._name(name)
-        if error.get("message") and phrase not in {"terminated", "interrupted", "stopped"}:
+        if phrase == "ended so":
+            facts["quote"] = self._quote(how)
+        elif error.get("message") and phrase in {"failed", "parked", "diverged"}:
             facts["quote"] = self._quote(str(error["message"]))
-        return self._say(phrase if phrase in PHRASES else "closed", [attempt.event.seq, end.seq], **facts)
+        refs = [story.cite(attempt.event.seq), end.seq]
+        yield self._say(phrase, refs, **facts)
 
     def _present(self, attempt: Attempt) -> Iterator[Entry]:
         """The attempt that has no end: it is at work, or nobody saw what became of it."""
