@@ -12,7 +12,7 @@ from holdfast.errors import Misuse
 from holdfast.model.contexts import Context, Style
 from holdfast.model.events import Kind
 
-relaxed = settings(max_examples=100, deadline=None)
+relaxed = settings(max_examples=300, deadline=None)
 
 tricky = st.sampled_from(
     [

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.core.context import PREAMBLE, left_line, rendered
-from holdfast.core.moments import moment, span
+from holdfast.core.moments import YEAR_10000, moment, span
 from holdfast.core.partials import fold_partial
 from holdfast.core.phrases import PHRASES, SECTIONS, Phrase, pieces_of, text_of
 from holdfast.core.quoting import ELLIPSIS, one_line
@@ -26,12 +26,12 @@ from holdfast.model.events import Event, Kind
 Whole = Callable[[str], bytes]
 """The content at an address."""
 
+# Each of these can match a text in one way only: else a sentence that is none would be tried in exponentially many.
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _NAME: Final = rf"(?:[A-Za-z_][A-Za-z0-9_.-]*|{_STRING})"
 _NUMBER: Final = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
-_VALUE: Final = rf"(?:{_STRING}|{_NUMBER}|true|false|null|…|[\[\]{{}}:, ])+"
-_ARGUMENT: Final = rf"(?:{_NAME}=)?{_VALUE}"
-_CALL: Final = rf"{_NAME}\((?:{_ARGUMENT})*\)"
+_VALUE: Final = rf"(?:{_STRING}|(?>{_NUMBER})|true|false|null|[…\[\]{{}}:, ])+"
+_CALL: Final = rf'{_NAME}\((?:{_STRING}|[^"()])*\)'
 _SORTS: Final = {
     "quote": _STRING,
     "value": _VALUE,
@@ -273,7 +273,7 @@ class _Content:
                         texts.update(_forms(leaf))
                     else:
                         numbers.add(dumps(leaf).decode())
-                        moments.add(float(leaf))
+                        moments |= {float(leaf)} if 0 <= leaf < YEAR_10000 else set()
             self._found = frozenset(texts), frozenset(numbers), frozenset(moments)
         return self._found
 

@@ -12,7 +12,7 @@ from orjson import loads
 
 from holdfast.core.fold import Attempt
 from holdfast.core.hollow import is_hollow
-from holdfast.core.moments import moment, span
+from holdfast.core.moments import YEAR_10000, moment, span
 from holdfast.core.partials import fold_partial
 from holdfast.core.phrases import PHRASES, sentence
 from holdfast.core.progress import planned, work_on_plan
@@ -378,7 +378,7 @@ class Teller:
             if body.get(field):
                 facts[fact] = self._quote(str(body[field]))
         for fact, field in (("when1", "since"), ("when2", "until")):
-            if isinstance(body.get(field), (int, float)):
+            if isinstance(body.get(field), (int, float)) and 0 <= body[field] < YEAR_10000:
                 facts[fact] = moment(body[field])
         return facts
 
