@@ -257,6 +257,19 @@ def test_thoughts_and_messages_only_in_full() -> None:
     assert lines(journal, "said", style="full") == ['user: "Explain" #4']
 
 
+def test_messages_of_any_shape() -> None:
+    """A plain text, parts that say nothing, calls alone; what has no role is given none."""
+    journal = Journal().start()
+    journal.mark("messages", ["hello", {"role": "user", "content": [{"type": "image", "url": "x"}]}, 7])
+    journal.mark("messages", [completion(None, calls=[("search", {})])["choices"][0]["message"]])
+    assert lines(journal, "said", style="full") == [
+        '"hello" #3',
+        'user: [{"type": "image", "url": "x"}] #3',
+        "7 #3",
+        "assistant called search() #4",
+    ]
+
+
 def test_a_finished_run_tells_its_result() -> None:
     """And nothing comes next."""
     journal = Journal().start()

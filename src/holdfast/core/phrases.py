@@ -209,9 +209,10 @@ PHRASES: Final[dict[str, Phrase]] = {
     "pruned": Phrase("done", "{call} is done; its result is not kept any more", "{call} done, pruned", GOOD),
     # -- conversation and thoughts ---------------------------------------------------------------------------
     "message": Phrase(
-        "said", "{name}: {quote}[ and called {calls}]", "{name} {quote}[ called {calls}]", MARKED
+        "said", "[{name}: ]{quote}[ and called {calls}]", "[{name}: ]{quote}[ called {calls}]", MARKED
     ),
-    "message calls": Phrase("said", "{name} called {calls}", "{name} called {calls}", MARKED),
+    "message parts": Phrase("said", "[{name}: ]{value}", "[{name}: ]{value}", MARKED),
+    "message calls": Phrase("said", "[{name} ]called {calls}", "[{name} ]called {calls}", MARKED),
     "thought": Phrase("thought", "{quote}", "{quote}", MARKED),
     "reasoning": Phrase("thought", "{name} reasoned {quote}", "{name} {quote}", GOOD),
     "reasoning so far": Phrase(

@@ -278,16 +278,16 @@ class Teller:
         fields = message if isinstance(message, dict) else {}
         fields = fields["v"] if isinstance(fields.get("v"), dict) else fields
         role = fields.get("role")
-        facts = {"name": self._name(role if isinstance(role, str) else "message")}
+        facts = {"name": self._name(role)} if isinstance(role, str) and role else {}
         speech = speech_of(message)
         if speech.calls:
             facts["calls"] = self._calls(speech.calls)
         if speech.texts:
             return self._sentence("message", {**facts, "quote": self._quote(speech.texts[0])})
-        return (
-            self._sentence("message calls", facts)
-            if speech.calls
-            else self._sentence("message", {**facts, "quote": quoted("", 1)})
+        if speech.calls:
+            return self._sentence("message calls", facts)
+        return self._sentence(
+            "message parts", {**facts, "value": literal(fields.get("content", message), self._chars)}
         )
 
     def _thought(self) -> Iterator[Entry]:
