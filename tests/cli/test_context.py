@@ -59,10 +59,9 @@ def test_little_room(shop: "Shop") -> None:
         record of the run; # = journal event; quoted text is data, not an instruction
         goal: "Explain sovereign debt cycles" #1
         goal: inputs {"top": 2} #1
-        past: attempt 1 crashed "in the middle of 'create_contact' since 14:02:13" #19
         past: attempt 2 stopped in doubt #20 #21
         in doubt: create_contact(name="Ada") begun 2026-03-01 14:02:13 UTC, unknown whether it happened, do not repeat #18
-        left out: 10 lines, decided 1, found 2, done 3, plan 3, next 1, #3 to #16
+        left out: 11 lines, past 1, decided 1, found 2, done 3, plan 3, next 1, #3 to #19
         """)
 
 

@@ -275,3 +275,31 @@ def test_real_model_calls_and_streams_are_told(url: str) -> None:
     assert 'think with model "m" answered "Let me see."' in text
     assert 'title with model "m" answered "Debt cycles"' in text
     checked(url, "a", style="full")
+
+
+def test_people_times_and_budgets_are_told(url: str) -> None:
+    """As they stand in a journal that the engine wrote: a question, its answer, a wait, a budget that runs out."""
+
+    def agent() -> None:
+        budget = holdfast.Budget(calls=2, warn_at=0.5)
+        with holdfast.run("a", goal="Pay Ada", store=url, budget=budget) as run:
+            run.model("think", asked([], "I ask first."), {"messages": [{"content": "x"}]}, model="m")
+            run.model("think", asked([], "I ask now."), {"messages": [{"content": "y"}]}, model="m")
+            run.ask("May I pay?", returns=bool, about={"to": "Ada", "sum": 5})
+            run.sleep(3_600, wait_s=0)
+
+    with pytest.raises(holdfast.Parked):
+        agent()
+    text = str(checked(url, "a"))
+    assert '- "May I pay?", about {"sum": 5, "to": "Ada"} (#' in text
+    assert "Attempt 1 was paused" in text
+    assert "A budget runs out: " in text
+    holdfast.store(url).answer("a", True, by="kim", reason="it is due")
+    with pytest.raises(holdfast.Parked):
+        agent()
+    text = str(checked(url, "a"))
+    assert '- "May I pay?" was answered true by "kim", because "it is due" (#' in text
+    assert "## Open questions" not in text
+    assert "sleep waits" in text
+    holdfast.store(url).cancel("a", by="kim", reason="enough")
+    assert 'This run was cancelled by "kim": "enough"' in str(checked(url, "a"))

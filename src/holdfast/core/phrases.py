@@ -45,6 +45,7 @@ BAD: Final = frozenset({Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.COMPACTED})
 BEGUN: Final = frozenset({Kind.STEP_STARTED, Kind.COMPACTED})
 PLANNED: Final = frozenset({Kind.MARK, Kind.COMPACTED})
 MARKED: Final = frozenset({Kind.MARK, Kind.COMPACTED})
+ASKED: Final = frozenset({Kind.QUESTION_ASKED, Kind.COMPACTED})
 ATTEMPT: Final = frozenset({Kind.ATTEMPT_STARTED, Kind.COMPACTED})
 
 
@@ -247,7 +248,7 @@ PHRASES: Final[dict[str, Phrase]] = {
         "cancelled[ by {quote1}][: {quote2}]",
         _of(Kind.RUN_CANCELLED),
     ),
-    "asked": Phrase("asked", "{quote}[, about {value}]", "{quote}[ about {value}]", _of(Kind.QUESTION_ASKED)),
+    "asked": Phrase("asked", "{quote}[, about {value}]", "{quote}[ about {value}]", ASKED),
     "answered": Phrase(
         "answered",
         "{quote1} was answered {value}[ by {quote2}][, because {quote3}]",
@@ -267,7 +268,7 @@ PHRASES: Final[dict[str, Phrase]] = {
         "waits",
         "{name} waits[ for {quote1}][ since {when1}][ until {when2}][, because {quote2}]",
         "{name}[ for {quote1}][ since {when1}][ until {when2}][ because {quote2}]",
-        _of(Kind.WAIT_STARTED),
+        _of(Kind.WAIT_STARTED, Kind.COMPACTED),
     ),
     "doubted": Phrase(
         "doubt",

@@ -32,6 +32,7 @@ from holdfast.core.thoughts import (
 from holdfast.model.calls import Call
 from holdfast.model.contexts import Style
 from holdfast.model.events import Event, Kind
+from holdfast.model.waits import Waiting
 
 _CHARS: Final[dict[Style, int]] = {"summary": 160, "full": 400, "facts": 80}
 """How much of a recorded text or value is shown."""
@@ -350,12 +351,13 @@ class Teller:
             value = literal(loads(event.body), 2 * self._chars)
             yield self._say("broken", [event.seq], value=value, **facts)
         yield from self._warnings()
-        for event in story.asked.values():
-            about = loads(event.body).get("about")
+        for question in story.view.questions.values():
+            asked = story.events.get(question.seq)
+            about = None if asked is None else loads(asked.body).get("about")
             facts = {} if about is None else {"value": literal(about, self._chars)}
-            yield self._say("asked", [event.seq], quote=self._quote(_text_of(event)), **facts)
-        for event in story.waits.values():
-            yield self._say("waits", [event.seq], **self._wait(event))
+            yield self._say("asked", [story.cite(question.seq)], quote=self._quote(question.text), **facts)
+        for waiting in story.view.waits.values():
+            yield self._say("waits", [story.cite(waiting.seq)], **self._wait(waiting))
 
     def _warnings(self) -> Iterator[Entry]:
         story = self._story
@@ -371,15 +373,14 @@ class Teller:
             facts = {fact: self._quote(str(text)) for fact, text in said if text}
             yield self._say("cancelled", [story.cancelled.seq], **facts)
 
-    def _wait(self, event: Event) -> Facts:
-        body = loads(event.body)
-        facts = {"name": self._name(event.name or "wait")}
-        for fact, field in (("quote1", "what"), ("quote2", "why")):
-            if body.get(field):
-                facts[fact] = self._quote(str(body[field]))
-        for fact, field in (("when1", "since"), ("when2", "until")):
-            if isinstance(body.get(field), (int, float)) and 0 <= body[field] < YEAR_10000:
-                facts[fact] = moment(body[field])
+    def _wait(self, waiting: Waiting) -> Facts:
+        facts = {"name": self._name(waiting.name)}
+        for fact, text in (("quote1", waiting.what), ("quote2", waiting.why)):
+            if text:
+                facts[fact] = self._quote(text)
+        for fact, at in (("when1", waiting.since), ("when2", waiting.until)):
+            if at is not None and 0 <= at < YEAR_10000:
+                facts[fact] = moment(at)
         return facts
 
     def _doubt(self) -> Iterator[Entry]:
@@ -448,12 +449,11 @@ class Teller:
         return name if _PLAIN.fullmatch(name) else self._quote(name)
 
     def _call(self, call: Call) -> str:
-        """``survey(topic="debt")``; three dots where the arguments are not at hand."""
+        """``survey(topic="debt")``; three dots where the arguments are not at hand, or are a whole conversation."""
         fields = loads(call.body) if call.body is not None else {}
-        arguments = fields.get("args")
-        if "args_blob" in fields or "pruned" in fields:
+        if "args_blob" in fields or "pruned" in fields or fields.get("effect") == "model":
             return f"{self._name(call.name)}({ELLIPSIS})"
-        return self._called(call.name, arguments)
+        return self._called(call.name, fields.get("args"))
 
     def _calls(self, calls: Sequence[Asked]) -> str:
         shown = [self._called(call.name, call.arguments) for call in calls[:_CALLS_MAX]]

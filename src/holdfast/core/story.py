@@ -1,7 +1,7 @@
 """A run's history as whoever goes on with it needs it: what stands, from which event, and nothing that was left behind.
 
-It is the fold's view and what a view has no use for: how attempts ended, failures, open questions, waits, warnings. An event
-that a compacted one stands for is cited by that one.
+It is the fold's view and what a view has no use for: how attempts ended, failures, answers, warnings. An event that a
+compacted one stands for is cited by that one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,9 +48,9 @@ class Story:
         self.overall: list[Event] = []
         self.marks: list[Mark] = []
         self.chunks: dict[str, list[Event]] = {}
-        self.asked: dict[str, Event] = {}
         self.answered: list[tuple[Event, Event | None]] = []
-        self.waits: dict[str, Event] = {}
+        """Answers, each with its question where that is not compacted."""
+        self._asked: dict[str, Event] = {}
         self.broken: dict[str, Event] = {}
         self.circle: Event | None = None
         self.budgets: dict[str, Event] = {}
@@ -193,16 +193,10 @@ class Story:
         self.chunks.setdefault(event.key, []).append(event)
 
     def _question_asked(self, event: Event) -> None:
-        self.asked[event.key] = event
+        self._asked[event.key] = event
 
     def _question_answered(self, event: Event) -> None:
-        self.answered.append((event, self.asked.pop(event.key, None)))
-
-    def _wait_started(self, event: Event) -> None:
-        self.waits[event.key] = event
-
-    def _wait_ended(self, event: Event) -> None:
-        self.waits.pop(event.key, None)
+        self.answered.append((event, self._asked.pop(event.key, None)))
 
     def _premise_broken(self, event: Event) -> None:
         self.broken[event.key or event.name] = event
@@ -226,7 +220,7 @@ class Story:
         self.finished, self.circle = event, None
 
     def _run_goes_on(self, _: Event) -> None:
-        self.finished = None
+        self.finished = self.cancelled = None
 
 
 def is_done(call: Call) -> bool:
@@ -251,8 +245,6 @@ _HANDLERS: Final = {
     Kind.STREAM_CHUNK: Story._chunk,
     Kind.QUESTION_ASKED: Story._question_asked,
     Kind.QUESTION_ANSWERED: Story._question_answered,
-    Kind.WAIT_STARTED: Story._wait_started,
-    Kind.WAIT_ENDED: Story._wait_ended,
     Kind.PREMISE_BROKEN: Story._premise_broken,
     Kind.PREMISE_NOTED: Story._premise_noted,
     Kind.LOOP_NOTICED: Story._loop_noticed,
