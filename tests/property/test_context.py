@@ -206,7 +206,10 @@ class Writer:
         self.journal.add(Kind.WAIT_STARTED, self.draw(names), f"w.{len(self.journal.events)}", **body)
 
     def _premise(self) -> None:
-        self.journal.add(Kind.PREMISE_BROKEN, self.draw(names), "", verdict="changed", was=self.draw(values))
+        verdict = self.draw(st.sampled_from(["changed", "missing", "unknown"]))
+        body = {"kind": "file", "name": "x", "act": "warn", "noted_seq": 1, "noted": None, "found": None}
+        event = {**body, "verdict": verdict, "text": self.draw(texts)}
+        self.journal.add(Kind.PREMISE_BROKEN, self.draw(names), "", **event)
 
     def _circle(self) -> None:
         self.journal.add(Kind.LOOP_NOTICED, level="nudge", what=self.draw(texts), text="x")

@@ -208,6 +208,14 @@ def test_an_answer_that_was_cut_off() -> None:
     ]
 
 
+PREMISE: dict[str, Any] = {
+    "kind": "file",
+    "name": "data.csv",
+    "act": "warn",
+    "noted_seq": 0,
+    "noted": {"is": "file"},
+    "found": {"is": "file"},
+}
 ASKED: dict[str, Any] = {"wants": {"kind": "text"}, "about_sha256": "ab", "in": "", "after": ""}
 
 
@@ -229,17 +237,24 @@ def test_questions_waits_warnings_and_premises() -> None:
     )
     journal.add(Kind.WAIT_STARTED, "sleep", "w2", **{"for": "time"}, what="", why="", since=1.0, until=2.0)
     journal.add(Kind.WAIT_ENDED, "sleep", "w2", how="over", waited_s=1.0)
-    journal.add(Kind.PREMISE_BROKEN, "data.csv", "p1", verdict="changed")
+    journal.add(Kind.PREMISE_BROKEN, "file:data.csv", "", verdict="changed", text="has 12 bytes", **PREMISE)
     journal.add(Kind.LOOP_NOTICED, "", "", level="nudge", what="search ran 3 times", text="stop it")
     assert lines(journal, "asked") == ['"May I pay?", about {"to": "Ada"} #3']
     assert lines(journal, "answered") == ['"Which name?" was answered "Ada" by "kim" #4 #5']
     assert lines(journal, "waits") == [
         'provider waits for "http://x" since 2026-03-01 14:02:11 UTC, because "refused" #6'
     ]
-    assert lines(journal, "changed") == ['data.csv: {"verdict": "changed"} #9']
+    assert lines(journal, "changed") == [
+        '"file:data.csv", which this run relies on, is changed: "has 12 bytes" #9'
+    ]
     assert lines(journal, "warned") == ['You are going in circles: "search ran 3 times" #10']
     journal.add(Kind.LOOP_LEFT)
     assert lines(journal, "warned") == []
+    noted = {name: PREMISE[name] for name in ("kind", "name")} | {"facts": {"is": "file"}}
+    journal.add(Kind.PREMISE_NOTED, "file:data.csv", "", via="found", **noted)
+    assert len(lines(journal, "changed")) == 1
+    journal.add(Kind.PREMISE_NOTED, "file:data.csv", "", via="restored", **noted)
+    assert lines(journal, "changed") == []
 
 
 def test_thoughts_and_messages_only_in_full() -> None:

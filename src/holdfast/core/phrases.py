@@ -234,7 +234,12 @@ PHRASES: Final[dict[str, Phrase]] = {
     ),
     "item unnamed": _item("nothing is recorded under this name", "unknown", _of(Kind.RUN_FINISHED)),
     # -- where it stands now ---------------------------------------------------------------------------------
-    "broken": Phrase("changed", "[{name}: ]{value}", "[{name} ]{value}", _of(Kind.PREMISE_BROKEN)),
+    "broken": Phrase(
+        "changed",
+        "{quote1}, which this run relies on, is {name}[: {quote2}]",
+        "{quote1} {name}[: {quote2}]",
+        _of(Kind.PREMISE_BROKEN),
+    ),
     "circle": Phrase(
         "warned",
         "You are going in circles: {quote}",

@@ -347,9 +347,11 @@ class Teller:
     def _now(self) -> Iterator[Entry]:
         story = self._story
         for event in story.broken.values():
-            facts = {"name": self._name(event.name)} if event.name else {}
-            value = literal(loads(event.body), 2 * self._chars)
-            yield self._say("broken", [event.seq], value=value, **facts)
+            body = loads(event.body)
+            facts = {"quote1": self._quote(event.name), "name": self._name(str(body["verdict"]))}
+            if body.get("text"):
+                facts["quote2"] = self._quote(str(body["text"]))
+            yield self._say("broken", [event.seq], **facts)
         yield from self._warnings()
         for question in story.view.questions.values():
             asked = story.events.get(question.seq)

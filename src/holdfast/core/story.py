@@ -199,10 +199,13 @@ class Story:
         self.answered.append((event, self._asked.pop(event.key, None)))
 
     def _premise_broken(self, event: Event) -> None:
-        self.broken[event.key or event.name] = event
+        self.broken[event.name] = event
 
     def _premise_noted(self, event: Event) -> None:
-        self.broken.pop(event.key or event.name, None)
+        if (
+            loads(event.body).get("via") == "restored"
+        ):  # it is again as it was; else it stays something to know
+            self.broken.pop(event.name, None)
 
     def _loop_noticed(self, event: Event) -> None:
         self.circle = event
