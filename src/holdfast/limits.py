@@ -79,6 +79,12 @@ STATE_PACK_BYTES: Final = 131_072
 STATE_MEMORY_NODES_MAX: Final = 500_000
 """Stored parts that one attempt remembers before it learns its state anew."""
 
+# context
+CONTEXT_VALUE_BYTES_MAX: Final = 1_000_000
+"""Of a longer result a context tells the size."""
+CONTEXT_READ_BYTES_MAX: Final = 16_000_000
+"""What one context reads of stored results in all."""
+
 # prune
 KEPT_CHECKPOINTS: Final = 20
 """How many states a run keeps by default, beside those that somebody relies on."""

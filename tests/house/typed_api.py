@@ -53,6 +53,7 @@ def blocking() -> None:
         run.sleep(1, wait_s=0)
         run.sleep_until(datetime.now(UTC))
         assert_type(run.options(deadline=datetime.now(UTC)).step("survey", survey, "x"), list[str])
+        assert_type(run.context(500, style="facts", count=len), str)
         assert_type(run.options(polling=True).step("survey", survey, "x"), list[str])
         run.step("survey", survey, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         run.step("survey", survey)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -63,6 +64,7 @@ async def awaiting() -> None:
         assert_type(run, holdfast.AsyncRun)
         assert_type(await run.step("ask", ask, "x"), float)
         assert_type(await run.step("survey", survey, "x"), list[str])
+        assert_type(await run.context(), str)
         assert_type(await run.options(retries=1).step("ask", ask, "x"), float)
 
 

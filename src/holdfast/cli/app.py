@@ -30,6 +30,7 @@ COMMANDS: Final = (
     "resolve",
     "answer",
     "cancel",
+    "context",
     "stats",
     "export",
     "import",

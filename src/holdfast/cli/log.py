@@ -9,6 +9,7 @@ import click
 from holdfast.cli import render
 from holdfast.cli.blocks import Block, Column, Gap, Span, Table, text
 from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.thinking import Wanted, show_thoughts
 from holdfast.views.plain import as_plain, iso
 from holdfast.views.timeline import Filter, Line, Timeline, check_kinds
 from holdfast.views.words import clock_time, moment
@@ -31,6 +32,7 @@ _NAME_MOST: Final = 28
     "--name", default="", metavar="NAME", help="Only events of this step or mark; * matches anything."
 )
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
+@click.option("--thoughts", is_flag=True, help="What the agent thought and its models reasoned, in full.")
 @click.option("--follow", is_flag=True, help="Go on with new events as they come, until the run is finished.")
 @surface
 def command(
@@ -39,6 +41,7 @@ def command(
     kinds: tuple[str, ...],
     name: str,
     tail: int | None,
+    thoughts: bool,
     follow: bool,
     url: str | None,
     as_json: bool,
@@ -52,8 +55,12 @@ def command(
       holdfast log debt-cycles --tail 20
       holdfast log debt-cycles --kind step.failed --kind attempt
       holdfast log debt-cycles --name 'compare*' --follow
+      holdfast log debt-cycles --thoughts
     """  # noqa: D301 - click's own mark
     run = whole_run(run, "log")
+    if thoughts:
+        show_thoughts(open_existing(url), run, Wanted(kinds, name, tail), follow=follow, as_json=as_json)
+        return
     timeline = Timeline(Filter(check_kinds(kinds), name))
     store = open_existing(url)
     events = store.events(run, whole=True)

@@ -1,6 +1,10 @@
 """Moments and durations in words a person reads at a glance. Times are shown in UTC."""
 
 from time import gmtime, strftime
+from typing import Final
+
+YEAR_10000: Final = 253_402_300_800
+"""Where moments end that can be told."""
 
 
 def moment(at: float) -> str:

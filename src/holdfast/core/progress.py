@@ -86,6 +86,11 @@ def last_sign(info: RunInfo, view: View | None) -> LastSign:
     return LastSign(beat_at, "beat") if beat_at > event_at else LastSign(event_at, "event")
 
 
+def work_on_plan(view: View) -> Iterator[tuple[str, Call]]:
+    """The items of the plan that work was begun on, in that order, each as often as it was, with the call."""
+    return _begun(view, planned(view.plan))
+
+
 def latest_of_plan(view: View) -> Iterable[Call]:
     """Of each item of the plan the call that work on it was begun with last: from these the position can be told."""
     return dict(_begun(view, planned(view.plan))).values()

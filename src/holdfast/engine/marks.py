@@ -54,15 +54,19 @@ async def think(tenure: Tenure, hands: Hands, text: str) -> None:
         raise stop
 
 
-async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any]) -> Any:
-    """A value from outside the program (time, chance), drawn once and the same in every replay."""
-    asked = ask(tenure, name, b"")
+async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any], data: bytes = b"") -> Any:
+    """A value from outside the program (time, chance, the journal), drawn once and the same in every replay.
+
+    ``data`` tells it from others of its name. A finished run draws nothing new: RunFinished.
+    """
+    asked = ask(tenure, name, data)
     try:
         recorded = given(tenure, asked)
         if recorded is not None:
             body = tenure.body_of(recorded)
             return value_of(tenure, unpack_body(body), body, what=name)
-        value = make()
+        tenure.require_journal(name)
+        value = await hands.store(make)
         await _append(tenure, hands, asked, encode(value, what=name))
         return value
     finally:

@@ -11,6 +11,7 @@ from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.questions import Inquiry, inquire
+from holdfast.engine.recounting import draw_context
 from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.texts import stream_texts
@@ -18,6 +19,7 @@ from holdfast.handles.conversations import AsyncMessages
 from holdfast.handles.knowing import Handle, checked_label
 from holdfast.handles.streams import AsyncStream
 from holdfast.model.calls import ONCE, READ, Treatment
+from holdfast.model.contexts import BUDGET_TOKENS, Count, Style
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -189,6 +191,15 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     async def sleep_until(self, when: datetime | float, *, wait_s: float | None = None) -> None:
         """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
         await waits.sleep_until(self._tenure, AWAITING, when, wait_s)
+
+    async def context(
+        self, budget_tokens: int = BUDGET_TOKENS, *, style: Style = "summary", count: Count | None = None
+    ) -> str:
+        """What a model that knows nothing needs to go on, each line with its events, drawn once: the same in every replay.
+
+        At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high.
+        """
+        return await draw_context(self._tenure, AWAITING, budget_tokens, style, count)
 
     async def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

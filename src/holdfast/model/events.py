@@ -101,6 +101,9 @@ DROPPED: Final = "messages dropped"
 MENDED: Final = "messages mended"
 """The names of the marks that make up a run's conversation."""
 
+CONTEXT: Final = "context"
+"""The name of the marks that keep what a program was told of its own run."""
+
 COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})
 """The kinds of events that stand for others."""
 

@@ -22,6 +22,7 @@ from holdfast.engine import branching, letters
 from holdfast.engine.journal import read_all, read_blob
 from holdfast.engine.loading import load
 from holdfast.engine.overviews import Overviews
+from holdfast.engine.recounting import recount
 from holdfast.engine.states import read_state
 from holdfast.engine.workshop import forget, workshop_of
 from holdfast.errors import (
@@ -34,6 +35,7 @@ from holdfast.errors import (
 )
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
+from holdfast.model.contexts import BUDGET_TOKENS, Context, Count, Style
 from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.markers import Neutral
@@ -45,6 +47,7 @@ from holdfast.stores.port import StorePort
 # brings much along, and is imported where it is called.
 if TYPE_CHECKING:
     from holdfast.core.differences import Diff
+    from holdfast.core.thoughts import Trace
 
 _EVERY_RUN: Final = 1 << 40
 _NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
@@ -203,6 +206,40 @@ class Reading(Neutral):
                 nearest = nearest_place(run, events, seq=seq, with_state=True)
                 raise PointPruned(run=run, what=f"state at {text}", nearest=nearest)
         return contrast(self._port, *places)
+
+    def context(
+        self,
+        run: str,
+        budget_tokens: int = BUDGET_TOKENS,
+        *,
+        style: Style = "summary",
+        count: Count | None = None,
+    ) -> Context:
+        """What a model that knows nothing needs to go on with the run, each line with its events; ``str`` gives the text.
+
+        Of a place like ``run@44`` as it stood there. At most so many tokens by ``count``, or else by an estimate that is
+        rather too high. Nothing is written, and the same journal gives the same bytes.
+        """
+        place = parse_place(run)
+        row = self._row(place.run)
+        seq = row.head if place.is_head else self._at(run)[1]
+        return recount(
+            self._port,
+            row.run,
+            budget_tokens=budget_tokens,
+            style=style,
+            count=count,
+            # In the past somebody was at work: what was begun there was under way.
+            is_held=seq < row.head or self._info(row).holder == "alive",
+            upto_seq=seq,
+        )
+
+    def thoughts(self, run: str) -> "Trace":
+        """Whoever makes thoughts of this run's events, one by one."""
+        from holdfast.core.thoughts import Trace
+
+        self._row(run)
+        return Trace(lambda address, _: read_blob(self._port, address))
 
     def lineage(self, run: str) -> Branch:
         """The tree of forks that the run belongs to, from its oldest ancestor."""
