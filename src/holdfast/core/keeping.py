@@ -15,6 +15,7 @@ from holdfast.core.fold import View
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
 from holdfast.core.lookout import nudge_in
+from holdfast.core.snapshots import kept_intent
 from holdfast.model.calls import Call
 from holdfast.model.events import Event
 
@@ -88,9 +89,9 @@ def _same_answers(old: Call | None, new: Call | None, upto: int) -> bool:
 
 
 def _opened(call: Call | None) -> Any:
-    return (
-        None if call is None else (call.is_open, call.seq, call.fence, call.doubt, call.abandoned, call.body)
-    )
+    if call is None:
+        return None
+    return call.is_open, call.seq, call.fence, call.doubt, call.abandoned, kept_intent(call.body)
 
 
 def _ends(call: Call) -> Any:

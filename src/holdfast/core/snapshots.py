@@ -132,13 +132,13 @@ def _dump_said(said: Said, *, whole: bool) -> list[Any]:
 
 
 def _dump_call(call: Call, *, whole: bool) -> list[Any]:
-    body = _text(_kept_intent(call.body)) if whole or call.is_open else None
+    body = _text(kept_intent(call.body)) if whole or call.is_open else None
     flags = call.is_open + 2 * call.abandoned + 4 * call.early
     outcomes = [[o.seq, o.good, o.point, *([_text(o.body)] if whole else [])] for o in call.outcomes]
     return [call.key, call.name, call.seq, call.started_at, call.fence, flags, call.doubt, body, outcomes]
 
 
-def _kept_intent(body: bytes | None) -> bytes | None:
+def kept_intent(body: bytes | None) -> bytes | None:
     """The intent without the root of its request: a view refers to no tree, so that none has to be kept for it."""
     if body is None or not is_model(body):
         return body

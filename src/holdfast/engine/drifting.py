@@ -69,8 +69,7 @@ def _is_joined(tenure: Tenure, standing: Standing, arrival: Arrival, asked: Aske
 
 
 async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, stops: bool) -> None:
-    wanted = loads(asked.arguments) if asked.request is None else parts(asked.request)
-    diff = arguments_diff(_recorded_arguments(tenure, call), wanted)
+    diff = arguments_diff(*_arguments(tenure, asked, call))
     fields = {"recorded": call.key, "recorded_seq": call.seq, "diff": diff}
     journal = tenure.require_journal(asked.name)
     await journal.append(
@@ -81,11 +80,11 @@ async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, st
     log().warning("run %s drifted at step %r (recorded as #%d):\n%s", tenure.run, asked.name, call.seq, diff)
 
 
-def _recorded_arguments(tenure: Tenure, call: Call) -> dict[str, Any]:
+def _arguments(tenure: Tenure, asked: Asked, call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is recorded and what is asked for now, by its parts; of a request that is compacted, what its intent tells."""
     body = loads(tenure.intent_of(call))
-    if "request" in body:
-        return parts(read_state(tenure.store, body["request"]))
+    if "request" in body and asked.request is not None:
+        return parts(read_state(tenure.store, body["request"])), parts(asked.request)
     if "args_blob" in body:
         body["args"] = loads(read_blob(tenure.store, body["args_blob"]))
-    recorded: dict[str, Any] = body.get("args", {})
-    return recorded
+    return body.get("args", {}), loads(asked.arguments)
