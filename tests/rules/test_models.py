@@ -99,15 +99,16 @@ def _talk_so_long(turns: int, run: holdfast.Run) -> None:
 
 
 def test_a_conversation_costs_what_is_new_in_it(url: str) -> None:
-    """Twice the turns take about twice the bytes, across restarts too. Planted: requests stored whole took four times."""
+    """Twice the turns take about twice the bytes, across restarts too. Planted: requests stored
+    whole took four times; a state that a new attempt did not know again, 2.3 times."""
     sizes = []
     for turns in (30, 60, 120):
         attempt(url, partial(_talk_so_long, turns))
         size = holdfast.store(url).size("a")
         assert size is not None
         sizes.append(size)
-    assert sizes[1] < sizes[0] * 2.4
-    assert sizes[2] < sizes[1] * 2.4
+    assert sizes[1] < sizes[0] * 2.15
+    assert sizes[2] < sizes[1] * 2.15
 
 
 def test_requests_and_states_share_what_they_have_in_common(url: str) -> None:
