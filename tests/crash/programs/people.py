@@ -6,6 +6,7 @@ Parked, the program answers what it asked and starts again, as a person and a su
 import asyncio
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,11 @@ def main(name: str) -> None:
         except holdfast.AwaitingAnswer:
             answer_everything()
         else:
-            return
+            break
+    # Its last call of the store is to be over before this process is: struck there, it could otherwise end by itself.
+    for thread in threading.enumerate():
+        if thread.name == "holdfast-doorbell":
+            thread.join()
 
 
 if __name__ == "__main__":
