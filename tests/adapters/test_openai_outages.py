@@ -1,9 +1,12 @@
 """A provider that is away, overloaded, loading, limiting or talking nonsense: waited for, recorded, and never hidden."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -100,6 +103,50 @@ def test_a_stream_that_breaks_off_goes_on_in_the_same_process(
     with holdfast.run("a", store=url):
         assert read(client) == undisturbed
     assert events(url, Kind.STEP_FINISHED)[0]["continued"]
+
+
+def test_a_stream_that_says_nothing_any_more_has_broken_off(
+    provider: Provider, url: str, wrapped: Wrapped
+) -> None:
+    """Whatever the client's own time-outs are: ten minutes, as the SDK has it."""
+    client = wrapped(patience=QUICK._replace(stall_s=0.2))
+    undisturbed = read(client)
+    provider.script.faults[provider.calls[-1].number + 1] = faults.stall(30, after=15)
+    with holdfast.run("a", store=url):
+        assert read(client) == undisturbed
+    assert events(url, Kind.WAIT_STARTED)[0]["why"]
+
+
+def test_killed_while_it_waits_the_run_waits_on(provider: Provider, tmp_path: Path) -> None:
+    """Two processes, one wait: begun by the first, ended by the second when the provider is there again."""
+    port = provider.port
+    provider.stop()
+    program = tmp_path / "agent.py"
+    program.write_text(
+        f"""
+import holdfast, openai
+client = holdfast.wrap(
+    openai.OpenAI(base_url="http://127.0.0.1:{port}/v1", api_key="none"),
+    patience=holdfast.Patience(first_s=0.02, longest_s=0.05),
+)
+with holdfast.run("a", store="sqlite:///{tmp_path}/a.db") as run:
+    run.finish(client.chat.completions.create(model="m", messages={ASK!r}).choices[0].message.content)
+"""
+    )
+    url = f"sqlite:///{tmp_path}/a.db"
+    with subprocess.Popen([sys.executable, program], stderr=subprocess.DEVNULL) as first:
+        deadline = time.monotonic() + 60
+        while not _waits(url) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        first.kill()
+    with subprocess.Popen([sys.executable, program], stderr=subprocess.DEVNULL) as second:
+        deadline = time.monotonic() + 60
+        while len(events(url, Kind.ATTEMPT_STARTED)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        provider.start()
+        assert second.wait(60) == 0
+    assert len(events(url, Kind.WAIT_STARTED)) == len(events(url, Kind.WAIT_ENDED)) == 1
+    assert len(provider.calls) == 1
 
 
 def test_a_provider_that_is_down_is_waited_for_with_two_events(

@@ -21,7 +21,7 @@ class Patience(NamedTuple):
     ``give_up_s`` ends the waiting with the provider's own error; None waits as long as it takes. A limit that is reset
     later than in ``park_s`` parks the run instead of keeping a process for it. ``tries`` bounds how often an answer that
     makes no sense is asked for again, since it may never make any. Where there are others to ask, the next one is asked
-    after ``fall_back_s``.
+    after ``fall_back_s``. A stream that says nothing for ``stall_s`` has broken off.
     """
 
     first_s: float = 1.0
@@ -30,6 +30,7 @@ class Patience(NamedTuple):
     park_s: float | None = 300.0
     tries: int = 3
     fall_back_s: float = 30.0
+    stall_s: float | None = 120.0
 
 
 PATIENCE: Final = Patience()

@@ -114,7 +114,9 @@ class BlockingDurable(Durable):
         def open_(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
             body = drive(exchange.prepared(here.tenure, BLOCKING, body))
             return exchange.events(
-                exchange.send(send)(exchange.http.Response, exchange.bare(body), stream=True, **more)
+                exchange.send(send)(
+                    exchange.http.Response, exchange.bare(body, stream=True), stream=True, **more
+                )
             )
 
         if stream:
@@ -155,7 +157,7 @@ class AwaitedDurable(Durable):
         async def open_(body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
             body = await exchange.prepared(here.tenure, AWAITING, body)
             response = await exchange.send(send)(
-                exchange.http.Response, exchange.bare(body), stream=True, **more
+                exchange.http.Response, exchange.bare(body, stream=True), stream=True, **more
             )
             return exchange.events_async(response)
 

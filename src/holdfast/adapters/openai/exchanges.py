@@ -115,15 +115,26 @@ class Exchange:
         ready = prepare_request(messages, self.ask.provider, model, continues=continues)
         return {**body, self._endpoint.conversation: ready}
 
-    def bare(self, body: dict[str, Any]) -> Any:
+    def bare(self, body: dict[str, Any], *, stream: bool = False) -> Any:
         """The options that send this body and give back what came over the wire. Waiting and retrying are the engine's."""
         if self.line.target:
             body = {**body, "model": self._manner.fallbacks[self.line.target - 1].model}
         changes: dict[str, Any] = {"json_data": body, "extra_json": None, "max_retries": 0}
+        stall_s = self._manner.patience.stall_s
+        if stream and stall_s is not None:
+            changes["timeout"] = self._timeout(stall_s)
         headers = self._options.headers
         if isinstance(headers, Mapping):
             changes["headers"] = {name: text for name, text in headers.items() if name.lower() != _RAW}
         return self._options.model_copy(update=changes)
+
+    def _timeout(self, stall_s: float) -> Any:
+        """The time-outs that were asked for; but nobody waits longer than this for the next piece."""
+        asked = self._options.timeout
+        given = self._client.timeout if type(asked).__name__ in {"NotGiven", "Omit"} else asked
+        timeout = self.http.Timeout(given)
+        timeout.read = stall_s if timeout.read is None else min(timeout.read, stall_s)
+        return timeout
 
     # -- whole answers ---------------------------------------------------------------------------------------
 
