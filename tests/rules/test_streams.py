@@ -145,7 +145,7 @@ def test_pieces_are_in_the_journal_while_the_stream_stands_still(
     """Somebody writes them down though nothing more comes. Planted: flushed only when the next piece came, they were lost."""
     monkeypatch.setattr("holdfast.engine.flusher.STREAM_FLUSH_S", 0.01)
     flushed = Signal()
-    from holdfast.engine.streaming import StreamWork
+    from holdfast.engine.pieces import StreamWork
 
     plain = StreamWork.flush
 
@@ -172,7 +172,7 @@ def test_much_at_once_is_written_at_once(url: str, monkeypatch: pytest.MonkeyPat
     """2 KB do not wait for the clock."""
     monkeypatch.setattr("holdfast.engine.flusher.STREAM_FLUSH_S", 60)
     written = Signal()
-    from holdfast.engine.streaming import StreamWork
+    from holdfast.engine.pieces import StreamWork
 
     plain = StreamWork.flush
 
