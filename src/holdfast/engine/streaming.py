@@ -86,8 +86,8 @@ class Source(Protocol):
         """A piece of a continuation as pieces of the whole."""
         ...
 
-    def closing(self, value: Any, text: str) -> Iterable[Any]:
-        """What ends the whole after a continuation, beginning with text that was not given yet."""
+    def closing(self, value: Any) -> Iterable[Any]:
+        """What ends the whole after a continuation, where its pieces do not."""
         ...
 
 
@@ -138,8 +138,8 @@ class Streaming:
                 tenure, self._hands, self._ask, taken, asked, self._source.open, line=self._line
             )
             await work.enter(call)
-            self._work = work
             await work.start(call)
+            self._work = work
         finally:
             if self._work is None:
                 tenure.land(asked.site)
@@ -160,6 +160,7 @@ class Streaming:
                 return END
             if self._chunks is None:
                 await self._open()
+                continue  # what had to be given up or kept meanwhile is over
             try:
                 chunk = await pull(self._hands, self._chunks)
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
@@ -182,8 +183,7 @@ class Streaming:
     def let_go(self) -> None:
         """The attempt ends: what has come stays in the journal, and the next attempt goes on from it."""
         if self._work is not None and not self._is_over:
-            self._is_over = True
-            self._work.stop()
+            self._stop()
 
     # -- its parts -----------------------------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Streaming:
             self._give_after_seam(seam)
         value = await self._conclude({})
         if seam is not None:
-            self._ready.extend(self._source.closing(value, ""))
+            self._ready.extend(self._source.closing(value))
 
     async def _broke_off(self, error: Exception) -> None:
         """The provider failed before or in the middle of the answer."""
@@ -282,11 +282,10 @@ class Streaming:
 
     async def _fail(self, error: Exception) -> None:
         assert self._work is not None
-        self._is_over = True
         try:
             await self._work.record_failure(error)
         finally:
-            self._work.stop()
+            self._stop()
         raise error
 
     def _whole(self) -> Partial:
@@ -301,15 +300,20 @@ class Streaming:
 
     async def _conclude(self, fields: dict[str, Any]) -> Any:
         assert self._work is not None
-        self._is_over = True
         if self._continued:
             fields["continued"] = self._continued
         value = self._source.answer_of(self._whole())
         try:
             await self._work.succeed(value, fields)
         finally:
-            self._work.stop()
+            self._stop()
         return value
+
+    def _stop(self) -> None:
+        assert self._work is not None
+        self._is_over = True
+        self._tenure.streams.discard(self)
+        self._work.stop()
 
 
 async def pull(hands: Hands, chunks: Any) -> Any:

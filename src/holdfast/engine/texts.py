@@ -72,7 +72,7 @@ class TextSource:
     continued = live
 
     @staticmethod
-    def closing(value: str, text: str) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
+    def closing(value: str) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
         """Texts have no end of their own."""
         return []
 

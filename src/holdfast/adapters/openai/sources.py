@@ -136,7 +136,7 @@ class ChatSource(EventSource):
         return bool((self.body.get("stream_options") or {}).get("include_usage"))
 
     @staticmethod
-    def closing(value: Chunk, text: str) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
+    def closing(value: Chunk) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
         """The end came with the chunks."""
         return []
 
@@ -215,6 +215,6 @@ class ResponsesSource(EventSource):
         """Of a continuation only the text is told at once; the rest at its end."""
         return [text_event(self._begun, delta["text"])] if delta.get("text") else []
 
-    def closing(self, value: Chunk, text: str) -> Iterable[Chunk]:
+    def closing(self, value: Chunk) -> Iterable[Chunk]:
         """That all of it is done."""
-        return events_after(value, text)
+        return events_after(value)

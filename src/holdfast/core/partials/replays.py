@@ -16,13 +16,9 @@ def events_so_far(response: Mapping[str, Any]) -> list[Event]:
     return _numbered([*_opening(response), *_begun(response)])
 
 
-def events_after(response: Mapping[str, Any], text: str) -> list[Event]:
-    """The rest of that stream: this text, and that all is done."""
-    place = _place(response)
-    said = (
-        [] if not text else [{"type": "response.output_text.delta", **place, "delta": text, "logprobs": []}]
-    )
-    return _numbered([*said, *_items(response, begun=True), _closing(response)])
+def events_after(response: Mapping[str, Any]) -> list[Event]:
+    """The rest of that stream, once all text of its message was given: that all of it is done."""
+    return _numbered([*_items(response, begun=True), _closing(response)])
 
 
 def text_event(response: Mapping[str, Any], text: str) -> Event:
