@@ -4,7 +4,7 @@ It tells what is there and judges nothing. A file is always hashed, up to a boun
 whoever changed it. What cannot be looked at is said to be unknown, what is not there to be gone.
 """
 
-# ruff: noqa: PTH100, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded by a program that uses none of this, and names are kept as they are given
+# ruff: noqa: PTH100, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded for this
 import os
 import stat
 import sys

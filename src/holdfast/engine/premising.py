@@ -12,13 +12,14 @@ Crash windows: what does not hold is recorded before the run stops for it; kille
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orjson import dumps, loads
 
 from holdfast.core.premises import act_on, check_act, is_broken, judge
 from holdfast.engine import observing
-from holdfast.engine.hands import Hands, Straggler
+from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.marks import ask, given, placed, record
 from holdfast.engine.voice import log
@@ -337,11 +338,12 @@ def workspace_of(view: "View") -> str:
 
 
 async def _look(hands: Hands, look: Callable[..., Any], *args: Any) -> Any:
-    """Look without holding the event loop."""
-    try:
-        return await hands.invoke(look, args, {}, None)
-    except Straggler as straggler:
-        raise straggler.reason from None
+    """Look without holding the event loop. Not as the user's code is invoked: no call is made here that has a place."""
+    if not hands.waits:
+        return look(*args)
+    import asyncio
+
+    return await asyncio.get_running_loop().run_in_executor(None, partial(look, *args))
 
 
 def notes(premises: Iterable[Premise]) -> list[dict[str, Any]]:
