@@ -223,8 +223,15 @@ def _premise_row(line: PremiseLine, mood: Mood) -> tuple[Span, ...]:
 def _questions(plan: ResumeLines) -> list[Block]:
     if not plan.questions:
         return []
-    columns = (Column(), Column(grows=True, wraps=True))
-    rows = [(Span(question.id, "doubt"), Span(question.text)) for question in plan.questions]
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (
+            Span(asked.id, "doubt"),
+            Span(f"answered by {asked.answered_by}" if asked.answered_by else "not answered", "dim"),
+            Span(asked.text),
+        )
+        for asked in plan.questions
+    ]
     return [Gap(), Heading("Asks"), Table(columns, rows)]
 
 

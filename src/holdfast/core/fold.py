@@ -11,25 +11,23 @@ from orjson import loads
 
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
-from holdfast.core.recorded import is_model, model_of
+from holdfast.core.recorded import is_model
+from holdfast.core.relying import NOTED, Relied
 from holdfast.core.requests import usage_of
 from holdfast.core.spending import USAGE, plus, read_usage
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
-from holdfast.model.premises import PLACES, Broken, Premise
 from holdfast.model.questions import Question, Wants
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
-FOLD_VERSION: Final = 3
+FOLD_VERSION: Final = 4
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
 _CONVERSATION: Final = frozenset({MESSAGES, DROPPED})
-_NOTED: Final = b'{"noted":'
-"""How the intent begins that says something of the function it calls; see ``engine.premising``."""
 
 
 class Attempt:
@@ -115,10 +113,7 @@ class View:
         """How long the attempts took that are over, without the pauses between them."""
         self.warned: dict[str, float] = {}
         """The limits of budgets that were warned of, with what they allowed then."""
-        self.premises: dict[str, Premise] = {}
-        """What the run relies on, as noted last: by kind and name."""
-        self.broken: dict[str, Broken] = {}
-        """What was found not to hold, and neither restored nor accepted since."""
+        self.premises = Relied()
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -140,11 +135,11 @@ class View:
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
-        if event.body.startswith(_NOTED):
-            self._note_all(event)
+        if event.body.startswith(NOTED):
+            self.premises.intent(event)
         elif is_model(event.body):
             self.latest_request = event
-            self._note_model(event)
+            self.premises.model(event)
         if self.trailing_failures:
             self.trailing_failures = []
 
@@ -256,6 +251,14 @@ class View:
 
     # -- states ----------------------------------------------------------------------------------------------
 
+    def _premise_noted(self, event: Event) -> None:
+        if event.key:  # the program declared it: a call like any mark
+            self._mark(event)
+        self.premises.noted(event)
+
+    def _premise_broken(self, event: Event) -> None:
+        self.premises.found_broken(event)
+
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
         if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
@@ -284,43 +287,6 @@ class View:
         if good and self.trailing_failures:
             self.trailing_failures = []
         return call
-
-    # -- premises --------------------------------------------------------------------------------------------
-
-    def note_premise(self, premise: Premise) -> None:
-        """From now on the run relies on this. A path that is noted in two ways counts as it was noted last."""
-        if premise.kind in PLACES:
-            for kind in PLACES - {premise.kind}:
-                self.premises.pop(f"{kind}:{premise.name}", None)
-        self.premises[premise.id] = premise
-
-    def _note_all(self, event: Event) -> None:
-        """What the first intent of a function says of it."""
-        for noted in loads(event.body)["noted"]:
-            self.note_premise(Premise(noted["kind"], noted["name"], noted["facts"], seq=event.seq))
-
-    def _note_model(self, event: Event) -> None:
-        """Which model the calls of this name ask; all of them, because a program may have several."""
-        now = model_of(event.body)
-        noted = self.premises.get(f"model:{event.name}")
-        asked = [] if noted is None or noted.facts is None else noted.facts["asked"]
-        if now is not None and now not in asked:
-            self.note_premise(Premise("model", event.name, {"asked": [*asked, now]}, seq=event.seq))
-
-    def _premise_noted(self, event: Event) -> None:
-        body = loads(event.body)
-        if event.key:  # the program declared it: a call like any mark
-            self._mark(event)
-        premise = Premise(body["kind"], body["name"], body["facts"], body.get("policy"), event.seq)
-        self.note_premise(premise)
-        if body.get("via") != "found":
-            self.broken.pop(premise.id, None)
-
-    def _premise_broken(self, event: Event) -> None:
-        body = loads(event.body)
-        self.broken[f"{body['kind']}:{body['name']}"] = Broken(
-            event.seq, body["verdict"], body["found"], body["act"]
-        )
 
     # -- lifecycle -------------------------------------------------------------------------------------------
 
@@ -378,10 +344,7 @@ class View:
 
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
-        for name, version in loads(event.body).get("packages", {}).items():
-            self.premises.setdefault(
-                f"package:{name}", Premise("package", name, {"version": version}, seq=event.seq)
-            )
+        self.premises.attempt(event)
         self.status = Status.RUNNING
         if self.signs and self.signs[-1].level == "pause":
             # Somebody looked at the agent and lets it go on.

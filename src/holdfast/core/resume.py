@@ -4,7 +4,7 @@ It reuses what stands recorded, says what becomes of effects in doubt, which pre
 the run asks and what it waits for, and what runs next. Nothing is guessed: what nobody counted is unknown, not zero.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from orjson import loads
@@ -18,6 +18,8 @@ from holdfast.model.calls import Call
 from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.model.infos import Doubt
 from holdfast.model.premises import Act, Judged, Premise
+from holdfast.model.questions import Question
+from holdfast.model.waits import Waiting
 
 
 class Answers(NamedTuple):
@@ -65,23 +67,15 @@ class Repeat(NamedTuple):
     detail: str
 
 
-class Question(NamedTuple):
-    """Something the run has asked and nobody has answered."""
+class Asked(NamedTuple):
+    """A question of the run's that stands open. ``answered_by`` is who has answered it, if that lies in the inbox."""
 
     id: str
     text: str
     asked_at: float
+    expires_at: float | None
     seq: int
-
-
-class Wait(NamedTuple):
-    """Something the run waits for. ``until`` is None where nobody knows."""
-
-    what: str
-    why: str
-    since: float
-    until: float | None
-    seq: int
+    answered_by: str
 
 
 class ResumePlan(NamedTuple):
@@ -94,8 +88,8 @@ class ResumePlan(NamedTuple):
     saved: Saved
     doubts: tuple[Uncertain, ...]
     premises: tuple[Judged, ...]
-    questions: tuple[Question, ...]
-    waits: tuple[Wait, ...]
+    questions: tuple[Asked, ...]
+    waits: tuple[Waiting, ...]
     again: tuple[Repeat, ...]
     next_item: str
 
@@ -125,9 +119,13 @@ def plan_resume(
     *,
     doubts: Iterable[Doubt],
     judged: Iterable[Judged],
+    answers: Mapping[int, str] | None = None,
     died_at: float = 0.0,
 ) -> ResumePlan:
-    """The plan for a run with this history, if it were started now; ``judged`` are its premises as they were found."""
+    """The plan for a run with this history, if it were started now; ``judged`` are its premises as they were found.
+
+    ``answers`` are the questions that were answered and not taken in yet, by their events, with who did.
+    """
     view = fold(events)
     attempt = view.next_attempt
     if view.crashed_attempt is not None:
@@ -144,8 +142,8 @@ def plan_resume(
         saved=_saved(view),
         doubts=uncertain,
         premises=(*judged, *effects),
-        questions=_questions(events),
-        waits=_waits(events),
+        questions=tuple(_asked_of(question, answers or {}) for question in view.questions.values()),
+        waits=tuple(view.waits.values()),
         again=tuple(_repeats(view, events, in_doubt)),
         next_item=_next_item(view),
     )
@@ -236,29 +234,9 @@ def _effect(doubt: Uncertain) -> Judged:
     return Judged(premise, "unknown", None, f"is in doubt: it {doubt.reason}", act)
 
 
-def _questions(events: Iterable[Event]) -> tuple[Question, ...]:
-    found: dict[str, Question] = {}
-    for event in events:
-        if event.kind in {Kind.QUESTION_ASKED, Kind.QUESTION_ANSWERED}:
-            body = loads(event.body)
-            name = str(body.get("id") or event.key)
-            if event.kind == Kind.QUESTION_ASKED:
-                found[name] = Question(name, one_line(str(body.get("text", ""))), event.at, event.seq)
-            else:
-                found.pop(name, None)
-    return tuple(found.values())
-
-
-def _waits(events: Iterable[Event]) -> tuple[Wait, ...]:
-    found: dict[str, Wait] = {}
-    for event in events:
-        if event.kind == Kind.WAIT_STARTED:
-            body = loads(event.body)
-            what, why = str(body.get("what") or event.name), str(body.get("why") or "")
-            found[event.key] = Wait(what, why, body.get("since", event.at), body.get("until"), event.seq)
-        elif event.kind == Kind.WAIT_ENDED:
-            found.pop(event.key, None)
-    return tuple(found.values())
+def _asked_of(question: Question, answers: Mapping[int, str]) -> Asked:
+    text, by = one_line(question.text), answers.get(question.seq, "")
+    return Asked(question.id, text, question.asked_at, question.expires_at, question.seq, by)
 
 
 # -- what runs next ------------------------------------------------------------------------------------------------

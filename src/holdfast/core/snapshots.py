@@ -8,13 +8,13 @@ from typing import Any
 
 from orjson import dumps, loads
 
+from holdfast.core import relying
 from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
 from holdfast.core.recorded import is_model
 from holdfast.model.budget import Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
 from holdfast.model.loops import Signed
-from holdfast.model.premises import Broken, Premise
 from holdfast.model.questions import Question, Wants
 from holdfast.model.waits import Waiting
 
@@ -45,8 +45,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "worked_s": view.worked_s,
         "warned": view.warned,
         "signs": [list(signed) for signed in view.signs],
-        "premises": [list(premise) for premise in view.premises.values()],
-        "broken": {name: list(broken) for name, broken in view.broken.items()},
+        "premises": view.premises.dump(),
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
         "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
@@ -86,10 +85,7 @@ def rebuild(data: dict[str, Any]) -> View:
     view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
     view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]
-    for fields in data.get("premises", ()):  # a stretch that was compacted before there were any
-        premise = Premise(*fields)
-        view.premises[premise.id] = premise
-    view.broken = {name: Broken(*fields) for name, fields in data.get("broken", {}).items()}
+    view.premises = relying.load(data.get("premises", ([], {})))
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}

@@ -97,8 +97,8 @@ async def _accept(tenure: Tenure, hands: Hands, record: Record, letter: dict[str
     assert tenure.journal is not None
     event = Draft(Kind.PREMISE_NOTED, premise.id, "", dumps(body))
     seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
-    tenure.view.note_premise(premise._replace(seq=seq))
-    tenure.view.broken.pop(premise.id, None)
+    tenure.view.premises.note(premise._replace(seq=seq))
+    tenure.view.premises.broken.pop(premise.id, None)
 
 
 def accepted_in(letter: dict[str, Any]) -> Premise:

@@ -52,8 +52,11 @@ def plan_from_outside(
     if view.last is not None:
         clock = Premise("clock", "wall", {"at": view.last.at}, seq=view.last.seq)
         judged = (*judged, act_on(judge(clock, Observation({"at": now})), policies))
+    inbox = [letter for _, letter in letters.waiting(store, info.run)]
+    answers = {letter["seq"]: str(letter.get("by", "")) for letter in inbox if letter["kind"] == "answer"}
+    died_at = info.lease.beat_at
     return plan_resume(
-        info.run, info.status, events, doubts=doubts, judged=judged, died_at=info.lease.beat_at
+        info.run, info.status, events, doubts=doubts, judged=judged, answers=answers, died_at=died_at
     )
 
 
@@ -61,7 +64,7 @@ def with_accepted(store: StorePort, run: str, view: View) -> View:
     """The view with what somebody has accepted, and no attempt has taken in yet."""
     for _, letter in letters.waiting(store, run):
         if letter["kind"] == "accept":
-            view.note_premise(letters.accepted_in(letter))
+            view.premises.note(letters.accepted_in(letter))
     return view
 
 

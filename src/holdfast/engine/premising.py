@@ -97,7 +97,7 @@ async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Prem
     premise = premise._replace(facts=facts)
     event = _noted(premise, placed(asked, {}))._replace(key=asked.key)
     seq = await record(tenure, hands, asked, event, synced=False)
-    tenure.view.note_premise(premise._replace(seq=seq))
+    tenure.view.premises.note(premise._replace(seq=seq))
 
 
 async def _declared_missing(
@@ -192,7 +192,7 @@ async def check(tenure: "Tenure", hands: Hands) -> None:
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
     await _append(tenure, hands, [_noted(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
-        del view.broken[one.premise.id]
+        del view.premises.broken[one.premise.id]
     await settle(tenure, hands, [one for one in reliance.judged if is_broken(one)])
 
 
@@ -230,7 +230,7 @@ def look_from(view: "View") -> Look:
 
 
 def _is_paused_by(view: "View", judged: Judged) -> bool:
-    broken = view.broken.get(judged.premise.id)
+    broken = view.premises.broken.get(judged.premise.id)
     return broken is not None and broken.act == "pause"
 
 
@@ -240,7 +240,7 @@ async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
     for one in broken:
         if one.act != "ignore" and not _is_known(view, one):
             seq = await _append(tenure, hands, [_broken(one)])
-            view.broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
+            view.premises.broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
         if one.act == "warn":
             log().warning("run %s relies on %s, which %s", tenure.run, _told(one.premise), one.text)
         if one.act != "pause" and one.premise.kind != "clock":
@@ -259,7 +259,7 @@ async def _go_on_with(tenure: "Tenure", hands: Hands, now: Premise) -> None:
 
 
 def _is_known(view: "View", judged: Judged) -> bool:
-    known = view.broken.get(judged.premise.id)
+    known = view.premises.broken.get(judged.premise.id)
     return known is not None and (known.verdict, known.found) == (judged.verdict, judged.found)
 
 

@@ -3,8 +3,9 @@
 from typing import Final, NamedTuple
 
 from holdfast.core.phrasing import count
-from holdfast.core.resume import Answers, Question, Repeat, ResumePlan, Saved, Uncertain, Wait
+from holdfast.core.resume import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
 from holdfast.model.premises import Judged
+from holdfast.model.waits import Waiting
 from holdfast.views.words import span
 
 __all__ = [
@@ -47,8 +48,8 @@ class ResumeLines(NamedTuple):
     saved: Saved
     doubts: tuple[Uncertain, ...]
     premises: tuple[PremiseLine, ...]
-    questions: tuple[Question, ...]
-    waits: tuple[Wait, ...]
+    questions: tuple[Asked, ...]
+    waits: tuple[Waiting, ...]
     again: tuple[Repeat, ...]
     next_item: str
     launch: Launch
