@@ -88,24 +88,15 @@ def _place(noted: Facts, found: Facts) -> tuple[Verdict, str]:
     if was != now:
         return (
             "changed",
-            f"is {_NOUNS[now]} now and was {_NOUNS[was]}" if was != "nothing" else "is there now",
+            "is there now" if was == "nothing" else f"is {_NOUNS[now]} now and was {_NOUNS[was]}",
         )
-    if noted.get("link", False) != found.get("link", False):
-        return "changed", f"is {'a symbolic link' if found.get('link') else 'no symbolic link'} now"
-    if noted.get("sha256") and found.get("sha256"):
-        if noted["sha256"] == found["sha256"]:
-            return "holds", ""
+    if bool(noted.get("link")) != bool(found.get("link")):
+        return "changed", f"is {'a' if found.get('link') else 'no'} symbolic link now"
+    if was == "nothing" or (noted.get("sha256") and noted["sha256"] == found.get("sha256")):
+        return "holds", ""
+    if noted.get("sha256") or found.get("sha256") or noted.get("bytes") != found.get("bytes"):
         return "changed", f"has changed: {_content(found)}, and was {_content(noted)}"
-    if noted.get("bytes") != found.get("bytes"):
-        return (
-            "changed",
-            f"has changed: {count(found.get('bytes', 0), 'byte')}, and was {noted.get('bytes', 0):,}",
-        )
-    return (
-        ("holds", "")
-        if was == "nothing"
-        else ("unknown", "has its size; it is too large to compare its content")
-    )
+    return "unknown", "is too large to be compared, or holds nothing that can be"
 
 
 _NOUNS: Final = {
@@ -117,7 +108,10 @@ _NOUNS: Final = {
 
 
 def _content(facts: Facts) -> str:
-    return f"{count(facts['bytes'], 'byte')}, sha256 {facts['sha256'][:_DIGEST_CHARS]}"
+    if "bytes" not in facts:
+        return "too large to be compared"
+    digest = f", sha256 {facts['sha256'][:_DIGEST_CHARS]}" if facts.get("sha256") else ""
+    return f"{count(facts['bytes'], 'byte')}{digest}"
 
 
 def _endpoint(noted: Facts, found: Facts) -> tuple[Verdict, str]:  # noqa: ARG001 - it is there, which is all

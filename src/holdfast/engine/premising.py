@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from orjson import dumps, loads
+from orjson import loads
 
+from holdfast.codec.values import canonical
 from holdfast.core.premises import act_on, check_act, is_broken, judge
 from holdfast.engine import observing
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
 from holdfast.engine.marks import ask, given, placed, record
+from holdfast.engine.reliance import LOADED_BY
 from holdfast.engine.voice import log
 from holdfast.errors import Misuse, PremiseMissing
 from holdfast.model.calls import Treatment
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _LATER: Final = "is told when the program comes to it"
 _ANY_MORE: Final = " any more"
+_OUTSIDE: Final = PLACES | {"endpoint"}
 
 
 # -- declared by the program -------------------------------------------------------------------------------------
@@ -47,8 +50,7 @@ async def depends_on(
     """From here on the run relies on this file, directory or endpoint. Flushed when it returns; PremiseMissing if it is not there."""
     if on_change is not None:
         check_act("on_change", on_change)
-    text = os.fspath(path)
-    asked = ask(tenure, "depends_on", dumps({"path": text}))
+    text, asked = _asked(tenure, "depends_on", path)
     try:
         if given(tenure, asked) is not None:
             return
@@ -67,8 +69,7 @@ async def depends_on(
 
 async def artifact(tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]") -> None:
     """The run has made this file: what it holds now is what a resumed attempt finds, or is told. Flushed when it returns."""
-    text = os.fspath(path)
-    asked = ask(tenure, "artifact", dumps({"path": text}))
+    text, asked = _asked(tenure, "artifact", path)
     try:
         if given(tenure, asked) is not None:
             return
@@ -82,6 +83,13 @@ async def artifact(tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]
         await _declare(tenure, hands, asked, premise, {**found.facts, "step": maker})
     finally:
         tenure.land(asked.site)
+
+
+def _asked(tenure: "Tenure", name: str, path: "str | os.PathLike[str]") -> "tuple[str, Asked]":
+    text = os.fsdecode(path)
+    if not text:
+        raise Misuse(problem=f"run.{name}({path!r}): that is no path", advice="name a file")
+    return text, ask(tenure, name, canonical({"path": text}, what=f"path of run.{name}"))
 
 
 def _look_at_path(tenure: "Tenure", kind: str, text: str) -> tuple[Premise, Observation]:
@@ -98,6 +106,7 @@ async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Prem
     event = _noted(premise, placed(asked, {}))._replace(key=asked.key)
     seq = await record(tenure, hands, asked, event, synced=False)
     tenure.view.premises.note(premise._replace(seq=seq))
+    tenure.view.premises.broken.pop(premise.id, None)
 
 
 async def _declared_missing(
@@ -134,7 +143,7 @@ async def meet(
     if treatment.is_tool:
         facts = {"signature": observing.signature_of(plain), "effect": treatment.effect}
         found.append(Premise("tool", name, facts))
-    source = observing.source_of(plain, loaded_by=reliance.loaded_by)
+    source = observing.source_of(plain, loaded_by=LOADED_BY)
     if source is not None:
         called = name if plain.__name__ == name else f"{name} ({plain.__name__})"
         found.append(Premise("source", called, source))
@@ -184,7 +193,9 @@ async def check(tenure: "Tenure", hands: Hands) -> None:
     """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
     view, reliance = tenure.view, tenure.premises
     world = [premise for premise in view.premises.values() if premise.kind in WORLD]
-    judged = await _look(hands, look_around, world, look_from(view), reliance.policies)
+    takes_time = any(premise.kind in _OUTSIDE for premise in world)
+    look = look_around, world, look_from(view), reliance.policies
+    judged = await _look(hands, *look) if takes_time else look_around(*look[1:])
     clock = judge(
         Premise("clock", "wall", {"at": reliance.last_at}), Observation({"at": tenure.clock.wall()})
     )

@@ -1,8 +1,12 @@
 """What one attempt knows of its run's premises. It decides nothing; the rules stand in ``premising``."""
 
 from time import time
+from typing import Final
 
 from holdfast.model.premises import Judged, Policies, Premise
+
+LOADED_BY: Final = time()
+"""A file of source that was written later may not be what this process runs. By the file system's clock, not the store's."""
 
 
 class Reliance:
@@ -12,7 +16,6 @@ class Reliance:
         "entered_seq",
         "judged",
         "last_at",
-        "loaded_by",
         "met",
         "models",
         "policies",
@@ -27,8 +30,6 @@ class Reliance:
         self.entered_seq = 0
         self.last_at = 0.0
         """When the last thing was recorded before this attempt."""
-        self.loaded_by = time()
-        """A file of source that was written later may not be what runs. By the file system's clock, not the store's."""
         self.met: dict[str, object] = {}
         """By the name of a step, the code that it called last: all that a call has to look at."""
         self.seen: dict[tuple[str, int], object] = {}
