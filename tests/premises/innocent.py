@@ -380,6 +380,17 @@ def two_functions_under_one_name_take_turns(scene: Scene) -> Any:
 
 
 @innocent
+def two_methods_of_the_same_name_take_turns(scene: Scene) -> Any:
+    def work(run: holdfast.Run, program: Any) -> None:
+        for number in range(run.attempt):
+            run.step("go", program.Second().go, number)
+            run.step("go", program.First().go, -number - 10)
+
+    scene.attempt(lambda run, program: run.step("go", program.Second().go, 0))
+    return scene.resume(work) + scene.resume(work)
+
+
+@innocent
 def bound_methods_and_partials(scene: Scene) -> Any:
     def work(run: holdfast.Run, program: Any) -> None:
         run.step("partial", partial(program.untouched, run.attempt))

@@ -42,6 +42,16 @@ def compare(country: str) -> str:
     return "none"
 
 
+class First:
+    def go(self, number: int) -> int:
+        return number
+
+
+class Second:
+    def go(self, number: int) -> int:
+        return -number
+
+
 def untouched(number: int) -> int:
     return number
 

@@ -206,8 +206,9 @@ def _premises(plan: ResumeLines) -> list[Block]:
     blocks: list[Block] = [Gap(), Heading("Does not hold"), Table(columns, rows, moods)]
     pausing = [line for line in broken if line.act == "pause"]
     if pausing:
-        command = shlex.join(["holdfast", "resume", plan.run, "--accept", pausing[0].premise])
-        blocks.append(Commands([(command, "take it as it is now; or restore it")]))
+        accept = [word for line in pausing for word in ("--accept", line.premise)]
+        command = shlex.join(["holdfast", "resume", plan.run, *accept])
+        blocks.append(Commands([(command, "restore what pauses it, or take it as it is now")]))
     return blocks
 
 

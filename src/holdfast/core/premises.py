@@ -76,8 +76,10 @@ def _policy(premise: Premise, policies: Mapping[str, Act]) -> Act | None:
 def _default(judged: Judged) -> Act:
     if judged.premise.kind not in _RELIED_ON:
         return "warn"
-    is_edited_by_hand = judged.verdict == "changed" and (judged.premise.facts or {}).get("workspace")
-    return "warn" if is_edited_by_hand else "pause"
+    noted = judged.premise.facts or {}
+    # Somebody wrote into the workspace, or what was missing has come back: the agent is to know, and can go on.
+    is_news = judged.verdict == "changed" and (noted.get("workspace") or noted.get("is") == "nothing")
+    return "warn" if is_news else "pause"
 
 
 # -- kind by kind: the verdict, and what is to be said of it ------------------------------------------------------

@@ -145,7 +145,8 @@ async def meet(
         found.append(Premise("tool", name, facts))
     source = observing.source_of(plain, loaded_by=LOADED_BY)
     if source is not None:
-        called = name if plain.__name__ == name else f"{name} ({plain.__name__})"
+        function = plain.__qualname__.replace("<locals>.", "")
+        called = name if function == name else f"{name} ({function})"
         found.append(Premise("source", called, source))
     await settle(tenure, hands, _compare(tenure, name, found))
 

@@ -86,16 +86,15 @@ def saved_line(saved: Saved) -> str:
     """What need not be spent again; empty for nothing. What nobody has counted is said to be unknown."""
     told = [span(saved.seconds)] if saved.seconds else []
     if saved.model_calls:
-        told.append(_known(saved.tokens, saved.tokens_unknown, "tokens", "{:,} tokens"))
-        told.append(_known(saved.cost, saved.cost_unknown, "cost", "${:,.4f}"))
+        tokens = "tokens unknown" if saved.tokens is None else count(saved.tokens, "token")
+        cost = "cost unknown" if saved.cost is None else f"${saved.cost:,.4f}"
+        told.append(tokens + _known(saved.tokens_unknown, saved.model_calls))
+        told.append(cost + _known(saved.cost_unknown, saved.model_calls))
     return ", ".join(told)
 
 
-def _known(amount: float | None, unknown: int, what: str, form: str) -> str:
-    if amount is None:
-        return f"{what} unknown"
-    rest = f" and those of {count(unknown, 'call')} that nobody counted" if unknown else ""
-    return form.format(amount) + rest
+def _known(unknown: int, calls: int) -> str:
+    return f" (of {calls - unknown} of {calls} model calls)" if 0 < unknown < calls else ""
 
 
 def premises_line(premises: tuple[PremiseLine, ...]) -> str:
