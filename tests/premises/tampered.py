@@ -9,8 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import holdfast
 from tests.premises.scenes import Scene
+
+import holdfast
 
 Situation = Callable[[Scene], tuple[list[Any], str]]
 TAMPERED: dict[str, Situation] = {}

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-
 from tests.premises.innocent import INNOCENT
 from tests.premises.scenes import Scene
 from tests.premises.tampered import TAMPERED
@@ -26,12 +25,8 @@ def _where_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.chdir(before)
 
 
-WHO = {
-    **dict.fromkeys(("file", "artifact", "endpoint", "package", "clock", "effect"), {"plan", "run"}),
-    "source": {"plan"},  # and the run, when it comes to the function
-    **dict.fromkeys(("tool", "model"), {"run"}),  # only the program knows
-}
-"""Who has to notice."""
+ONLY = {"source": {"plan"}, "tool": {"run"}, "model": {"run"}}
+"""Who has to notice, where it is not both: the run comes to a function later; tools and models only the program knows."""
 
 
 @cache
@@ -50,7 +45,7 @@ def missed(name: str) -> str:
     wrong = [one for one in kinds if (one.verdict, one.act) != (verdict, act)]
     if wrong:
         return f"{name}: {wrong} instead of {expected}"
-    unaware = WHO[premise.partition(":")[0]] - {one.by for one in kinds}
+    unaware = ONLY.get(premise.partition(":")[0], {"plan", "run"}) - {one.by for one in kinds}
     return f"{name}: not by the {unaware}" if unaware else ""
 
 

@@ -60,6 +60,7 @@ async def depends_on(
         else:
             premise, found = await _look(hands, _look_at_path, tenure, "file", text)
             premise = premise._replace(policy=on_change)
+        found = _or_nothing(found, tenure.view.premises.get(premise.id))
         if found.facts is None:
             await _declared_missing(tenure, hands, asked, premise, found)
         await _declare(tenure, hands, asked, premise, found.facts or {"is": "nothing"})
@@ -223,17 +224,21 @@ class Look(NamedTuple):
         """What is found of it now."""
         facts = premise.facts or {}
         if premise.kind in PLACES:
-            found = observing.look_at_place(
-                observing.find_place(premise.name, self.bases, facts.get("at", ""))
-            )
-            return Observation({"is": "nothing"}) if found.is_gone and facts.get("is") == "nothing" else found
+            place = observing.find_place(premise.name, self.bases, facts.get("at", ""))
+            return _or_nothing(observing.look_at_place(place), premise)
         if premise.kind == "endpoint":
-            return observing.reach(premise.name)
+            return _or_nothing(observing.reach(premise.name), premise)
         if premise.kind == "package":
             return observing.look_at_package(premise.name, python=self.python)
         if premise.kind == "source" and facts:
             return observing.look_at_source(facts)
         return Observation(None, _LATER)
+
+
+def _or_nothing(found: Observation, noted: Premise | None) -> Observation:
+    """What was noted not to be there is as it was, if it still is not."""
+    is_known = noted is not None and (noted.facts or {}).get("is") == "nothing"
+    return Observation({"is": "nothing"}) if found.is_gone and is_known else found
 
 
 def look_from(view: "View") -> Look:

@@ -130,6 +130,9 @@ class Settling(Reading):
         check_may_act(self._port, self._row(run))
         view = with_accepted(self._port, run, self.view(run))
         noted = view.premises.get(premise)
+        if noted is None and premise in view.premises.broken:  # declared, and never there
+            kind, _, name = premise.partition(":")
+            noted = Premise(kind, name, {})
         if noted is None:
             raise Misuse(
                 problem=f"run {run} relies on no {premise!r}",
