@@ -1,5 +1,8 @@
 """Situations in which a resumed run must be told, or stopped: something that it relies on is not what it was."""
 
+# mypy: disable-error-code="func-returns-value"
+# What happens in a scene is told in one expression, often of several things that are done one after the other.
+
 import os
 import shutil
 import socket

@@ -174,7 +174,7 @@ def test_an_artifact_knows_the_step_that_made_it(store: holdfast.Store) -> None:
     def make(name: str) -> None:
         Path(name).write_text(name)
         if name == "inside":
-            holdfast.current().artifact(name)  # type: ignore[unused-coroutine]
+            holdfast.current().artifact(name)
 
     with holdfast.run("job", store=store) as run:
         run.step("make", make, "inside")

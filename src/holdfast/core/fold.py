@@ -11,6 +11,7 @@ from orjson import loads
 
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
+from holdfast.core.questions import question_in
 from holdfast.core.recorded import is_model
 from holdfast.core.relying import NOTED, Relied
 from holdfast.core.requests import usage_of
@@ -19,7 +20,7 @@ from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
-from holdfast.model.questions import Question, Wants
+from holdfast.model.questions import Question
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
@@ -214,20 +215,7 @@ class View:
             self.give(event.key, event.name, Outcome(event.seq, True, self.points, event.body))
 
     def _question_asked(self, event: Event) -> None:
-        body = loads(event.body)
-        self.questions[event.key] = Question(
-            event.key,
-            event.name,
-            event.seq,
-            event.at,
-            body["question"],
-            _wants(body["wants"]),
-            body["about_sha256"],
-            body.get("expires_at"),
-            body["in"],
-            body["after"],
-            body.get("forked", False),
-        )
+        self.questions[event.key] = question_in(event)
         self.asked += 1
         self.trailing_failures = []
 
@@ -249,7 +237,7 @@ class View:
         self.last_outcome_seq = outcome.seq
         return call
 
-    # -- states ----------------------------------------------------------------------------------------------
+    # -- premises --------------------------------------------------------------------------------------------
 
     def _premise_noted(self, event: Event) -> None:
         if event.key:  # the program declared it: a call like any mark
@@ -258,6 +246,8 @@ class View:
 
     def _premise_broken(self, event: Event) -> None:
         self.premises.found_broken(event)
+
+    # -- states ----------------------------------------------------------------------------------------------
 
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
@@ -453,12 +443,6 @@ class View:
                 if not outcomes[call.taken - 1].good:
                     free.setdefault(site, set()).add(n)
         return counts, {site: sorted(ns) for site, ns in free.items()}
-
-
-def _wants(body: dict[str, Any]) -> Wants:
-    return Wants(
-        body["kind"], tuple(body.get("choices", ())), body.get("name", ""), tuple(body.get("fields", ()))
-    )
 
 
 def _forget(call: Call, seq: int) -> None:
