@@ -6,9 +6,10 @@ recorded with every attempt; a look that moved the program's place to another th
 
 import asyncio
 import logging
+import pathlib
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -17,6 +18,7 @@ import holdfast
 from holdfast import limits
 from holdfast.core import snapshots
 from holdfast.core.fold import fold
+from holdfast.engine.observing import signature_of
 
 
 class Stop(Exception):
@@ -430,6 +432,45 @@ def test_nothing_is_noted_twice(store: holdfast.Store) -> None:
     intents = [store.content(event) for event in store.events("job") if event.kind == "step.started"]
     assert [("noted" in intent) for intent in intents] == [True, False, False, False, False]
     assert "premise.noted" not in kinds(store)
+
+
+def test_a_stop_that_is_swallowed_stops_again(store: holdfast.Store) -> None:
+    """A framework that catches everything and calls the tool again does not get past it."""
+
+    def declare(annotation: Any) -> Any:
+        def search(query: str) -> str:
+            return query
+
+        search.__annotations__["query"] = annotation
+        return holdfast.tool(effect="read", name="search")(search)
+
+    with pytest.raises(Stop), holdfast.run("job", store=store):
+        declare(str)("a")
+        raise Stop
+    with pytest.raises(Stop), holdfast.run("job", store=store, premises={"tool": "pause"}):
+        changed = declare(int)
+        for _ in range(3):
+            with pytest.raises(holdfast.PremiseMissing):
+                changed("b")
+        raise Stop
+    assert kinds(store).count("premise.broken") == 1
+    assert kinds(store).count("step.started") == 1
+
+
+def test_how_a_tool_is_told() -> None:
+    """As it is written, without modules and addresses, and the same whether annotations are evaluated or not."""
+
+    class Odd:
+        def __repr__(self) -> str:
+            return f"<odd.Odd object at {id(self):#x}>"
+
+    def tool(
+        a: list[Path], /, b: "list[pathlib.Path]", *c: Literal["x.y z"], d: Annotated[int, Odd()] = 3, idempotency_key: str = ""
+    ) -> Any: ...  # fmt: skip
+
+    assert signature_of(tool) == (  # type: ignore[arg-type]
+        "(a: list[Path], /, b: list[Path], *c: Literal['x.y z'], d: Annotated[int,<Oddobject>] = 3) -> Any"
+    )
 
 
 def test_a_parameter_called_args_is_no_argument(store: holdfast.Store) -> None:

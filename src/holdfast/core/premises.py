@@ -19,10 +19,14 @@ _RELIED_ON: Final = frozenset({"file", "artifact", "endpoint"})
 _GOVERNED: Final = tuple(kind for kind in KINDS if kind != "effect")
 """What becomes of an effect in doubt, its tool declares."""
 _DIGEST_CHARS: Final = 12
+NOTHING: Final[Facts] = {"is": "nothing"}
+"""The facts of what is not there."""
 
 
 def judge(premise: Premise, observation: Observation) -> Judged:
     """What became of a premise, given what was found. What follows is for ``act_on`` to say."""
+    if observation.is_gone and is_absence(premise):
+        return Judged(premise, "holds", None, "")
     if observation.facts is None:
         verdict: Verdict = "missing" if observation.is_gone else "unknown"
         return Judged(premise, verdict, None, observation.problem)
@@ -37,6 +41,11 @@ def act_on(judged: Judged, policies: Mapping[str, Act]) -> Judged:
     if not is_broken(judged):
         return judged._replace(act="ignore")
     return judged._replace(act=_policy(judged.premise, policies) or _default(judged))
+
+
+def is_absence(premise: Premise) -> bool:
+    """Whether what the run relies on is that there is nothing: somebody knows, and lets it go on."""
+    return (premise.facts or {}).get("is") == "nothing"
 
 
 def is_broken(judged: Judged) -> bool:

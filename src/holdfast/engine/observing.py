@@ -242,29 +242,27 @@ def look_at_source(facts: Facts) -> Observation:
     return Observation({**facts, "hash": facts["hash"] if facts["hash"] in found else found[0]})
 
 
-def signature_of(fn: FunctionType) -> str:
-    """A function's parameters and what they are declared to be, as text that is the same under any Python.
+def signature_of(fn: FunctionType) -> str | None:
+    """A function's parameters and what they are declared to be, as text that is the same in every process.
 
-    The idempotency key is left out: it is nobody's to choose.
+    The idempotency key is left out: it is nobody's to choose. None where an annotation does not let itself be told.
     """
     from inspect import Parameter, signature
 
-    whole = signature(fn)
-    parameters = [
-        parameter.replace(
-            annotation=_Word(_annotation(parameter.annotation))
-            if parameter.annotation is not Parameter.empty
-            else Parameter.empty,
-            default=_Word(_default(parameter.default))
-            if parameter.default is not Parameter.empty
-            else Parameter.empty,
-        )
-        for parameter in whole.parameters.values()
-        if parameter.name != "idempotency_key"
-    ]
-    returns = whole.return_annotation
-    told = whole.replace(parameters=parameters, return_annotation=whole.empty)
-    return f"{told}{'' if returns is whole.empty else f' -> {_annotation(returns)}'}"
+    def told(tell: Callable[[Any], str], value: Any) -> Any:
+        return value if value is Parameter.empty else _Word(tell(value))
+
+    try:
+        whole = signature(fn)
+        parameters = [
+            one.replace(annotation=told(_annotation, one.annotation), default=told(_default, one.default))
+            for one in whole.parameters.values()
+            if one.name != "idempotency_key"
+        ]
+        returns = told(_annotation, whole.return_annotation)
+        return str(whole.replace(parameters=parameters, return_annotation=returns))
+    except Exception:  # noqa: BLE001 - the user's objects are asked for their texts
+        return None
 
 
 class _Word:
@@ -278,17 +276,16 @@ class _Word:
 
 
 def _annotation(annotation: Any) -> str:
-    """Without the modules that names come from: ``__main__`` is another one in every way to start a program."""
+    """As people write it. Without modules: ``__main__`` is another one in every way to start a program; and without addresses."""
     import re
 
-    text = (
-        annotation
-        if isinstance(annotation, str)
-        else getattr(annotation, "__qualname__", "")
-        if isinstance(annotation, type) and not getattr(annotation, "__args__", ())
-        else repr(annotation)
-    )
-    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace(" ", "")
+    if isinstance(annotation, str):
+        text = annotation.replace('"', "'")
+    elif isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        text = annotation.__qualname__
+    else:
+        text = repr(annotation)
+    return re.sub(r"('[^']*')|\b(?:\w+\.)+(?=\w)| at 0x[0-9a-fA-F]+| ", lambda found: found[1] or "", text)
 
 
 def _default(value: Any) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orjson import loads
 
 from holdfast.codec.values import canonical
-from holdfast.core.premises import act_on, check_act, is_broken, judge
+from holdfast.core.premises import NOTHING, act_on, check_act, is_absence, is_broken, judge
 from holdfast.engine import observing
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
@@ -26,6 +26,7 @@ from holdfast.engine.marks import ask, given, placed, record
 from holdfast.engine.reliance import LOADED_BY
 from holdfast.engine.voice import log
 from holdfast.errors import Misuse, PremiseMissing
+from holdfast.limits import APPEND_EVENTS_MAX
 from holdfast.model.calls import Treatment
 from holdfast.model.events import Kind
 from holdfast.model.premises import PLACES, WORLD, Act, Broken, Facts, Judged, Observation, Premise
@@ -60,10 +61,10 @@ async def depends_on(
         else:
             premise, found = await _look(hands, _look_at_path, tenure, "file", text)
             premise = premise._replace(policy=on_change)
-        found = _or_nothing(found, tenure.view.premises.get(premise.id))
-        if found.facts is None:
+        noted = tenure.view.premises.get(premise.id)
+        if found.facts is None and (noted is None or not is_absence(noted)):
             await _declared_missing(tenure, hands, asked, premise, found)
-        await _declare(tenure, hands, asked, premise, found.facts or {"is": "nothing"})
+        await _declare(tenure, hands, asked, premise, found.facts or NOTHING)
     finally:
         tenure.land(asked.site)
 
@@ -141,15 +142,19 @@ async def meet(
     if plain is None:
         return
     found: list[Premise] = []
-    if treatment.is_tool:
-        facts = {"signature": observing.signature_of(plain), "effect": treatment.effect}
-        found.append(Premise("tool", name, facts))
+    signature = observing.signature_of(plain) if treatment.is_tool else None
+    if signature is not None:
+        found.append(Premise("tool", name, {"signature": signature, "effect": treatment.effect}))
     source = observing.source_of(plain, loaded_by=LOADED_BY)
     if source is not None:
         function = plain.__qualname__.replace("<locals>.", "")
         called = name if function == name else f"{name} ({function})"
         found.append(Premise("source", called, source))
-    await settle(tenure, hands, _compare(tenure, name, found))
+    try:
+        await settle(tenure, hands, _compare(tenure, name, found))
+    except PremiseMissing:  # a program that swallows it and calls again is stopped again
+        del reliance.met[name], reliance.seen[name, id(code)]
+        raise
 
 
 def _compare(tenure: "Tenure", step: str, found: list[Premise]) -> list[Judged]:
@@ -179,13 +184,12 @@ async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, prov
     """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
     if name in tenure.premises.models:
         return
-    tenure.premises.models.add(name)
     noted = tenure.view.premises.get(f"model:{name}")
-    if noted is None or not (model or provider):
-        return
-    judged = judge(noted, Observation({"model": model, "provider": provider}))
-    if is_broken(judged):
-        await settle(tenure, hands, [act_on(judged, tenure.premises.policies)])
+    if noted is not None and (model or provider):
+        judged = judge(noted, Observation({"model": model, "provider": provider}))
+        if is_broken(judged):
+            await settle(tenure, hands, [act_on(judged, tenure.premises.policies)])
+    tenure.premises.models.add(name)
 
 
 # -- looked at when a run is resumed ------------------------------------------------------------------------------
@@ -199,7 +203,8 @@ async def check(tenure: "Tenure", hands: Hands) -> None:
     look = look_around, world, look_from(view), reliance.policies
     judged = await _look(hands, *look) if takes_time else look_around(*look[1:])
     clock = judge(
-        Premise("clock", "wall", {"at": reliance.last_at}), Observation({"at": tenure.clock.wall()})
+        Premise("clock", "wall", {"at": reliance.last_at}, seq=reliance.entered_seq),
+        Observation({"at": tenure.clock.wall()}),
     )
     reliance.judged = (*judged, act_on(clock, reliance.policies))
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
@@ -224,21 +229,16 @@ class Look(NamedTuple):
         """What is found of it now."""
         facts = premise.facts or {}
         if premise.kind in PLACES:
-            place = observing.find_place(premise.name, self.bases, facts.get("at", ""))
-            return _or_nothing(observing.look_at_place(place), premise)
+            return observing.look_at_place(
+                observing.find_place(premise.name, self.bases, facts.get("at", ""))
+            )
         if premise.kind == "endpoint":
-            return _or_nothing(observing.reach(premise.name), premise)
+            return observing.reach(premise.name)
         if premise.kind == "package":
             return observing.look_at_package(premise.name, python=self.python)
         if premise.kind == "source" and facts:
             return observing.look_at_source(facts)
         return Observation(None, _LATER)
-
-
-def _or_nothing(found: Observation, noted: Premise | None) -> Observation:
-    """What was noted not to be there is as it was, if it still is not."""
-    is_known = noted is not None and (noted.facts or {}).get("is") == "nothing"
-    return Observation({"is": "nothing"}) if found.is_gone and is_known else found
 
 
 def look_from(view: "View") -> Look:
@@ -283,7 +283,7 @@ def _is_known(view: "View", judged: Judged) -> bool:
 def _as_found(judged: Judged) -> Premise:
     """The premise from now on: what was found, with what its declaration said of it."""
     noted = judged.premise.facts or {}
-    found = judged.found or {**noted, "is": "nothing"}
+    found = judged.found or {**noted, **NOTHING}
     if judged.premise.kind == "model":
         found = {"asked": [*noted["asked"], [found["model"], found["provider"]]]}
     kept = {name: value for name, value in noted.items() if name in {"workspace", "step"}}
@@ -324,10 +324,12 @@ def _broken(judged: Judged) -> Draft:
 
 
 async def _append(tenure: "Tenure", hands: Hands, drafts: list[Draft]) -> int:
-    assert tenure.journal is not None
-    if drafts:
-        return await tenure.journal.append(hands, drafts, tenure.clock.wall(), synced=False)
-    return tenure.journal.head
+    journal = tenure.journal
+    assert journal is not None
+    for first in range(0, len(drafts), APPEND_EVENTS_MAX):
+        some = drafts[first : first + APPEND_EVENTS_MAX]
+        await journal.append(hands, some, tenure.clock.wall(), synced=False)
+    return journal.head
 
 
 def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:

@@ -13,6 +13,7 @@ from holdfast.codec.blobs import address_of
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.moments import moment
+from holdfast.core.premises import NOTHING
 from holdfast.core.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.engine import letters
 from holdfast.engine.cancelling import cancel
@@ -139,7 +140,7 @@ class Settling(Reading):
                 advice=f"it relies on: {', '.join(sorted(view.premises)) or 'nothing'}",
             )
         found = look_at_one(view, noted)
-        facts = {**(noted.facts or {}), "is": "nothing"} if found.is_gone else found.facts
+        facts = {**(noted.facts or {}), **NOTHING} if found.is_gone else found.facts
         content = {
             "kind": "accept",
             "premise": noted.kind,
