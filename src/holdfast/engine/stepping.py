@@ -204,7 +204,6 @@ class Work:
     def _intent(self, more: dict[str, Any]) -> Draft:
         asked = self.asked
         fields: dict[str, Any] = {
-            **self._noted(),
             "effect": self.treatment.effect,
             "in": asked.point.scope,
             "after": asked.point.after,
@@ -228,12 +227,13 @@ class Work:
             fields["deadline"] = self.deadline
         if self.treatment.approved_seq:
             fields["approved"] = self.treatment.approved_seq
+        if self.tenure.premises.to_note and self.treatment.effect != "model":
+            fields = {**self._noted(), **fields}
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
 
     def _noted(self) -> dict[str, Any]:
         """What is new of the function that is called. It stands first, so that whoever folds finds it without looking."""
-        to_note = self.tenure.premises.to_note
-        noted = to_note.pop(self.asked.name, None) if to_note and self.treatment.effect != "model" else None
+        noted = self.tenure.premises.to_note.pop(self.asked.name, None)
         return {} if noted is None else {"noted": premising.notes(noted)}
 
     async def _try(self) -> Any:
