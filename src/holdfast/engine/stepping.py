@@ -217,10 +217,8 @@ class Work:
             fields["idempotency_key"] = self.idem
         if self.treatment.is_tool:
             fields["tool"] = True
-        if self.treatment.in_doubt != "stop":
-            fields["in_doubt"] = self.treatment.in_doubt
-        if self.treatment.verify is not None:
-            fields["verify"] = True
+        if self.treatment.effect == "once":
+            fields |= self._in_doubt()
         if self.treatment.manner is not None:
             fields["loops"] = declared_as(self.treatment.manner)
         if self.deadline is not None:
@@ -230,6 +228,14 @@ class Work:
         if self.tenure.premises.to_note and self.treatment.effect != "model":
             fields = {**self._noted(), **fields}
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+
+    def _in_doubt(self) -> dict[str, Any]:
+        """What is declared for the case that nobody knows whether it happened: for whoever plans without the program."""
+        policy, verify = self.treatment.in_doubt, self.treatment.verify
+        return {
+            **({} if policy == "stop" else {"in_doubt": policy}),
+            **({} if verify is None else {"verify": True}),
+        }
 
     def _noted(self) -> dict[str, Any]:
         """What is new of the function that is called. It stands first, so that whoever folds finds it without looking."""
