@@ -6,6 +6,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.core.premises import check_policies
 from holdfast.engine.context import HERE, Here, current_task, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.leaving import leave
@@ -18,6 +19,7 @@ from holdfast.handles import AsyncRun, Run
 from holdfast.limits import DRAIN_S
 from holdfast.model.budget import Budget
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.premises import Act
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.storehandle import Store, workshop_at
 
@@ -46,6 +48,7 @@ def run(
     retention: Retention | None = RETENTION,
     budget: Budget | Mapping[str, Any] | None = None,
     prices: Prices | None = None,
+    premises: Mapping[str, Act] | None = None,
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
@@ -54,6 +57,8 @@ def run(
     to warn, to nudge the model and to park the run; False never. ``retention``
     says what of a long run is pruned as it goes on; None for nothing. ``budget`` says what it may spend on model calls, over
     all attempts; ``prices`` (a table or the path of one) what their tokens cost, beside the table that is shipped.
+    ``premises`` says what to do when something the run relies on does not hold: ``"pause"``, ``"warn"`` or
+    ``"ignore"``, by kind or by kind and name.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
@@ -75,6 +80,7 @@ def run(
         retention=retention,
         budget=budget_of(budget),
         prices=prices,
+        premises=check_policies(premises),
     )
     return Opening(entry, store)
 

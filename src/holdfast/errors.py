@@ -579,10 +579,16 @@ class LeaseLost(StopSignal):
 class PremiseMissing(StopSignal):
     """Something the resumed agent relies on is not there."""
 
-    says = "run {run} relies on {premise}, which {problem}"
-    advises = "restore it, then run the same line again"
+    says = "run {run} relies on {premise} ({recorded}), which {problem}"
+    advises = (
+        "restore it, then run the same line again; `holdfast resume {run} --dry-run` shows all premises, "
+        "and `holdfast resume {run} --accept {accept}` takes this one as it is now"
+    )
     premise: str
+    recorded: str
     problem: str
+    verdict: str
+    accept: str
 
 
 class Diverged(StopSignal):

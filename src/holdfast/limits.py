@@ -97,3 +97,14 @@ PRUNE_PAGE_EVENTS: Final = 5_000
 """Events that one write removes."""
 BLOB_GRACE_S: Final = 60.0
 """Content that was referred to this recently is left alone: whoever did may not have committed yet."""
+
+# premises
+PREMISE_BYTES_MAX: Final = 256_000_000
+"""A larger file or directory is known by its size alone: hashing it would hold up every resume."""
+PREMISE_FILES_MAX: Final = 10_000
+"""A directory with more entries in it is known by nothing but being there."""
+PREMISE_SOURCE_BYTES_MAX: Final = 2_000_000
+PREMISE_REACH_S: Final = 2.0
+"""How long an endpoint gets to accept a connection."""
+CLOCK_BACK_S: Final = 5.0
+"""A clock that is behind the last record by less is not told: machines that share a store differ by that."""

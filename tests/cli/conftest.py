@@ -112,6 +112,7 @@ class Shop:
             text = text.replace(known, name)
         text = re.sub(r"process \d+ on [\w.-]+", "process 4242 on host", text)
         text = re.sub(r"\b[0-9a-f]{32}\b", "IDEMPOTENCY-KEY", text)
+        text = re.sub(r"\b[0-9a-f]{24}\b", "FINGERPRINT", text)
         return re.sub(r"\b[0-9a-f]{20}\.(?:\d+|k)\b", lambda key: self._named(key[0]), text)
 
     def _named(self, key: str) -> str:

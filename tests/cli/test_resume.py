@@ -20,6 +20,8 @@ import pytest
 
 import holdfast
 from holdfast.cli.relaunch import program_of
+from holdfast.core.resume import Asked
+from holdfast.model.waits import Waiting
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Answer, Shop
@@ -148,10 +150,13 @@ class TestPlan:
             run                nightly
             status             crashed, attempt 2 would begin
             from the journal   5 steps, 4 marks and 1 checkpoint
+            not spent again    2.8 s
             latest checkpoint  draft-1, point 6
+            premises           7 hold, 2 cannot be told yet
+            next in its plan   draft
 
             In doubt
-            create_contact  undecided  its verify decides; without one the run stops and asks
+            create_contact  undecided  the run stops and asks a person
 
             Would start
               in       HERE
@@ -166,6 +171,7 @@ class TestPlan:
             run               ledger
             status            failed, attempt 2 would begin
             from the journal  0 steps and 0 marks
+            premises          4 hold
 
             Runs again
             load  read  failed, 2 tries  ConnectionError: the ledger is locked
@@ -179,7 +185,7 @@ class TestPlan:
     def test_on_a_terminal(self, shop: "Shop") -> None:
         """Wrapped to its width; the command line is whole."""
         seen = shop.on_terminal("resume", "nightly", "--dry-run", NO_COLOR="1")
-        assert "? create_contact  undecided  its verify decides; without one the run stops" in seen
+        assert "? create_contact  undecided  the run stops and asks a person" in seen
 
     def test_a_resolution_that_waits(self, own_shop: "Shop") -> None:
         """What a person said is what becomes of it."""
@@ -222,6 +228,8 @@ class TestPlan:
                 for row in rows:
                     dots = "[]." if isinstance(part, list) else "."
                     found |= {f"{name}{dots}{field}" for field in row} if isinstance(row, dict) else {name}
+        found |= {f"questions[].{name}" for name in Asked._fields} | {f"waits[].{n}" for n in Waiting._fields}
+        found -= {"questions", "waits"}
         found = (found - {"launch.environ"}) | {
             f"launch.environ.{name}" for name in plan["launch"]["environ"]
         }

@@ -167,6 +167,17 @@ def test_an_event_is_shown_as_recorded(shop: "Shop") -> None:
 
         Body
           {
+            "noted": [
+              {
+                "kind": "source",
+                "name": "compare",
+                "facts": {
+                  "file": "agent.py",
+                  "function": "compare",
+                  "hash": "FINGERPRINT"
+                }
+              }
+            ],
             "effect": "read",
             "in": "",
             "after": "KEY-OF-survey-1",

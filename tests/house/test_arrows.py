@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "handles": {"engine", "core", "codec"},
     "parcels": {"core"},
     "storehandle": {"engine", "core", "codec", "parcels", "stores.url", "stores.port"},
-    "entrance": {"engine", "handles", "storehandle"},
+    "entrance": {"engine", "core", "handles", "storehandle"},
     "tooling": {"engine", "core"},
     "agents": {"engine", "core", "entrance", "storehandle"},
     "adapters": {"engine", "core", "codec"},

@@ -12,7 +12,7 @@ import click
 from orjson import loads
 
 from holdfast.cli import render
-from holdfast.cli.blocks import Block, Column, Facts, Gap, Heading, Lines, Mood, Span, Table
+from holdfast.cli.blocks import Block, Column, Commands, Facts, Gap, Heading, Lines, Mood, Span, Table
 from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import child_url, open_existing, surface, whole_run
 from holdfast.cli.refusals import RefusedError
@@ -24,7 +24,16 @@ from holdfast.model.infos import RunInfo
 from holdfast.model.rows import OVER, Status, owner_name
 from holdfast.storehandle import Store
 from holdfast.views.plain import as_plain
-from holdfast.views.resuming import Answers, Launch, Repeat, ResumePlan, plan_resume
+from holdfast.views.resuming import (
+    Launch,
+    PremiseLine,
+    Repeat,
+    ResumeLines,
+    answers_line,
+    arrange,
+    premises_line,
+    saved_line,
+)
 from holdfast.views.words import count, status_word
 
 _EVERYTHING = 1 << 40
@@ -35,8 +44,22 @@ _OVER = OVER | {Status.SEALED, Status.IMPORTING}
 @click.argument("run", required=False)
 @click.option("--last", is_flag=True, help="The newest run that was begun and is not finished.")
 @click.option("--dry-run", is_flag=True, help="Show what would happen, and start nothing.")
+@click.option(
+    "--accept",
+    multiple=True,
+    metavar="PREMISE",
+    help="Take this premise as it is now, like file:data.csv; may be given several times.",
+)
 @surface
-def command(*, run: str | None, last: bool, dry_run: bool, url: str | None, as_json: bool) -> None:
+def command(
+    *,
+    run: str | None,
+    last: bool,
+    dry_run: bool,
+    accept: tuple[str, ...],
+    url: str | None,
+    as_json: bool,
+) -> None:
     """Start the program of a run's last attempt again: same interpreter, arguments and directory.
 
     It opens this run, whatever id it asks for of the same lineage, and goes on where the run was. Its output,
@@ -46,18 +69,23 @@ def command(*, run: str | None, last: bool, dry_run: bool, url: str | None, as_j
     Example:
       holdfast resume debt-cycles --dry-run
       holdfast resume debt-cycles
+      holdfast resume debt-cycles --accept file:data.csv
       holdfast resume --last
     """  # noqa: D301 - click's own mark
     if (run is None) != last:
         raise click.UsageError("name one run, or ask for --last" if last else "name a run, or use --last")
     if as_json and not dry_run:
         raise click.UsageError("--json shows the plan, and goes with --dry-run")
+    if accept and dry_run:
+        raise click.UsageError("--accept is written down at once, and does not go with --dry-run")
     store = open_existing(url)
     info = _check(store, store.get(whole_run(run, "resume")) if run is not None else _last(store))
     events = store.events(info.run)
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
     launch = launch_of(info.run, _last_attempt(info.run, events), environ)
-    plan = plan_resume(info, events, store.doubts(info.run), launch)
+    for premise in accept:
+        store.accept(info.run, premise)
+    plan = arrange(store.resume_plan(info.run), launch)
     if not dry_run:
         render.tell([Lines([[Span(_brief(plan), "dim")]])])
         store.close()
@@ -132,37 +160,101 @@ def _become(launch: Launch) -> NoReturn:
 # -- what is told -----------------------------------------------------------------------------------------------
 
 
-def _brief(plan: ResumePlan) -> str:
-    parts = [f"{_answers(plan.answers)} from the journal"]
+def _brief(plan: ResumeLines) -> str:
+    parts = [f"{answers_line(plan.answers)} from the journal"]
     if plan.doubts:
         parts.append(f"{len(plan.doubts)} in doubt")
     if plan.again:
         parts.append(f"{count(len(plan.again), 'step')} again")
+    broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
+    if broken:
+        parts.append(f"{count(len(broken), 'premise')} not as recorded")
     return f"resuming {plan.run}, attempt {plan.attempt}: {', '.join(parts)}"
 
 
-def _answers(answers: Answers) -> str:
-    told = [count(answers.steps, "step"), count(answers.marks, "mark")]
-    if answers.checkpoints:
-        told.append(count(answers.checkpoints, "checkpoint"))
-    return f"{', '.join(told[:-1])} and {told[-1]}"
-
-
-def _blocks(plan: ResumePlan) -> list[Block]:
+def _blocks(plan: ResumeLines) -> list[Block]:
     answers = plan.answers
     status = status_span(plan.status)
     pairs = [
         ("run", [Span(plan.run, "strong")]),
         ("status", [status, Span(f", attempt {plan.attempt} would begin", "dim")]),
-        ("from the journal", [Span(_answers(answers))]),
+        ("from the journal", [Span(answers_line(answers))]),
     ]
+    saved = saved_line(plan.saved)
+    if saved:
+        pairs.append(("not spent again", [Span(saved)]))
     if answers.latest_point is not None:
         label = f"{answers.latest_label}, " if answers.latest_label else ""
         pairs.append(("latest checkpoint", [Span(f"{label}point {answers.latest_point}")]))
-    return [Facts(pairs), *_doubts(plan), *_again(plan), *_command(plan.launch)]
+    relies = premises_line(plan.premises)
+    if relies:
+        pairs.append(("premises", [Span(relies)]))
+    if plan.next_item:
+        pairs.append(("next in its plan", [Span(plan.next_item)]))
+    parts = (_doubts, _premises, _questions, _waits, _again)
+    return [Facts(pairs), *(block for part in parts for block in part(plan)), *_command(plan.launch)]
 
 
-def _doubts(plan: ResumePlan) -> list[Block]:
+def _premises(plan: ResumeLines) -> list[Block]:
+    """Those that do not hold; of the others only the number is told. Effects in doubt stand by themselves."""
+    broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
+    if not broken:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    moods: list[Mood] = [_ACT_MOODS.get(line.act, "dim") for line in broken]
+    rows = [_premise_row(line, mood) for line, mood in zip(broken, moods, strict=True)]
+    blocks: list[Block] = [Gap(), Heading("Does not hold"), Table(columns, rows, moods)]
+    pausing = [line for line in broken if line.act == "pause"]
+    if pausing:
+        accept = [word for line in pausing for word in ("--accept", line.premise)]
+        command = shlex.join(["holdfast", "resume", plan.run, *accept])
+        blocks.append(Commands([(command, "restore what pauses it, or take it as it is now")]))
+    return blocks
+
+
+_ACT_MOODS: dict[str, Mood] = {"pause": "bad", "warn": "doubt"}
+_ACT_WORDS = {"pause": "pauses the run", "warn": "is warned about", "ignore": "is ignored"}
+
+
+def _premise_row(line: PremiseLine, mood: Mood) -> tuple[Span, ...]:
+    since = f" (recorded as #{line.recorded_seq})" if line.recorded_seq else ""
+    return (Span(line.premise, mood), Span(_ACT_WORDS[line.act], "dim"), Span(f"{line.text}{since}"))
+
+
+def _questions(plan: ResumeLines) -> list[Block]:
+    if not plan.questions:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (
+            Span(asked.id, "doubt"),
+            Span(f"answered by {asked.answered_by}" if asked.answered_by else "not answered", "dim"),
+            Span(asked.text),
+        )
+        for asked in plan.questions
+    ]
+    return [Gap(), Heading("Asks"), Table(columns, rows)]
+
+
+def _waits(plan: ResumeLines) -> list[Block]:
+    if not plan.waits:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (
+            Span(wait.what),
+            Span(
+                f"until {moment(wait.until)}" if wait.until is not None else f"since {moment(wait.since)}",
+                "dim",
+            ),
+            Span(wait.why),
+        )
+        for wait in plan.waits
+    ]
+    return [Gap(), Heading("Waits for"), Table(columns, rows)]
+
+
+def _doubts(plan: ResumeLines) -> list[Block]:
     if not plan.doubts:
         return []
     columns = (Column(), Column(), Column(grows=True, wraps=True))
@@ -174,7 +266,7 @@ def _doubts(plan: ResumePlan) -> list[Block]:
     return [Gap(), Heading("In doubt"), Table(columns, rows, signs)]
 
 
-def _again(plan: ResumePlan) -> list[Block]:
+def _again(plan: ResumeLines) -> list[Block]:
     if not plan.again:
         return []
     columns = (Column(), Column(drops=1), Column(), Column(grows=True))

@@ -25,7 +25,10 @@ def arguments_of(key: str, intent: bytes) -> Hashable:
 
     An explicit key stands for the arguments, as in the call's identity.
     """
-    return key if key.endswith(".k") else intent[intent.index(b'"args') :].removeprefix(b'"args":')[:-1]
+    if key.endswith(".k"):
+        return key
+    # A comma stands before it, and no text of anybody's can hold one followed by a bare quote.
+    return intent[intent.index(b',"args') + 1 :].removeprefix(b'"args":')[:-1]
 
 
 def act_of(called: Called, outcome: bytes) -> Act:

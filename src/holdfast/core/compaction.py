@@ -129,6 +129,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.messages = list(standing_messages(view.messages, _unsaid(view), read))
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
     kept.earlier_attempts = view.next_attempt - 1
+    kept.premises = view.premises
     return kept
 
 

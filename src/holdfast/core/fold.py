@@ -11,18 +11,20 @@ from orjson import loads
 
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
+from holdfast.core.questions import question_in
 from holdfast.core.recorded import is_model
+from holdfast.core.relying import NOTED, Relied
 from holdfast.core.requests import usage_of
 from holdfast.core.spending import USAGE, plus, read_usage
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import AUTOSAVE, DROPPED, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
-from holdfast.model.questions import Question, Wants
+from holdfast.model.questions import Question
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
-FOLD_VERSION: Final = 3
+FOLD_VERSION: Final = 4
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
@@ -112,6 +114,7 @@ class View:
         """How long the attempts took that are over, without the pauses between them."""
         self.warned: dict[str, float] = {}
         """The limits of budgets that were warned of, with what they allowed then."""
+        self.premises = Relied()
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -133,8 +136,11 @@ class View:
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
-        if is_model(event.body):
+        if event.body.startswith(NOTED):
+            self.premises.intent(event)
+        elif is_model(event.body):
             self.latest_request = event
+            self.premises.model(event)
         if self.trailing_failures:
             self.trailing_failures = []
 
@@ -209,20 +215,7 @@ class View:
             self.give(event.key, event.name, Outcome(event.seq, True, self.points, event.body))
 
     def _question_asked(self, event: Event) -> None:
-        body = loads(event.body)
-        self.questions[event.key] = Question(
-            event.key,
-            event.name,
-            event.seq,
-            event.at,
-            body["question"],
-            _wants(body["wants"]),
-            body["about_sha256"],
-            body.get("expires_at"),
-            body["in"],
-            body["after"],
-            body.get("forked", False),
-        )
+        self.questions[event.key] = question_in(event)
         self.asked += 1
         self.trailing_failures = []
 
@@ -243,6 +236,16 @@ class View:
         call.outcomes.append(outcome)
         self.last_outcome_seq = outcome.seq
         return call
+
+    # -- premises --------------------------------------------------------------------------------------------
+
+    def _premise_noted(self, event: Event) -> None:
+        if event.key:  # the program declared it: a call like any mark
+            self._mark(event)
+        self.premises.noted(event)
+
+    def _premise_broken(self, event: Event) -> None:
+        self.premises.found_broken(event)
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -331,6 +334,7 @@ class View:
 
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
+        self.premises.attempt(event)
         self.status = Status.RUNNING
         if self.signs and self.signs[-1].level == "pause":
             # Somebody looked at the agent and lets it go on.
@@ -441,12 +445,6 @@ class View:
         return counts, {site: sorted(ns) for site, ns in free.items()}
 
 
-def _wants(body: dict[str, Any]) -> Wants:
-    return Wants(
-        body["kind"], tuple(body.get("choices", ())), body.get("name", ""), tuple(body.get("fields", ()))
-    )
-
-
 def _forget(call: Call, seq: int) -> None:
     call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq]
 
@@ -477,6 +475,8 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.QUESTION_ASKED: View._question_asked,
     Kind.QUESTION_ANSWERED: View._question_answered,
     Kind.RUN_CANCELLED: View._run_cancelled,
+    Kind.PREMISE_NOTED: View._premise_noted,
+    Kind.PREMISE_BROKEN: View._premise_broken,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
     Kind.BUDGET_WARNED: View._budget_warned,

@@ -25,6 +25,24 @@ def readable(tree: Any, chars_max: int = CHARS_MAX) -> str:
     return one_line("".join(pieces), chars_max)
 
 
+def failure_line(record: dict[str, Any] | None) -> str:
+    """A recorded exception as ``ValueError: text``."""
+    if not record:
+        return ""
+    name = str(record.get("type", "")).rpartition(":")[2].rpartition(".")[2]
+    message = one_line(str(record.get("message", "")))
+    return f"{name}: {message}" if message else name
+
+
+def size(size_bytes: int) -> str:
+    """``20 kB``, ``3.4 MB``."""
+    if size_bytes < 1000:
+        return f"{size_bytes} bytes"
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1000:.0f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"
+
+
 def count(number: int, one: str, many: str = "") -> str:
     """``1 run``, ``3 runs``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

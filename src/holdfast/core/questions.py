@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from holdfast.core.phrasing import readable
+from holdfast.model.events import Event
 from holdfast.model.questions import Question, Wants
 
 _YES: Final = frozenset({"yes", "y", "true", "approve", "ok"})
@@ -24,6 +25,30 @@ _PLAIN: Final[dict[Any, Wants]] = {
     int: Wants("int"),
     float: Wants("number"),
 }
+
+
+def question_in(event: Event) -> Question:
+    """The question that an event asks."""
+    body = loads(event.body)
+    wants = body["wants"]
+    return Question(
+        event.key,
+        event.name,
+        event.seq,
+        event.at,
+        body["question"],
+        Wants(
+            wants["kind"],
+            tuple(wants.get("choices", ())),
+            wants.get("name", ""),
+            tuple(wants.get("fields", ())),
+        ),
+        body["about_sha256"],
+        body.get("expires_at"),
+        body["in"],
+        body["after"],
+        body.get("forked", False),
+    )
 
 
 class UnfitError(ValueError):

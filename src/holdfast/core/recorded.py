@@ -1,5 +1,6 @@
 """What a recorded call says of itself, read from the body of its intent when somebody asks."""
 
+import re
 from collections.abc import Callable, Mapping
 
 from orjson import loads
@@ -30,3 +31,15 @@ def is_inside_answered(call: Call, calls: Mapping[str, Call], body_of: Callable[
 def is_model(intent: bytes) -> bool:
     """Whether an intent is that of a model call."""
     return intent.startswith(b'{"effect":"model"')
+
+
+def model_of(intent: bytes) -> list[str] | None:
+    """The model and the provider that an intent names, read without the request; None where it names none."""
+    found = _MODEL.search(intent, 0, _MODEL_WITHIN)
+    return None if found is None or found[0] == _NAMELESS else [loads(part) for part in found.groups()]
+
+
+_MODEL = re.compile(rb'"model":("(?:[^"\\]|\\.)*"),"provider":("(?:[^"\\]|\\.)*")')
+_MODEL_WITHIN = 2_000
+"""Where it stands in an intent: after the call's place, and before the request."""
+_NAMELESS = b'"model":"","provider":""'

@@ -8,6 +8,7 @@ from typing import Any
 
 from orjson import dumps, loads
 
+from holdfast.core import relying
 from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
 from holdfast.core.recorded import is_model
 from holdfast.model.budget import Spent
@@ -44,6 +45,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "worked_s": view.worked_s,
         "warned": view.warned,
         "signs": [list(signed) for signed in view.signs],
+        "premises": view.premises.dump(),
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
         "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
@@ -83,6 +85,7 @@ def rebuild(data: dict[str, Any]) -> View:
     view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
     view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]
+    view.premises = relying.load(data.get("premises", ([], {})))
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}

@@ -15,6 +15,7 @@ from holdfast.engine.voice import log
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Kind
+from holdfast.model.premises import Premise
 from holdfast.model.rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
 
@@ -56,6 +57,8 @@ async def drain(tenure: Tenure, hands: Hands) -> None:
     for record, letter in await hands.store(waiting, tenure.store, tenure.run):
         if letter["kind"] in {"outcome", "resolve"}:
             await _take_in(tenure, hands, record, letter)
+        elif letter["kind"] == "accept":
+            await _accept(tenure, hands, record, letter)
 
 
 async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
@@ -77,6 +80,30 @@ async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[st
     call.is_open = False
     if how != "retry":
         call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), event.body))
+
+
+async def _accept(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    """Somebody takes a premise as it is now: from here on the run relies on that."""
+    premise = accepted_in(letter)
+    body = {
+        "kind": premise.kind,
+        "name": premise.name,
+        "facts": premise.facts,
+        "via": "person",
+        "by": letter["by"],
+    }
+    if premise.policy is not None:
+        body["policy"] = premise.policy
+    assert tenure.journal is not None
+    event = Draft(Kind.PREMISE_NOTED, premise.id, "", dumps(body))
+    seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
+    tenure.view.premises.note(premise._replace(seq=seq))
+    tenure.view.premises.broken.pop(premise.id, None)
+
+
+def accepted_in(letter: dict[str, Any]) -> Premise:
+    """The premise that a letter accepts, as whoever wrote it found it; without facts, whatever comes."""
+    return Premise(letter["premise"], letter["name"], letter["facts"], letter["policy"])
 
 
 def _consequence(call: Call, letter: dict[str, Any]) -> Draft:

@@ -121,9 +121,11 @@ def placed(asked: Asked, fields: dict[str, Any]) -> dict[str, Any]:
     return {"in": asked.point.scope, **fields} if asked.point.scope else fields
 
 
-async def record(tenure: Tenure, hands: Hands, asked: Asked, event: Draft, *more: Draft) -> int:
-    """Append a mark, and what it calls for; the seq of the last event. Synced when it returns."""
+async def record(
+    tenure: Tenure, hands: Hands, asked: Asked, event: Draft, *more: Draft, synced: bool = True
+) -> int:
+    """Append a mark, and what it calls for; the seq of the last event. Synced when it returns, unless that is not asked for."""
     journal = tenure.require_journal(asked.name)
-    seq = await journal.append(hands, [event, *more], tenure.clock.wall())
+    seq = await journal.append(hands, [event, *more], tenure.clock.wall(), synced=synced)
     asked.here.trail.last = asked.key
     return seq

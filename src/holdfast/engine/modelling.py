@@ -16,11 +16,12 @@ from holdfast.core.requests import known_of, model_in, summary, usage_in
 from holdfast.engine.asking import Asked, answer, next_answer, place
 from holdfast.engine.budgets import check_before_model_call, note, note_failure
 from holdfast.engine.hands import Hands
+from holdfast.engine.premising import meet_model
 from holdfast.engine.providing import Line, Watch
 from holdfast.engine.states import Taken, blobs_of
 from holdfast.engine.stepping import Work
 from holdfast.engine.tenure import Tenure
-from holdfast.model.calls import MODEL
+from holdfast.model.calls import MODEL, Call, Outcome
 from holdfast.model.usage import Usage
 
 IDENTITY_CHARS: Final = 16
@@ -108,6 +109,16 @@ class ModelWork(Work):
         self.watch = Watch(self)
         self._is_under_way = False
         """Whether the budget counts it as a call that is being made."""
+
+    async def enter(self, call: Call | None) -> Outcome | None:
+        """Find out whether the call may be made now, and whether it asks a model that was asked before."""
+        ask = self.ask
+        try:
+            await meet_model(self.tenure, self.hands, ask.name, ask.model_asked, ask.provider)
+        except BaseException:
+            self.tenure.unclaim(self.asked.site, self.asked.n)
+            raise
+        return await super().enter(call)
 
     async def begin(self) -> None:
         """Record the request, if the budget allows it. What of it is stored already is referred to."""

@@ -16,7 +16,7 @@ from holdfast.core.drift import arguments_diff
 from holdfast.core.facts import names_of
 from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
-from holdfast.engine import branching, cancelling, letters, questions
+from holdfast.engine import branching, cancelling, letters, premising, questions
 from holdfast.engine.attempts import catching_up
 from holdfast.engine.budgets import Spending
 from holdfast.engine.circles import Circles
@@ -27,6 +27,7 @@ from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.loading import load
 from holdfast.engine.marks import mark
+from holdfast.engine.observing import packages_loaded
 from holdfast.engine.pricing import Prices, own_prices
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.tenure import Tenure
@@ -37,6 +38,7 @@ from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.events import Kind
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.rows import OVER, Lease, RunRow, Status
 from holdfast.stores.port import StorePort
@@ -59,6 +61,7 @@ class Entry(NamedTuple):
     retention: Retention | None = RETENTION
     budget: Budget | None = None
     prices: Prices | None = None
+    premises: Policies | None = None
 
 
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
@@ -98,7 +101,20 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
         tenure.number,
         store.url,
     )
+    if tenure.resumed:
+        await _check_premises(hands, tenure, entry)
     return tenure
+
+
+async def _check_premises(hands: Hands, tenure: Tenure, entry: Entry) -> None:
+    """Before the program runs: whatever stops it here is the end of this attempt."""
+    try:
+        await premising.check(tenure, hands)
+    except BaseException as error:
+        from holdfast.engine.leaving import leave  # which knows this module
+
+        await leave(tenure, hands, entry, error, finishes=False)
+        raise
 
 
 async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
@@ -194,12 +210,14 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     drafts += catching_up(store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
-    drafts.append(_attempt(store, view.next_attempt, lease, entry.budget))
-    head = view.head
+    drafts.append(_attempt(store, view.next_attempt, lease, entry))
+    head, last_at = view.head, view.last.at if view.last is not None else 0.0
     await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
     fold(await hands.store(read_all, store, row.run, after_seq=head), view)
     tenure = Tenure(workshop, row, view, journal)
     tenure.resumed = was_tried
+    tenure.premises.policies = entry.premises or {}
+    tenure.premises.entered_seq, tenure.premises.last_at = head, last_at
     tenure.drift_stops = entry.on_drift == "stop"
     if entry.retention is not None:
         tenure.pruner = Pruner(entry.retention, states=view.states, base=view.base or row.origin_seq)
@@ -241,7 +259,7 @@ def _started(entry: Entry) -> Draft:
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 
-def _attempt(store: StorePort, number: int, lease: Lease, budget: Budget | None) -> Draft:
+def _attempt(store: StorePort, number: int, lease: Lease, entry: Entry) -> Draft:
     fields: dict[str, Any] = {
         "number": number,
         "owner": store.owner,
@@ -250,7 +268,12 @@ def _attempt(store: StorePort, number: int, lease: Lease, budget: Budget | None)
         "cwd": os.getcwd(),  # noqa: PTH109 - pathlib is not loaded for this
         "python": sys.executable,
         "holdfast": __version__,
+        "packages": packages_loaded(),
     }
-    if budget is not None:
-        fields["budget"] = {name: value for name, value in budget._asdict().items() if value is not None}
+    if entry.budget is not None:
+        fields["budget"] = {
+            name: value for name, value in entry.budget._asdict().items() if value is not None
+        }
+    if entry.premises:
+        fields["premises"] = entry.premises
     return draft(Kind.ATTEMPT_STARTED, "", "", fields)

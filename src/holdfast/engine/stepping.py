@@ -16,7 +16,7 @@ from holdfast.core.binding import has_parameter, unwrap
 from holdfast.core.identity import idempotency_key
 from holdfast.core.moments import moment
 from holdfast.core.recorded import is_once
-from holdfast.engine import approvals, doubt, drifting
+from holdfast.engine import approvals, doubt, drifting, premising
 from holdfast.engine.asking import Asked, answer, identify, next_answer
 from holdfast.engine.circles import Noticed
 from holdfast.engine.context import HERE, Here, Trail
@@ -62,6 +62,8 @@ async def step(
         treatment = treatment._replace(approved_seq=decision.approved_seq)
     asked = identify(tenure, treatment, name, fn, args, kwargs)
     try:
+        if tenure.premises.met.get(name, tenure) is not getattr(fn, "__code__", None):
+            await _meet(tenure, hands, treatment, asked, fn)
         call = tenure.view.calls.get(asked.key)
         if call is not None:
             outcome = next_answer(tenure, call)
@@ -75,6 +77,16 @@ async def step(
         return await work.perform()
     finally:
         tenure.land(asked.site)
+
+
+async def _meet(
+    tenure: Tenure, hands: Hands, treatment: Treatment, asked: Asked, fn: Callable[..., Any]
+) -> None:
+    try:
+        await premising.meet(tenure, hands, treatment, asked.name, fn)
+    except BaseException:
+        tenure.unclaim(asked.site, asked.n)
+        raise
 
 
 class Work:
@@ -205,13 +217,30 @@ class Work:
             fields["idempotency_key"] = self.idem
         if self.treatment.is_tool:
             fields["tool"] = True
+        if self.treatment.effect == "once":
+            fields |= self._in_doubt()
         if self.treatment.manner is not None:
             fields["loops"] = declared_as(self.treatment.manner)
         if self.deadline is not None:
             fields["deadline"] = self.deadline
         if self.treatment.approved_seq:
             fields["approved"] = self.treatment.approved_seq
+        if self.tenure.premises.to_note and self.treatment.effect != "model":
+            fields = {**self._noted(), **fields}
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+
+    def _in_doubt(self) -> dict[str, Any]:
+        """What is declared for the case that nobody knows whether it happened: for whoever plans without the program."""
+        policy, verify = self.treatment.in_doubt, self.treatment.verify
+        return {
+            **({} if policy == "stop" else {"in_doubt": policy}),
+            **({} if verify is None else {"verify": True}),
+        }
+
+    def _noted(self) -> dict[str, Any]:
+        """What is new of the function that is called. It stands first, so that whoever folds finds it without looking."""
+        noted = self.tenure.premises.to_note.pop(self.asked.name, None)
+        return {} if noted is None else {"noted": premising.notes(noted)}
 
     async def _try(self) -> Any:
         """Call the function and record what came of it. ``Again`` when it failed and may be tried again."""

@@ -21,6 +21,7 @@ from holdfast.engine.budgets import Spending
 from holdfast.engine.context import Trail, current_task
 from holdfast.engine.conversation import Conversation
 from holdfast.engine.loading import Pager
+from holdfast.engine.reliance import Reliance
 from holdfast.engine.states import States
 from holdfast.errors import ForkedHandle, HandleClosed, RunFinished
 from holdfast.model.calls import Call, Outcome
@@ -81,6 +82,7 @@ class Tenure:
         """Whoever notices that the agent goes in circles; None where nobody is to."""
         self.posed: set[str] = set()  # the questions that the program has asked in this tenure, by key
         self.spending = Spending(workshop.clock, view)
+        self.premises = Reliance()
         self.result: bytes | None = None
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""

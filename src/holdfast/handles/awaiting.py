@@ -1,12 +1,13 @@
 """``AsyncRun``: a run entered with ``async with``. The same names as ``Run``, in the same order."""
 
+import os
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
-from holdfast.engine import checkpoints, marks, sources, waits
+from holdfast.engine import checkpoints, marks, premising, sources, waits
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
@@ -20,6 +21,10 @@ from holdfast.handles.knowing import Handle, checked_label
 from holdfast.handles.streams import AsyncStream
 from holdfast.model.calls import ONCE, READ, Treatment
 from holdfast.model.contexts import BUDGET_TOKENS, Count, Style
+from holdfast.model.premises import Act
+
+if TYPE_CHECKING:
+    from holdfast.core.resume import ResumePlan
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -192,6 +197,18 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
         await waits.sleep_until(self._tenure, AWAITING, when, wait_s)
 
+    async def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
+        """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
+
+        Changed or gone, it pauses the run with ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise; a
+        file of the run's workspace that was edited is warned about.
+        """
+        await premising.depends_on(self._tenure, AWAITING, path, on_change)
+
+    async def artifact(self, path: "str | os.PathLike[str]") -> None:
+        """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed."""
+        await premising.artifact(self._tenure, AWAITING, path)
+
     async def context(
         self, budget_tokens: int = BUDGET_TOKENS, *, style: Style = "summary", count: Count | None = None
     ) -> str:
@@ -200,6 +217,10 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high.
         """
         return await draw_context(self._tenure, AWAITING, budget_tokens, style, count)
+
+    async def resume_plan(self) -> "ResumePlan":
+        """What was reused, in doubt and relied on when this attempt began."""
+        return await premising.plan(self._tenure, AWAITING)
 
     async def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

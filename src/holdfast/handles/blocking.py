@@ -1,12 +1,13 @@
 """``Run``: a run entered with ``with``. One line a method; what it means stands in ``engine``."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
-from holdfast.engine import checkpoints, marks, sources, waits
+from holdfast.engine import checkpoints, marks, premising, sources, waits
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
@@ -20,6 +21,10 @@ from holdfast.handles.knowing import Handle, checked_label
 from holdfast.handles.streams import Stream
 from holdfast.model.calls import ONCE, READ, Treatment
 from holdfast.model.contexts import BUDGET_TOKENS, Count, Style
+from holdfast.model.premises import Act
+
+if TYPE_CHECKING:
+    from holdfast.core.resume import ResumePlan
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -165,6 +170,18 @@ class Run(Handle["RunOptions"]):
         """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
         drive(waits.sleep_until(self._tenure, BLOCKING, when, wait_s))
 
+    def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
+        """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
+
+        Changed or gone, it pauses the run with ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise; a
+        file of the run's workspace that was edited is warned about.
+        """
+        drive(premising.depends_on(self._tenure, BLOCKING, path, on_change))
+
+    def artifact(self, path: "str | os.PathLike[str]") -> None:
+        """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed."""
+        drive(premising.artifact(self._tenure, BLOCKING, path))
+
     def context(
         self, budget_tokens: int = BUDGET_TOKENS, *, style: Style = "summary", count: Count | None = None
     ) -> str:
@@ -173,6 +190,10 @@ class Run(Handle["RunOptions"]):
         At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high.
         """
         return drive(draw_context(self._tenure, BLOCKING, budget_tokens, style, count))
+
+    def resume_plan(self) -> "ResumePlan":
+        """What was reused, in doubt and relied on when this attempt began."""
+        return drive(premising.plan(self._tenure, BLOCKING))
 
     def finish(self, result: Any = None) -> None:
         """Record the result; after it the run takes no new work."""

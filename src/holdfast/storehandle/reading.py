@@ -47,6 +47,7 @@ from holdfast.stores.port import StorePort
 # brings much along, and is imported where it is called.
 if TYPE_CHECKING:
     from holdfast.core.differences import Diff
+    from holdfast.core.resume import ResumePlan
     from holdfast.core.thoughts import Trace
 
 _EVERY_RUN: Final = 1 << 40
@@ -162,6 +163,16 @@ class Reading(Neutral):
         if row.status in OVER:
             problem = f"is {row.status}, and asks nothing"
         raise UnknownQuestion(run=run, question=question or "", problem=problem)
+
+    def resume_plan(self, run: str) -> "ResumePlan":
+        """What starting the run again would do: what is reused, in doubt, relied on, asked and waited for, and runs next.
+
+        It looks at the files and endpoints that the run relies on, and starts nothing. What only the program can tell is
+        unknown.
+        """
+        from holdfast.engine.planning import plan_from_outside
+
+        return plan_from_outside(self._port, self.get(run), self.events(run), self.doubts(run), self.now())
 
     def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
         """The run's events as they come, verified, beginning after one; ends when the run is finished or cancelled, and let go."""

@@ -7,11 +7,13 @@ import getpass
 import os
 from typing import Any, Literal
 
-from orjson import loads
+from orjson import dumps, loads
 
+from holdfast.codec.blobs import address_of
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.moments import moment
+from holdfast.core.premises import NOTHING
 from holdfast.core.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.engine import letters
 from holdfast.engine.cancelling import cancel
@@ -29,6 +31,7 @@ from holdfast.errors import (
 from holdfast.model.calls import Call
 from holdfast.model.events import Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
+from holdfast.model.premises import Premise
 from holdfast.model.rows import OVER
 from holdfast.storehandle.reading import Reading, doubtful
 
@@ -116,6 +119,40 @@ class Settling(Reading):
             raise RunOver(run=run, status=row.status)
         cancel(self._workshop, row, by=by or _whoami(), reason=reason)
         return self.get(run)
+
+    def accept(self, run: str, premise: str, *, by: str | None = None) -> Premise:
+        """Take a premise of the run, like ``file:data.csv``, as it is now: that is what the run relies on from then on.
+
+        What only the program can tell (a tool, a model) is taken as it comes. Durable when it returns; the run takes it in
+        when it goes on.
+        """
+        from holdfast.engine.planning import look_at_one, with_accepted
+
+        check_may_act(self._port, self._row(run))
+        view = with_accepted(self._port, run, self.view(run))
+        noted = view.premises.get(premise)
+        if noted is None and premise in view.premises.broken:  # declared, and never there
+            kind, _, name = premise.partition(":")
+            noted = Premise(kind, name, {})
+        if noted is None:
+            raise Misuse(
+                problem=f"run {run} relies on no {premise!r}",
+                advice=f"it relies on: {', '.join(sorted(view.premises)) or 'nothing'}",
+            )
+        found = look_at_one(view, noted)
+        facts = {**(noted.facts or {}), **NOTHING} if found.is_gone else found.facts
+        content = {
+            "kind": "accept",
+            "premise": noted.kind,
+            "name": noted.name,
+            "facts": facts,
+            "policy": noted.policy,
+            "by": by or _whoami(),
+        }
+        letter = f"accept-{address_of(dumps([premise, facts]))[:20]}"
+        letters.post(self._port, run, letter, content, at=self._workshop.clock.wall())
+        check_may_act(self._port, self._row(run))
+        return noted._replace(facts=facts)
 
     def check_may_act(self, run: str) -> None:
         """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""

@@ -112,6 +112,17 @@ def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
 
 
 def _parked(run: str, view: View, desk: Desk, circle: str) -> Move:
+    broken = [name for name, found in view.premises.broken.items() if found.act == "pause"]
+    if broken:
+        accept = desk.holdfast("resume", run, *(word for name in broken for word in ("--accept", name)))
+        return Move(
+            "something it relies on is not what it was: restore it, or take it as it is now",
+            (
+                Choice(desk.holdfast("resume", run, "--dry-run"), "see what does not hold"),
+                Choice(accept, "take it as it is now"),
+                *resume_choices(view, desk, meaning="once it is restored"),
+            ),
+        )
     if view.waits:
         return Move("started before that time, it waits or parks again", resume_choices(view, desk))
     if circle:

@@ -1,24 +1,23 @@
-"""What starting a run again would do: what its journal answers, what runs again, what is in doubt and what becomes of it.
+"""The resume plan for the eye: what matters most first, and the command that would be started. Decisions are ``core.resume``'s."""
 
-It tells from the journal and the inbox alone. A tool's ``verify`` and ``in_doubt`` stand in the program and not in the
-journal, so for a step that nobody has decided about the plan can only say who will be asked.
-"""
+from typing import Final, NamedTuple
 
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from holdfast.core.phrasing import count
+from holdfast.core.resume import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
+from holdfast.model.premises import Judged
+from holdfast.model.waits import Waiting
+from holdfast.views.words import span
 
-from holdfast.core.fold import View, fold
-from holdfast.model.events import Event, Kind
-from holdfast.model.infos import Doubt, RunInfo
-from holdfast.views.steps import StepLine, list_steps
-
-_FATES: Final = {
-    "done": "counts as done: the program gets the value that was given",
-    "retry": "runs again, under the same idempotency key",
-    "failed": "counts as failed: the program gets a RuntimeError",
-    "abandon": "is set aside: the program goes on without it",
-}
-_UNDECIDED: Final = "its verify decides; without one the run stops and asks"
+__all__ = [
+    "Launch",
+    "PremiseLine",
+    "Repeat",
+    "ResumeLines",
+    "answers_line",
+    "arrange",
+    "premises_line",
+    "saved_line",
+]
 
 
 class Launch(NamedTuple):
@@ -29,103 +28,83 @@ class Launch(NamedTuple):
     environ: dict[str, str]
 
 
-class Answers(NamedTuple):
-    """How much of the program is answered from the journal."""
+class PremiseLine(NamedTuple):
+    """Something the run relies on: the verdict, what follows, and why. ``recorded_seq`` is the event that noted it, or 0."""
 
-    steps: int
-    marks: int
-    checkpoints: int
-    latest_point: int | None
-    latest_label: str
-
-
-class Uncertain(NamedTuple):
-    """A step in doubt. ``pending`` is what a person already said; ``fate`` what starting again makes of it, in words."""
-
-    step: str
-    key: str
-    started_at: float
-    reason: str
-    pending: str | None
-    fate: str
+    premise: str
+    verdict: str
+    act: str
+    text: str
+    recorded_seq: int
 
 
-class Repeat(NamedTuple):
-    """A step that was begun and runs again, because it was cut off or because its failure ended the attempt."""
-
-    step: str
-    key: str
-    effect: str
-    tries: int
-    why: Literal["cut_off", "failed"]
-    detail: str
-
-
-class ResumePlan(NamedTuple):
+class ResumeLines(NamedTuple):
     """What ``holdfast resume RUN --dry-run`` shows."""
 
     run: str
     status: str
     attempt: int
     answers: Answers
+    saved: Saved
     doubts: tuple[Uncertain, ...]
+    premises: tuple[PremiseLine, ...]
+    questions: tuple[Asked, ...]
+    waits: tuple[Waiting, ...]
     again: tuple[Repeat, ...]
+    next_item: str
     launch: Launch
 
 
-def plan_resume(
-    info: RunInfo, events: Sequence[Event], doubts: Sequence[Doubt], launch: Launch
-) -> ResumePlan:
-    """The plan for starting a run that nobody alive holds."""
-    view = fold(events)
-    attempt = view.next_attempt
-    if view.crashed_attempt is not None:
-        # As the next attempt will record it: what failed last, with nothing after it, is tried again.
-        view.end_attempt("crashed", info.lease.beat_at)
-    steps = list_steps(events, in_doubt={doubt.key for doubt in doubts})
-    return ResumePlan(
-        run=info.run,
-        status=info.status,
-        attempt=attempt,
-        answers=_answers(view, steps, events),
-        doubts=tuple(_uncertain(doubt) for doubt in doubts),
-        again=tuple(_repeats(view, steps)),
-        launch=launch,
+_ORDER: Final = {"missing": 0, "changed": 1, "unknown": 2, "holds": 3}
+_ACTS: Final = {"pause": 0, "warn": 1, "ignore": 2}
+
+
+def arrange(plan: ResumePlan, launch: Launch) -> ResumeLines:
+    """The plan with its premises in the order of what follows from them."""
+    lines = sorted(
+        (_premise(judged) for judged in plan.premises),
+        key=lambda line: (_ACTS[line.act], _ORDER[line.verdict], line.premise),
     )
+    fields = {**plan._asdict(), "premises": tuple(lines), "launch": launch}
+    return ResumeLines(**fields)
 
 
-def _answers(view: View, steps: Sequence[StepLine], events: Sequence[Event]) -> Answers:
-    checkpoints = [line for line in steps if line.what == "checkpoint"]
-    return Answers(
-        steps=sum(line.what == "step" and _is_answered(view, line) for line in steps),
-        marks=sum(event.kind == Kind.MARK for event in events),
-        checkpoints=len(checkpoints),
-        latest_point=checkpoints[-1].point if checkpoints else None,
-        latest_label=checkpoints[-1].name if checkpoints else "",
-    )
+def _premise(judged: Judged) -> PremiseLine:
+    premise = judged.premise
+    return PremiseLine(premise.id, judged.verdict, judged.act, judged.text, premise.seq)
 
 
-def _is_answered(view: View, line: StepLine) -> bool:
-    """Whether this outcome is still given to the program: a failure that ended an attempt is not."""
-    call = view.calls[line.key]
-    return not call.abandoned and any(outcome.seq == line.outcome_seq for outcome in call.outcomes)
+def answers_line(answers: Answers) -> str:
+    """``5 steps, 4 marks and 1 checkpoint``."""
+    told = [count(answers.steps, "step"), count(answers.marks, "mark")]
+    if answers.checkpoints:
+        told.append(count(answers.checkpoints, "checkpoint"))
+    return f"{', '.join(told[:-1])} and {told[-1]}"
 
 
-def _uncertain(doubt: Doubt) -> Uncertain:
-    fate = _FATES[doubt.pending] if doubt.pending else _UNDECIDED
-    return Uncertain(doubt.step, doubt.key, doubt.started_at, doubt.reason, doubt.pending, fate)
+def saved_line(saved: Saved) -> str:
+    """What need not be spent again; empty for nothing. What nobody has counted is said to be unknown."""
+    told = [span(saved.seconds)] if saved.seconds else []
+    if saved.model_calls:
+        tokens = "tokens unknown" if saved.tokens is None else count(saved.tokens, "token")
+        cost = "cost unknown" if saved.cost is None else f"${saved.cost:,.4f}"
+        told.append(tokens + _known(saved.tokens_unknown, saved.model_calls))
+        told.append(cost + _known(saved.cost_unknown, saved.model_calls))
+    return ", ".join(told)
 
 
-def _repeats(view: View, steps: Sequence[StepLine]) -> list[Repeat]:
-    """What runs again, each call once: of one that failed in several attempts, the last try is what is told."""
-    found: dict[str, Repeat] = {}
-    for line in steps:
-        if line.what != "step" or view.calls[line.key].abandoned:
-            continue
-        if line.outcome == "cut_off":
-            found[line.key] = Repeat(line.name, line.key, line.effect, line.tries, "cut_off", line.arguments)
-        elif line.outcome == "failed" and not view.calls[line.key].outcomes:
-            found[line.key] = Repeat(line.name, line.key, line.effect, line.tries, "failed", line.detail)
-        else:
-            found.pop(line.key, None)
-    return list(found.values())
+def _known(unknown: int, calls: int) -> str:
+    return f" (of {calls - unknown} of {calls} model calls)" if 0 < unknown < calls else ""
+
+
+def premises_line(premises: tuple[PremiseLine, ...]) -> str:
+    """``12 hold, 1 does not, 3 are unknown``; empty where the run relies on nothing."""
+    hold = sum(line.verdict == "holds" for line in premises)
+    unknown = sum(line.verdict == "unknown" for line in premises)
+    broken = len(premises) - hold - unknown
+    told = [f"{hold} hold" if hold != 1 else "1 holds"] if hold else []
+    if broken:
+        told.append(f"{broken} do not hold" if broken > 1 else "1 does not hold")
+    if unknown:
+        told.append(f"{unknown} cannot be told yet")
+    return ", ".join(told)

@@ -45,7 +45,11 @@ def subject(event: Event) -> str:
     """The name of the step or checkpoint that an event is about; empty for what concerns the whole run."""
     if event.kind == Kind.CHECKPOINT:
         return str(loads(event.body).get("label") or "")
-    return "" if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.")) else event.name
+    return (
+        ""
+        if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.", "premise."))
+        else event.name
+    )
 
 
 # -- the run and its attempts -----------------------------------------------------------------------------------
@@ -244,6 +248,18 @@ def _stream_chunk(body: Body) -> Told:
     return Told("piece of an answer", PRUNED if "pruned" in body else one_line(str(said or calls)), "dim")
 
 
+def _premise_noted(body: Body) -> Told:
+    via = {"person": f"accepted by {body.get('by')}", "found": "as it is now", "restored": "as it was"}.get(
+        body.get("via", ""), ""
+    )
+    return Told("relies on", _joined(f"{body['kind']}:{body['name']}", via), "dim")
+
+
+def _premise_broken(body: Body) -> Told:
+    mood: Mood = "bad" if body["act"] == "pause" else "doubt"
+    return Told(f"premise {body['verdict']}", one_line(f"{body['kind']}:{body['name']} {body['text']}"), mood)
+
+
 def _loop_noticed(body: Body) -> Told:
     return Told("going in circles", circle_line(body), "bad" if body["level"] == "pause" else "doubt")
 
@@ -319,6 +335,8 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.WAIT_ENDED: _wait_ended,
     Kind.QUESTION_ASKED: _question_asked,
     Kind.QUESTION_ANSWERED: _question_answered,
+    Kind.PREMISE_NOTED: _premise_noted,
+    Kind.PREMISE_BROKEN: _premise_broken,
     Kind.LOOP_NOTICED: _loop_noticed,
     Kind.LOOP_LEFT: _loop_left,
     Kind.BUDGET_WARNED: _budget_warned,

@@ -7,7 +7,7 @@ user's has to be importable. Every text it gives is one line.
 from typing import Any, Final
 
 from holdfast.core.moments import ago, clock_time, moment, span
-from holdfast.core.phrasing import CHARS_MAX, count, one_line, readable
+from holdfast.core.phrasing import CHARS_MAX, count, failure_line, one_line, readable, size
 from holdfast.core.requests import answered_line, asked_line, tokens_line
 
 __all__ = [
@@ -75,21 +75,3 @@ def state_line(body: dict[str, Any], chars_max: int = CHARS_MAX) -> str:
     if isinstance(state, list) and state and isinstance(state[0], str) and state[0].startswith("#"):
         return f"({size(body.get('state_bytes', 0))})"
     return readable(state, chars_max) if "state" in body else ""
-
-
-def failure_line(record: dict[str, Any] | None) -> str:
-    """A recorded exception as ``ValueError: text``."""
-    if not record:
-        return ""
-    name = str(record.get("type", "")).rpartition(":")[2].rpartition(".")[2]
-    message = one_line(str(record.get("message", "")))
-    return f"{name}: {message}" if message else name
-
-
-def size(size_bytes: int) -> str:
-    """``20 kB``, ``3.4 MB``."""
-    if size_bytes < 1000:
-        return f"{size_bytes} bytes"
-    if size_bytes < 1_000_000:
-        return f"{size_bytes / 1000:.0f} kB"
-    return f"{size_bytes / 1_000_000:.1f} MB"

@@ -1,0 +1,370 @@
+"""Premises as a run goes on: noted as the program comes to them, looked at when it is resumed, and what follows.
+
+What the program declares (``depends_on``, ``artifact``) is a record with a place, consumed on replay like a mark: looked at
+again then, a file that was tampered with would become its own premise. Code is noted in the intent of the first call of a
+function, so it costs no write of its own, and none is there without the call it belongs to. Packages stand in the
+attempt's own record, a model in its calls.
+
+Crash windows: what does not hold is recorded before the run stops for it; killed in between, the next attempt finds it again.
+"""
+
+# ruff: noqa: PTH109, PTH118, PTH119 - pathlib is not loaded for a few names
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from orjson import loads
+
+from holdfast.codec.values import canonical
+from holdfast.core.premises import NOTHING, act_on, check_act, is_absence, is_broken, judge
+from holdfast.engine import observing
+from holdfast.engine.hands import Hands
+from holdfast.engine.journal import Draft, draft
+from holdfast.engine.marks import ask, given, placed, record
+from holdfast.engine.reliance import LOADED_BY
+from holdfast.engine.voice import log
+from holdfast.errors import Misuse, PremiseMissing
+from holdfast.limits import APPEND_EVENTS_MAX
+from holdfast.model.calls import Treatment
+from holdfast.model.events import Kind
+from holdfast.model.premises import PLACES, WORLD, Act, Broken, Facts, Judged, Observation, Premise
+
+if TYPE_CHECKING:
+    from holdfast.core.fold import View
+    from holdfast.core.resume import ResumePlan
+    from holdfast.engine.asking import Asked
+    from holdfast.engine.tenure import Tenure
+
+_LATER: Final = "is told when the program comes to it"
+_ANY_MORE: Final = " any more"
+_OUTSIDE: Final = PLACES | {"endpoint"}
+
+
+# -- declared by the program -------------------------------------------------------------------------------------
+
+
+async def depends_on(
+    tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]", on_change: Act | None
+) -> None:
+    """From here on the run relies on this file, directory or endpoint. Flushed when it returns; PremiseMissing if it is not there."""
+    if on_change is not None:
+        check_act("on_change", on_change)
+    text, asked = _asked(tenure, "depends_on", path)
+    try:
+        if given(tenure, asked) is not None:
+            return
+        if observing.is_address(text):
+            premise = Premise("endpoint", observing.address_of(text)[0], None, on_change)
+            found = await _look(hands, observing.reach, text)
+        else:
+            premise, found = await _look(hands, _look_at_path, tenure, "file", text)
+            premise = premise._replace(policy=on_change)
+        noted = tenure.view.premises.get(premise.id)
+        if found.facts is None and (noted is None or not is_absence(noted)):
+            await _declared_missing(tenure, hands, asked, premise, found)
+        await _declare(tenure, hands, asked, premise, found.facts or NOTHING)
+    finally:
+        tenure.land(asked.site)
+
+
+async def artifact(tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]") -> None:
+    """The run has made this file: what it holds now is what a resumed attempt finds, or is told. Flushed when it returns."""
+    text, asked = _asked(tenure, "artifact", path)
+    try:
+        if given(tenure, asked) is not None:
+            return
+        premise, found = await _look(hands, _look_at_path, tenure, "artifact", text)
+        if found.facts is None:
+            raise Misuse(
+                problem=f"run.artifact({text!r}): it {found.problem.removesuffix(_ANY_MORE)}",
+                advice="write the file first; what the run needs and did not make is declared with run.depends_on(path)",
+            )
+        maker = asked.here.scope.partition(":")[0] or asked.point.after
+        await _declare(tenure, hands, asked, premise, {**found.facts, "step": maker})
+    finally:
+        tenure.land(asked.site)
+
+
+def _asked(tenure: "Tenure", name: str, path: "str | os.PathLike[str]") -> "tuple[str, Asked]":
+    text = os.fsdecode(path)
+    if not text:
+        raise Misuse(problem=f"run.{name}({path!r}): that is no path", advice="name a file")
+    return text, ask(tenure, name, canonical({"path": text}, what=f"path of run.{name}"))
+
+
+def _look_at_path(tenure: "Tenure", kind: str, text: str) -> tuple[Premise, Observation]:
+    cwd, workspace = os.getcwd(), workspace_of(tenure.view)
+    name = observing.name_of(text, cwd)
+    found = observing.look_at_place(observing.find_place(name, (cwd, workspace)))
+    if found.facts is not None and workspace and found.facts["at"].startswith(os.path.join(workspace, "")):
+        found.facts["workspace"] = True
+    return Premise(kind, name, None), found
+
+
+async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, facts: Facts) -> None:
+    premise = premise._replace(facts=facts)
+    event = _noted(premise, placed(asked, {}))._replace(key=asked.key)
+    seq = await record(tenure, hands, asked, event, synced=False)
+    tenure.view.premises.note(premise._replace(seq=seq))
+    tenure.view.premises.broken.pop(premise.id, None)
+
+
+async def _declared_missing(
+    tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, found: Observation
+) -> None:
+    """What the program says that it needs is not there in the first place."""
+    judged = act_on(judge(premise, found), tenure.premises.policies)
+    judged = judged._replace(text=judged.text.removesuffix(_ANY_MORE))
+    tenure.require_journal(asked.name)
+    await _append(tenure, hands, [_broken(judged)])
+    if judged.act == "pause":
+        tenure.unclaim(asked.site, asked.n)
+        raise _missing(tenure, [judged])
+    if judged.act == "warn":
+        log().warning("run %s relies on %s, which %s", tenure.run, premise.id, judged.text)
+
+
+# -- met as the program runs --------------------------------------------------------------------------------------
+
+
+async def meet(
+    tenure: "Tenure", hands: Hands, treatment: Treatment, name: str, fn: Callable[..., Any]
+) -> None:
+    """Find out whether a function that the program comes to in this attempt is what it called before."""
+    reliance = tenure.premises
+    code = reliance.met[name] = getattr(fn, "__code__", None)
+    if (name, id(code)) in reliance.seen or tenure.journal is None:
+        return
+    reliance.seen[name, id(code)] = code  # held, so that no other code gets its id
+    plain = observing.function_of(fn)
+    if plain is None:
+        return
+    found: list[Premise] = []
+    signature = observing.signature_of(plain) if treatment.is_tool else None
+    if signature is not None:
+        found.append(Premise("tool", name, {"signature": signature, "effect": treatment.effect}))
+    source = observing.source_of(plain, loaded_by=LOADED_BY)
+    if source is not None:
+        function = plain.__qualname__.replace("<locals>.", "")
+        called = name if function == name else f"{name} ({function})"
+        found.append(Premise("source", called, source))
+    try:
+        await settle(tenure, hands, _compare(tenure, name, found))
+    except PremiseMissing:  # a program that swallows it and calls again is stopped again
+        del reliance.met[name], reliance.seen[name, id(code)]
+        raise
+
+
+def _compare(tenure: "Tenure", step: str, found: list[Premise]) -> list[Judged]:
+    """What differs of code from what was noted; what is new of it is for the step's next intent to say."""
+    broken: list[Judged] = []
+    for now in found:
+        noted = tenure.view.premises.get(now.id)
+        if noted is None or noted.facts is None or not _is_same_function(noted.facts, now):
+            tenure.premises.to_note.setdefault(step, []).append(now)
+            continue
+        judged = act_on(judge(noted, Observation(now.facts)), tenure.premises.policies)
+        if is_broken(judged):
+            # A tool that is declared otherwise has other source too: that is told once.
+            broken.append(judged._replace(act="ignore") if broken and judged.act == "warn" else judged)
+    return broken
+
+
+def _is_same_function(noted: Facts, now: Premise) -> bool:
+    """Another function under the name of the same step is not a change of the first."""
+    if now.kind != "source" or now.facts is None:
+        return True
+    files = {os.path.basename(facts["file"]) for facts in (noted, now.facts)}
+    return noted["function"] == now.facts["function"] and len(files) == 1
+
+
+async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, provider: str) -> None:
+    """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
+    if name in tenure.premises.models:
+        return
+    noted = tenure.view.premises.get(f"model:{name}")
+    if noted is not None and (model or provider):
+        judged = judge(noted, Observation({"model": model, "provider": provider}))
+        if is_broken(judged):
+            await settle(tenure, hands, [act_on(judged, tenure.premises.policies)])
+    tenure.premises.models.add(name)
+
+
+# -- looked at when a run is resumed ------------------------------------------------------------------------------
+
+
+async def check(tenure: "Tenure", hands: Hands) -> None:
+    """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
+    view, reliance = tenure.view, tenure.premises
+    world = [premise for premise in view.premises.values() if premise.kind in WORLD]
+    takes_time = any(premise.kind in _OUTSIDE for premise in world)
+    look = look_around, world, look_from(view), reliance.policies
+    judged = await _look(hands, *look) if takes_time else look_around(*look[1:])
+    clock = judge(
+        Premise("clock", "wall", {"at": reliance.last_at}, seq=reliance.entered_seq),
+        Observation({"at": tenure.clock.wall()}),
+    )
+    reliance.judged = (*judged, act_on(clock, reliance.policies))
+    healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
+    await _append(tenure, hands, [_noted(one.premise, {"via": "restored"}) for one in healed])
+    for one in healed:
+        del view.premises.broken[one.premise.id]
+    await settle(tenure, hands, [one for one in reliance.judged if is_broken(one)])
+
+
+def look_around(premises: Iterable[Premise], look: "Look", policies: Mapping[str, Act]) -> tuple[Judged, ...]:
+    """The premises, each looked at and judged, and what follows."""
+    return tuple(act_on(judge(premise, look.at(premise)), policies) for premise in premises)
+
+
+class Look(NamedTuple):
+    """From where somebody looks: the directories that relative paths may lie in, and the interpreter of the program."""
+
+    bases: tuple[str, ...]
+    python: str = sys.executable
+
+    def at(self, premise: Premise) -> Observation:
+        """What is found of it now."""
+        facts = premise.facts or {}
+        if premise.kind in PLACES:
+            return observing.look_at_place(
+                observing.find_place(premise.name, self.bases, facts.get("at", ""))
+            )
+        if premise.kind == "endpoint":
+            return observing.reach(premise.name)
+        if premise.kind == "package":
+            return observing.look_at_package(premise.name, python=self.python)
+        if premise.kind == "source" and facts:
+            return observing.look_at_source(facts)
+        return Observation(None, _LATER)
+
+
+def look_from(view: "View") -> Look:
+    """Where this process looks for what a run relies on."""
+    return Look((workspace_of(view), os.getcwd()))
+
+
+def _is_paused_by(view: "View", judged: Judged) -> bool:
+    broken = view.premises.broken.get(judged.premise.id)
+    return broken is not None and broken.act == "pause"
+
+
+async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
+    """Record what does not hold, each finding once, and do what follows: go on with what is there now, or PremiseMissing."""
+    view = tenure.view
+    for one in broken:
+        if one.act != "ignore" and not _is_known(view, one):
+            seq = await _append(tenure, hands, [_broken(one)])
+            view.premises.broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
+        if one.act == "warn":
+            log().warning("run %s relies on %s, which %s", tenure.run, _told(one.premise), one.text)
+        if one.act != "pause" and one.premise.kind != "clock":
+            await _go_on_with(tenure, hands, _as_found(one))
+    pausing = [one for one in broken if one.act == "pause"]
+    if pausing:
+        raise _missing(tenure, pausing)
+
+
+async def _go_on_with(tenure: "Tenure", hands: Hands, now: Premise) -> None:
+    """What was found is what the run relies on from here, so that it is told once."""
+    noted = tenure.view.premises.get(now.id)
+    if noted is None or noted.facts != now.facts:
+        seq = await _append(tenure, hands, [_noted(now, {"via": "found"})])
+        tenure.view.premises[now.id] = now._replace(seq=seq)
+
+
+def _is_known(view: "View", judged: Judged) -> bool:
+    known = view.premises.broken.get(judged.premise.id)
+    return known is not None and (known.verdict, known.found) == (judged.verdict, judged.found)
+
+
+def _as_found(judged: Judged) -> Premise:
+    """The premise from now on: what was found, with what its declaration said of it."""
+    noted = judged.premise.facts or {}
+    found = judged.found or {**noted, **NOTHING}
+    if judged.premise.kind == "model":
+        found = {"asked": [*noted["asked"], [found["model"], found["provider"]]]}
+    kept = {name: value for name, value in noted.items() if name in {"workspace", "step"}}
+    return judged.premise._replace(facts={**kept, **found})
+
+
+async def plan(tenure: "Tenure", hands: Hands) -> "ResumePlan":
+    """The resume plan of this very entry."""
+    from holdfast.engine.planning import plan_of_entry  # which few programs ask for
+
+    found: ResumePlan = await _look(hands, plan_of_entry, tenure)
+    return found
+
+
+# -- the records ---------------------------------------------------------------------------------------------------
+
+
+def _noted(premise: Premise, more: dict[str, Any]) -> Draft:
+    fields: dict[str, Any] = {"kind": premise.kind, "name": premise.name, "facts": premise.facts, **more}
+    if premise.policy is not None:
+        fields["policy"] = premise.policy
+    return draft(Kind.PREMISE_NOTED, premise.id, "", fields)
+
+
+def _broken(judged: Judged) -> Draft:
+    premise = judged.premise
+    fields = {
+        "kind": premise.kind,
+        "name": premise.name,
+        "verdict": judged.verdict,
+        "act": judged.act,
+        "text": judged.text,
+        "noted_seq": premise.seq,
+        "noted": premise.facts,
+        "found": judged.found,
+    }
+    return draft(Kind.PREMISE_BROKEN, premise.id, "", fields)
+
+
+async def _append(tenure: "Tenure", hands: Hands, drafts: list[Draft]) -> int:
+    journal = tenure.journal
+    assert journal is not None
+    for first in range(0, len(drafts), APPEND_EVENTS_MAX):
+        some = drafts[first : first + APPEND_EVENTS_MAX]
+        await journal.append(hands, some, tenure.clock.wall(), synced=False)
+    return journal.head
+
+
+def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
+    from shlex import quote
+
+    first, *others = pausing
+    more = f" ({len(others)} more of its premises do not hold either)" if others else ""
+    return PremiseMissing(
+        run=tenure.run,
+        premise=first.premise.id,
+        recorded=f"recorded as #{first.premise.seq}" if first.premise.seq else "as it declares",
+        problem=f"{first.text}{more}",
+        verdict=first.verdict,
+        accept=quote(first.premise.id),
+    )
+
+
+def _told(premise: Premise) -> str:
+    return f"{premise.id} (recorded as #{premise.seq})" if premise.seq else premise.id
+
+
+def workspace_of(view: "View") -> str:
+    """The directory that the run was given; empty where it has none."""
+    return (loads(view.started.body).get("workspace") or "") if view.started else ""
+
+
+async def _look(hands: Hands, look: Callable[..., Any], *args: Any) -> Any:
+    """Look without holding the event loop. Not as the user's code is invoked: no call is made here that has a place."""
+    if not hands.waits:
+        return look(*args)
+    import asyncio
+
+    return await asyncio.get_running_loop().run_in_executor(None, partial(look, *args))
+
+
+def notes(premises: Iterable[Premise]) -> list[dict[str, Any]]:
+    """Premises as an intent carries them."""
+    return [{"kind": one.kind, "name": one.name, "facts": one.facts} for one in premises]
