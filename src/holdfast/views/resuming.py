@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from holdfast.core.phrasing import count
+from holdfast.core.phrasing import count, money
 from holdfast.core.resume import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
 from holdfast.model.premises import Judged
 from holdfast.model.waits import Waiting
@@ -87,7 +87,7 @@ def saved_line(saved: Saved) -> str:
     told = [span(saved.seconds)] if saved.seconds else []
     if saved.model_calls:
         tokens = "tokens unknown" if saved.tokens is None else count(saved.tokens, "token")
-        cost = "cost unknown" if saved.cost is None else f"${saved.cost:,.4f}"
+        cost = "cost unknown" if saved.cost is None else money(saved.cost)
         told.append(tokens + _known(saved.tokens_unknown, saved.model_calls))
         told.append(cost + _known(saved.cost_unknown, saved.model_calls))
     return ", ".join(told)
