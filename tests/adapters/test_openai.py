@@ -476,3 +476,30 @@ def test_what_no_provider_takes_is_refused_before_it_is_sent(
     with pytest.raises(holdfast.InvalidHistory, match="1"), holdfast.run("a", store=url):
         durable.chat.completions.create(model="m", messages=messages)
     assert not provider.calls
+
+
+def test_reasoning_goes_back_to_its_maker_and_to_nobody_else(
+    provider: Provider, connect: Connect, url: str
+) -> None:
+    """Kept and sent again to the model that wrote it; left out when another one takes over. Nobody sees the mark."""
+    provider.script.reply(Reply(text="Hello.", reasoning="Let me think."))
+
+    def talk(model: str) -> list[Any]:
+        client = holdfast.wrap(connect())
+        messages: Any = [*ASK]
+        messages.append(client.chat.completions.create(model="m", messages=messages).choices[0].message)
+        messages.append({"role": "user", "content": "And?"})
+        client.chat.completions.create(model=model, messages=messages)
+        sent: list[Any] = provider.calls[-1].body["messages"]
+        return sent
+
+    with suppress(Crash), holdfast.run("a", store=url):
+        assert talk("m")[1]["reasoning_content"] == "Let me think."
+        raise Crash
+    provider.script.reply(Reply(text="Hello.", reasoning="Let me think."))
+    with suppress(Crash), holdfast.run("b", store=url):
+        sent = talk("another")
+        assert "reasoning_content" not in sent[1]
+        assert sent[1]["content"] == "Hello."
+        raise Crash
+    assert "holdfast" not in str(provider.calls[-1].body)

@@ -268,3 +268,19 @@ def test_a_request_that_cannot_be_written_down_is_refused_before_it_is_sent(url:
     ):
         run.model("chat", model, {"messages": [], "callback": __import__("threading").Lock()})
     assert not model.asked
+
+
+def test_model_calls_do_not_hide_that_the_agent_goes_in_circles(url: str) -> None:
+    """Each request is new, and the calls between them are the same. Planted: counted as news, nobody noticed."""
+
+    @holdfast.tool(effect="read")
+    def search(query: str) -> str:
+        return "nothing found"
+
+    model = Model()
+    with pytest.raises(holdfast.Looping), holdfast.run("a", store=url) as run:
+        messages: list[dict[str, Any]] = []
+        for turn in range(12):
+            messages.append({"role": "user", "content": f"turn {turn}"})
+            run.model("chat", model, {"messages": messages})
+            search("debt")

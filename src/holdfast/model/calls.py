@@ -42,7 +42,8 @@ class Treatment(NamedTuple):
 
 READ = Treatment()
 ONCE = Treatment(effect="once")
-MODEL = Treatment(effect="model")
+MODEL = Treatment(effect="model", manner="off")
+"""Each request is longer than the last one: as news, they would hide every circle of the calls between them."""
 
 
 class Outcome(NamedTuple):

@@ -17,7 +17,7 @@ from holdfast.adapters.openai.probes import (
     readiness_of,
 )
 from holdfast.adapters.openai.sources import ChatSource, ResponsesSource
-from holdfast.core.history import prepare_request
+from holdfast.core.history import prepare_request, tag_reasoning
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine.hands import Hands, drive
 from holdfast.engine.mending import settle_request
@@ -112,7 +112,7 @@ class Exchange:
             self._manner.fallbacks[self.line.target - 1].model if self.line.target else self.ask.model_asked
         )
         continues = body.get("previous_response_id") is not None or body.get("conversation") is not None
-        ready = prepare_request(messages, self.ask.provider, model, continues=continues)
+        ready = prepare_request(messages, self.line.provider or self.ask.provider, model, continues=continues)
         return {**body, self._endpoint.conversation: ready}
 
     def bare(self, body: dict[str, Any], *, stream: bool = False) -> Any:
@@ -150,7 +150,8 @@ class Exchange:
             raise self.unusable(f"it says {_message(value['error'])}, with status {response.status_code}")
         if not value.get(self._endpoint.content):
             raise self.unusable(f"it is empty: no {self._endpoint.content}")
-        return value
+        maker = str(value.get("model") or self.ask.model_asked)
+        return tag_reasoning(value, self.line.provider or self.ask.provider, maker)
 
     def unusable(self, problem: str) -> UnusableAnswer:
         """The error for an answer that makes no sense."""

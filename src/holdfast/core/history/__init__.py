@@ -5,7 +5,7 @@ Anthropic's. Everything here is pure and leaves what it is given alone: a messag
 """
 
 from holdfast.core.history.mending import Repair, mend
-from holdfast.core.history.sending import for_model, plain_of, prepare_request, tag
+from holdfast.core.history.sending import for_model, plain_of, prepare_request, tag, tag_reasoning
 from holdfast.core.history.settling import AGAIN, DOUBT, NOT_RUN, Known, Settler
 from holdfast.core.history.turns import Ask, Turn, is_message, read
 from holdfast.core.history.validity import MENDABLE, Problem, open_turn, validate
@@ -29,5 +29,6 @@ __all__ = [
     "prepare_request",
     "read",
     "tag",
+    "tag_reasoning",
     "validate",
 ]

@@ -26,6 +26,21 @@ def tag(message: Mapping[str, Any], provider: str, model: str) -> dict[str, Any]
     return {**message, TAG: {"provider": provider, "model": model}}
 
 
+def tag_reasoning(answer: dict[str, Any], provider: str, model: str) -> dict[str, Any]:
+    """An answer whose messages have their maker's name on them where they reason: others cannot read that."""
+    for choice in answer.get("choices") or ():
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if isinstance(message, dict) and _without_reasoning(message) != message:
+            choice["message"] = tag(message, provider, model)
+    items = answer.get("output")
+    if isinstance(items, list):
+        answer["output"] = [
+            tag(item, provider, model) if isinstance(item, dict) and item.get("type") == "reasoning" else item
+            for item in items
+        ]
+    return answer
+
+
 def for_model(messages: Sequence[Any], provider: str | None, model: str | None) -> list[Any]:
     """The messages as this model gets them: without tags, and without what only another could read.
 
