@@ -4,10 +4,12 @@ It reads trees as they stand in a body or a state, types tagged with ``$``; it n
 the user's has to be importable.
 """
 
+from re import compile as pattern
 from typing import Any, Final
 
 from orjson import dumps
 
+_BLANKS: Final = pattern(r"\s+")
 CHARS_MAX: Final = 200
 """Details are cut here, wherever they are shown; `holdfast show RUN@#N` has the whole."""
 
@@ -121,5 +123,6 @@ def _write_all(
 
 
 def _put(text: str, pieces: list[str], chars_left: int) -> int:
+    text = _BLANKS.sub(" ", text)  # as it will be shown: blanks that are not do not count
     pieces.append(text)
     return chars_left - len(text)
