@@ -2,6 +2,8 @@
 
 import json
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -140,3 +142,33 @@ def test_a_reader_that_went_away_is_no_traceback(shop: "Shop") -> None:
         writer.stdout.close()
         assert writer.wait(timeout=60) == 141
         assert writer.stderr.read() == ""
+
+
+def test_pieces_of_a_whole_answer_are_told_by_their_number(own_shop: "Shop") -> None:
+    """They say nothing that the answer does not say; those of an answer that was cut off are all there is of it."""
+
+    class Cut(BaseException):
+        pass
+
+    def answer(request: dict[str, bool]) -> Iterator[str]:
+        for number in range(6):
+            yield f"word{number} "
+            for work in run._tenure.in_flight():
+                work.flush()  # type: ignore[attr-defined]
+        if request["cut"]:
+            raise Cut
+
+    with suppress(Cut), holdfast.run("talk", store=own_shop.store) as run:
+        for cut in (False, True):
+            list(run.stream("chat", answer, {"cut": cut}))
+    told = own_shop("log", "talk").out.splitlines()
+    assert sum("piece of an answer" in line for line in told) == 6
+    assert told[-1] == "6 pieces of answers that stand there whole: --kind stream shows them"
+    assert (
+        sum(
+            "piece of an answer" in line
+            for line in own_shop("log", "talk", "--kind", "stream").out.splitlines()
+        )
+        == 12
+    )
+    assert len(own_shop("log", "talk", "--json").out.splitlines()) == len(told) - 1 + 6

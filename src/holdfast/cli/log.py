@@ -11,8 +11,8 @@ from holdfast.cli.blocks import Block, Column, Gap, Span, Table, text
 from holdfast.cli.options import open_existing, surface, whole_run
 from holdfast.cli.thinking import Wanted, show_thoughts
 from holdfast.views.plain import as_plain, iso
-from holdfast.views.timeline import Filter, Line, Timeline, check_kinds
-from holdfast.views.words import clock_time, moment
+from holdfast.views.timeline import Filter, Line, Timeline, check_kinds, without_pieces
+from holdfast.views.words import clock_time, count, moment
 
 _WHAT_LEAST: Final = len("attempt 2 started")
 _NAME_LEAST: Final = 8
@@ -64,10 +64,14 @@ def command(
     timeline = Timeline(Filter(check_kinds(kinds), name))
     store = open_existing(url)
     events = store.events(run, whole=True)
-    lines = timeline.lines(events)
+    told = events if kinds or as_json else without_pieces(events)
+    lines = timeline.lines(told)
     shown = lines[-tail:] if tail else lines
     printer = Printer(as_json=as_json)
     printer.show(shown)
+    if len(told) < len(events):
+        pieces = count(len(events) - len(told), "piece")
+        render.show([text(f"{pieces} of answers that stand there whole: --kind stream shows them", "dim")])
     if follow:
         render.flush()
         for event in store.follow(run, after_seq=events[-1].seq if events else 0):

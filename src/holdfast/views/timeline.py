@@ -79,6 +79,12 @@ class Depths:
         return self._of.get(step, 0) + 1 if step else 0
 
 
+def without_pieces(events: Sequence[Event]) -> list[Event]:
+    """The events without the pieces of answers that stand recorded whole: they say nothing that is not said there."""
+    whole = {event.key for event in events if event.kind == Kind.STEP_FINISHED}
+    return [event for event in events if event.kind != Kind.STREAM_CHUNK or event.key not in whole]
+
+
 class Timeline:
     """Makes lines of events, in the order of the journal."""
 
