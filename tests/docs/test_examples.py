@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.provider import ProviderProcess, Reply, ToolCall, faults
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE_S = 60.0
@@ -116,3 +117,27 @@ def test_agent_entry_has_a_command_line(tmp_path: Path, inputs: str) -> None:
     assert "error:" in other.stderr
     assert "hint:" in other.stderr
     run_example("agent_entry.py", tmp_path, "books", "--inputs", "{", expect=2)
+
+
+def test_the_chat_loop_pays_once_whenever_it_is_killed(tmp_path: Path) -> None:
+    """Killed while the model answers after the payment: what it had said is not asked for again, and nobody is paid twice."""
+    said = [
+        Reply(text="", calls=(ToolCall("look_up", '{"name": "Ada"}'),)),
+        Reply(text="", calls=(ToolCall("pay", '{"name": "Ada", "amount": 5}'),)),
+        Reply(text="Ada is paid.", fault=faults.stall(60)),
+        Reply(text="Ada is paid."),
+    ]
+    with ProviderProcess(tmp_path, replies=said) as provider:
+        given = {**environment(), "OPENAI_BASE_URL": provider.base_url, "OPENAI_API_KEY": "none"}
+        program = [sys.executable, str(EXAMPLES / "chat_loop.py")]
+        with subprocess.Popen(program, cwd=tmp_path, env=given) as process:
+            deadline = time.monotonic() + DEADLINE_S
+            while len(provider.exchanges) < 3 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            process.kill()
+        done = subprocess.run(
+            program, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "Ada is paid.\n"), done.stderr
+        assert (tmp_path / "ledger.txt").read_text() == "Ada 5\n"
+        assert len([one for one in provider.exchanges if one.path.endswith("/chat/completions")]) == 4
