@@ -5,7 +5,6 @@ it would hide it. It knows HTTP and the words of common servers, and no client.
 """
 
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from re import compile as pattern
 from typing import Any, Final, NamedTuple
 
@@ -115,6 +114,7 @@ def _moment(text: str | None, now: float) -> float | None:
 
 def _date(text: str) -> float | None:
     from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime  # brings sockets along, and few providers send dates
 
     try:
         when = parsedate_to_datetime(text)
