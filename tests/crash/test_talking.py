@@ -42,8 +42,8 @@ def check(case: Case) -> None:
 def test_killed_at_every_call_the_conversation_is_the_same(crash_matrix: CrashMatrix) -> None:
     """Wherever it dies, the next attempt goes on with the same words; and so it does if that one dies too.
 
-    Planted: pieces of a streamed answer numbered anew in the second try (the text came out in the wrong order); the outcome
-    recorded after the program had its last piece (an answer that was acted on was asked for again).
+    Planted: every try of a stream numbered as the first (its text came out wrong); the request not written before it was
+    sent (nothing to answer).
     """
     report = crash_matrix.walk(PROGRAM, check=check, start="fork", again_every=61)
     assert report.kills >= 50
