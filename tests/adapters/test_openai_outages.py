@@ -13,7 +13,8 @@ from uuid import uuid4
 import openai
 import pytest
 from orjson import loads
-from tests.provider import Provider, faults
+from tests.provider import Provider, Reply, faults
+from tests.provider.client import needs_responses
 
 import holdfast
 from holdfast.model.events import Kind
@@ -103,6 +104,42 @@ def test_a_stream_that_breaks_off_goes_on_in_the_same_process(
     with holdfast.run("a", store=url):
         assert read(client) == undisturbed
     assert events(url, Kind.STEP_FINISHED)[0]["continued"]
+
+
+def test_a_continuation_that_breaks_off_too_gives_nothing_twice(
+    provider: Provider, url: str, wrapped: Wrapped
+) -> None:
+    """Not even what was held back because it might have been a repetition. Planted: taken for given, it was missing."""
+    client = wrapped()
+    undisturbed = read(client)
+    provider.script.reply(Reply(fault=faults.cut(after=15)), Reply(fault=faults.cut(after=3)))
+    with holdfast.run("a", store=url):
+        assert read(client) == undisturbed
+    assert len(events(url, Kind.STEP_FINISHED)[0]["continued"]) == 2
+
+
+@needs_responses
+def test_a_response_goes_on_though_the_provider_was_away_when_the_run_came_back(
+    provider: Provider, url: str, wrapped: Wrapped
+) -> None:
+    """The SDK's accumulating helper sees one response. Planted: its beginning was told to nobody."""
+    client = wrapped()
+    whole = client.responses.create(model="m", input="Tell of the sea.").output_text
+
+    def read_response(cut_after: int | None) -> str:
+        with client.responses.stream(model="m", input="Tell of the sea.") as stream:
+            for number, _ in enumerate(stream):
+                if number == cut_after:
+                    raise InterruptedError
+            return stream.get_final_response().output_text
+
+    with pytest.raises(InterruptedError), holdfast.run("a", store=url):
+        read_response(20)
+    number = provider.exchanges[-1].number
+    provider.script.faults |= {number + ahead: faults.status(503) for ahead in range(1, 4)}
+    with holdfast.run("a", store=url):
+        assert read_response(None) == whole
+    assert events(url, Kind.WAIT_STARTED)
 
 
 def test_a_stream_that_says_nothing_any_more_has_broken_off(

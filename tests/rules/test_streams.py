@@ -12,6 +12,7 @@ from orjson import loads
 import holdfast
 from holdfast.model.events import Kind
 from holdfast.model.retention import RETENTION
+from holdfast.model.rows import Lease
 
 WORDS = [f"word{number} " for number in range(40)]
 WHOLE = "".join(WORDS)
@@ -244,6 +245,19 @@ def test_leaving_does_not_wait_for_a_stream_that_nobody_reads(
         next(run.stream("answer", Source(), REQUEST))
         1 / 0  # noqa: B018
     assert "still runs" not in caplog.text
+
+
+def test_a_lease_that_is_lost_in_mid_stream_hides_nothing(url: str) -> None:
+    """The attempt ends with the program's own error, closed, and nobody goes on writing. Planted: the last pieces could not
+    be written, and the end was never recorded, nor the run let go."""
+    with pytest.raises(ZeroDivisionError), holdfast.run("a", store=url) as run:
+        tenure = run._tenure
+        next(run.stream("answer", Source(), REQUEST))
+        assert tenure.journal is not None
+        tenure.journal.lost = Lease(fence=99)
+        1 / 0  # noqa: B018
+    assert tenure.is_closed
+    assert not tenure.workshop.flusher._streams
 
 
 def test_a_fork_from_the_middle_of_an_answer_goes_on_from_there(url: str) -> None:

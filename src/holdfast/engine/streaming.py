@@ -23,6 +23,8 @@ from holdfast.engine.modelling import Ask, identify_request
 from holdfast.engine.pieces import StreamWork
 from holdfast.engine.providing import Line
 from holdfast.engine.tenure import Tenure
+from holdfast.engine.voice import log
+from holdfast.errors import HoldfastError, StopSignal
 
 ON_PARTIAL: Final[tuple[str, ...]] = get_args(OnPartial)
 
@@ -70,8 +72,12 @@ class Source(Protocol):
         """A recorded answer as pieces."""
         ...
 
-    def chunks_so_far(self, partial: Partial) -> Iterable[Any]:
-        """What has arrived of an answer as pieces."""
+    def recovered(self, partial: Partial) -> Iterable[Any]:
+        """What had arrived of an answer when it was cut off, as pieces that do not end it."""
+        ...
+
+    def rest(self, partial: Partial) -> Iterable[Any]:
+        """What came after that, as pieces; with its end, if it has one."""
         ...
 
     def has_given(self, partial: Partial) -> None:
@@ -118,8 +124,8 @@ class Streaming:
         self._continued: list[int] = []
         self._pieces = 0
         """How many pieces have come, in all tries: about as many as tokens."""
-        self._given: str | None = None
-        """The text that the program was given in this attempt; None before it was given anything."""
+        self._has_given = False
+        """Whether the program was given anything in this attempt."""
         self._plan_messages: Sequence[Any] | None = None
 
     async def begin(self) -> None:
@@ -146,7 +152,7 @@ class Streaming:
         tenure.streams.add(self)
         written = [loads(body) for body in tenure.view.partials.get(asked.key, ())]
         self._pieces = sum(body.get("pieces", 0) for body in written)
-        await self._go_on_from(fold_partial(written))
+        await self._go_on_from(fold_partial(written), None)
         if not self._ready and not self._is_over:
             await self._open()
 
@@ -154,7 +160,7 @@ class Streaming:
         """The next piece, or END once the whole answer is recorded."""
         while True:
             if self._ready:
-                self._given = self._given or ""
+                self._has_given = True
                 return self._ready.popleft()
             if self._is_over:
                 return END
@@ -181,31 +187,43 @@ class Streaming:
             await self._conclude({"partial": True})
 
     def let_go(self) -> None:
-        """The attempt ends: what has come stays in the journal, and the next attempt goes on from it."""
-        if self._work is not None and not self._is_over:
+        """The attempt ends: what has come stays in the journal, and the next attempt goes on from it.
+
+        What cannot be written any more (the lease is lost, the disk is full) is told; it must not hide why the attempt ends.
+        """
+        if self._work is None or self._is_over:
+            return
+        try:
             self._stop()
+        except (HoldfastError, StopSignal) as refused:
+            log().warning(
+                "the last pieces of the answer to %r are not in the journal: %s", self._ask.name, refused
+            )
 
     # -- its parts -----------------------------------------------------------------------------------------------
 
-    async def _go_on_from(self, partial: Partial) -> bool:
-        """Begin with what an earlier try has left behind. False where the program has parts that cannot be taken back."""
+    async def _go_on_from(self, partial: Partial, given: str | None) -> bool:
+        """Begin with what an earlier try has left behind. False where the program has parts that cannot be taken back.
+
+        ``given`` is the text of it that the program has; None if it was given nothing.
+        """
         assert self._work is not None
         prefill = False
         if self._on_partial == "continue" and not partial.is_empty and not is_whole(partial):
             prefill = await self._hands.invoke(self._source.can_prefill, (), {}, None)
         plan = plan_of(partial, self._on_partial, prefill, self._source.messages)
-        if self._given is not None and (plan.how == "restart" or partial.calls) and not partial.is_empty:
+        if given is not None and (plan.how == "restart" or partial.calls) and not partial.is_empty:
             return False
         self._before, self._current, self._how = Partial(), Partial(), plan.continues
         self._chunks, self._seam, self._plan_messages = None, None, plan.messages
         if plan.how in {"whole", "keep"}:
             self._current = partial
             value = await self._conclude({} if plan.how == "whole" else {"partial": True})
-            if self._given is None:
+            if given is None:
                 self._give(value)
         elif plan.continues:
             self._before = partial
-            self._seam = Seam(partial.text, plan.continues, self._given)
+            self._seam = Seam(partial.text, plan.continues, given)
             self._continued.append(len(partial.text))
             self._begin_with(partial)
         self._work.next_try(plan.continues)
@@ -214,13 +232,18 @@ class Streaming:
     def _begin_with(self, partial: Partial) -> None:
         """Give the program what had arrived, unless it has it."""
         assert self._seam is not None
-        if self._given is not None:
+        if self._has_given:
             self._source.has_given(partial)
             return
         kept = Partial()
         kept.text, kept.reasoning, kept.facts = self._seam.given, partial.reasoning, dict(partial.facts)
-        self._ready.extend(self._source.chunks_so_far(kept))
-        self._given = self._seam.given
+        self._ready.extend(self._source.recovered(kept))
+
+    def _given(self) -> str | None:
+        """The text that the program has; None before it was given anything."""
+        if not self._has_given:
+            return None
+        return self._current.text if self._seam is None else self._seam.given_with(self._current.text)
 
     def _give(self, value: Any) -> None:
         self._ready.extend(self._source.chunks_of(value))
@@ -245,7 +268,6 @@ class Streaming:
         self._work.add(delta)
         seam = self._seam
         if seam is None or seam.is_settled:
-            self._given = (self._given or "") + delta.get("text", "")
             give = self._source.live if seam is None else self._source.continued
             self._ready.extend(give(chunk, delta))
         elif not self._current.calls and seam.settles(self._current.text, at_end=False):
@@ -256,8 +278,7 @@ class Streaming:
         rest = Partial()
         rest.text, rest.reasoning, rest.calls = seam.rest, self._current.reasoning, self._current.calls
         rest.facts = dict(self._current.facts)
-        self._given = (self._given or "") + seam.rest
-        self._ready.extend(self._source.chunks_so_far(rest))
+        self._ready.extend(self._source.rest(rest))
 
     async def _ended(self) -> None:
         if not self._source.marks_end:
@@ -277,7 +298,8 @@ class Streaming:
         """The provider failed before or in the middle of the answer."""
         assert self._work is not None
         self._work.flush()
-        if not await self._work.may_go_on(error) or not await self._go_on_from(self._whole()):
+        given = self._given()  # before what was held back at a seam is taken for the answer's
+        if not await self._work.may_go_on(error) or not await self._go_on_from(self._whole(), given):
             await self._fail(error)
 
     async def _fail(self, error: Exception) -> None:

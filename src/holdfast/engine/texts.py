@@ -57,9 +57,11 @@ class TextSource:
         return [value] if value else []
 
     @staticmethod
-    def chunks_so_far(partial: Partial) -> Iterable[str]:
+    def recovered(partial: Partial) -> Iterable[str]:
         """The text that had arrived."""
         return [partial.text] if partial.text else []
+
+    rest = recovered
 
     def has_given(self, partial: Partial) -> None:
         """Texts need no reminder."""

@@ -115,12 +115,15 @@ class ChatSource(EventSource):
         """The answer in few chunks."""
         return chunks_of_completion(value, usage=self._wants_usage)
 
-    def chunks_so_far(self, partial: Partial) -> Iterable[Chunk]:
+    @staticmethod
+    def recovered(partial: Partial) -> Iterable[Chunk]:
         """What has arrived, without an end where it has none."""
         chunks = chunks_of_completion(chat_completion_of(partial))
         return (
             chunks if is_whole(partial) else [c for c in chunks if c["choices"][0]["finish_reason"] is None]
         )
+
+    rest = recovered
 
     def has_given(self, partial: Partial) -> None:
         """Chunks need no reminder."""
@@ -149,7 +152,7 @@ class ResponsesSource(EventSource):
     def __init__(self, body: dict[str, Any], send: Callable[..., Any], flavour: Callable[..., Any]) -> None:
         super().__init__(body, send, flavour)
         self._begun: dict[str, Any] = {}
-        self._held: Partial | None = None
+        self._held = Partial()
         self._item_id = ""
 
     @property
@@ -191,13 +194,15 @@ class ResponsesSource(EventSource):
         """The response in few events."""
         return events_of_response(value)
 
-    def chunks_so_far(self, partial: Partial) -> Iterable[Chunk]:
-        """The beginning of the response: held back until the response is there that goes on with it, and has its name."""
+    def recovered(self, partial: Partial) -> Iterable[Chunk]:
+        """Held back until the response is there that goes on with it: the whole of it has that one's name."""
+        self._held = partial
+        return []
+
+    def rest(self, partial: Partial) -> Iterable[Chunk]:
+        """The beginning of the response, with what went on from it; or, where that is told, some more text."""
         if self._begun:
             return [text_event(self._begun, partial.text)] if partial.text else []
-        if self._held is None:
-            self._held = partial
-            return []
         whole = Partial()
         whole.text = self._held.text + partial.text
         whole.facts = {

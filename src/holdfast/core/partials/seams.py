@@ -140,6 +140,10 @@ class Seam:
         """The whole, with all that has come of the continuation."""
         return self._before if self._head is None else self._head + after[self._used :]
 
+    def given_with(self, after: str) -> str:
+        """What somebody has who was given all that could be, with all that has come of the continuation."""
+        return self.given if self._head is None else self.text_with(after)
+
     def _tells_enough(self, after: str) -> bool:
         if self._how == "prefill":
             return bool(after) and not self.given.startswith(after)
