@@ -27,20 +27,6 @@ class Stop(Exception):
     """Ends an attempt and leaves the run to be resumed."""
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("HOLDFAST_URL", "HOLDFAST_RUN"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def store() -> Any:
-    made = holdfast.store(f"memory://{uuid4().hex}")
-    yield made
-    made.close()
-
-
 def test_what_is_reused_and_what_that_saved(store: holdfast.Store) -> None:
     """Steps, marks and checkpoints; the time of a step inside another is part of that one's."""
 

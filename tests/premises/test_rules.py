@@ -10,7 +10,6 @@ import pathlib
 import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from uuid import uuid4
 
 import pytest
 
@@ -23,20 +22,6 @@ from holdfast.engine.observing import signature_of
 
 class Stop(Exception):
     """Ends an attempt and leaves the run to be resumed."""
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("HOLDFAST_URL", "HOLDFAST_RUN"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def store() -> Any:
-    made = holdfast.store(f"memory://{uuid4().hex}")
-    yield made
-    made.close()
 
 
 def begin(store: holdfast.Store, *paths: str, **options: Any) -> None:
