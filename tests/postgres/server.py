@@ -22,6 +22,7 @@ _SETTINGS = {
     "shared_buffers": "32MB",
     "log_min_messages": "fatal",
     "autovacuum_naptime": "10s",
+    "wal_writer_delay": "10s",  # what is only flushed stays so for as long as a test takes, and is lost in a crash
 }
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from urllib.parse import parse_qs, unquote, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from holdfast.errors import BadUrl
 from holdfast.stores.port import StorePort
@@ -113,7 +113,7 @@ def _postgres_place(url: str, rest: str, query: str) -> Place:
     lease_s = _lease_s(
         url, urlencode({"lease_s": options.pop("lease_s")[-1]}) if "lease_s" in options else ""
     )
-    kept = urlencode(sorted((key, values[-1]) for key, values in options.items()), safe="/")
+    kept = urlencode(sorted((key, values[-1]) for key, values in options.items()), safe="/", quote_via=quote)
     name = f"{user}{at}{host}/{database}" + (f"?{kept}" if kept else "")
     return Place("postgresql", name, lease_s, password or None)
 

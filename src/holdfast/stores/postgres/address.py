@@ -5,7 +5,7 @@ Knows libpq's URLs; connects to nothing. The invariant: a password is used for c
 
 import re
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -51,7 +51,9 @@ def address_of(name: str, password: str | None = None) -> Address:
         raise BadUrl(url=url, problem=f"has poll={polls!r}", advice="use poll=1, or leave it out")
     theirs = {key: value for key, value in options.items() if key not in _OURS}
     try:
-        conninfo = conninfo_to_dict(f"postgresql://{rest}" + (f"?{urlencode(theirs)}" if theirs else ""))
+        conninfo = conninfo_to_dict(
+            f"postgresql://{rest}" + (f"?{urlencode(theirs, quote_via=quote)}" if theirs else "")
+        )
     except psycopg.ProgrammingError as error:
         raise BadUrl(
             url=url, problem=f"is refused by libpq: {' '.join(str(error).split())}", advice=""

@@ -5,7 +5,7 @@ whatever happens to the items around it; the statement that moves the head is th
 commits is not decided here but above the port, where it serves every store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import limits
@@ -15,6 +15,8 @@ from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database, Stage
 from holdfast.stores.postgres.escaping import escaped
+
+Answer = tuple[Any, ...] | None
 
 
 class Appender:
@@ -27,46 +29,74 @@ class Appender:
         """See ``StorePort.append``."""
         database = self._database
         if len(items) == 1 and not database.polls and _is_plain(items[0]):
-            return [self._append_event(items[0])]
-        check_items(items)
+            if len(items[0].events[0].body) > limits.APPEND_SIZE_BYTES_MAX:
+                raise append_too_large(items[0].run, len(items[0].events[0].body))
+        else:
+            check_items(items)
         if not items:
             database.check()
             return []
-        synced = any(item.synced for item in items)
+        outcomes = self._committed(items)
+        for number, outcome in enumerate(outcomes):
+            if isinstance(outcome, Refusal) and outcome.head < items[number].after_seq:
+                outcomes[number] = self._mended(items[number], outcome)
+        return outcomes
 
-        def act(connection: Connection, stage: Stage) -> list[tuple[Any, ...] | None]:
+    def _committed(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        """One transaction; afterwards it is known what of it a loss of power could take."""
+        database, flushed = self._database, self._database.flushed
+        synced = any(item.synced for item in items)
+        mark = flushed.mark()
+        # Guarded by the head that they move, events cannot be written twice; a bare status could be.
+        repeatable = all(item.events for item in items)
+        outcomes: list[AppendOutcome] | None = None
+        try:
+            rows = database.attempt(self._act(items, synced=synced), repeatable=repeatable)
+            outcomes = [self._outcome(item, row) for item, row in zip(items, rows, strict=True)]
+        finally:
+            if not synced:
+                taken = zip(items, outcomes or (), strict=False)
+                flushed.add(*(item for item, outcome in taken if isinstance(outcome, Appended)))
+        if synced and any(isinstance(outcome, Appended) for outcome in outcomes):
+            flushed.cover(mark)
+        elif flushed.is_long:
+            database.sync()
+        return outcomes
+
+    def _act(self, items: Sequence[Append], *, synced: bool) -> Callable[[Connection, Stage], list[Answer]]:
+        database = self._database
+        if len(items) == 1 and not database.polls and _is_plain(items[0]):
+            values = _plain_values(items[0])
+
+            def write_one(connection: Connection, stage: Stage) -> list[Answer]:
+                stage.committing = True  # the statement is its own transaction
+                return [connection.execute(sql.APPEND_EVENT, values, prepare=True, binary=True).fetchone()]
+
+            return write_one
+
+        def write_all(connection: Connection, stage: Stage) -> list[Answer]:
             stage.committing = True  # all is sent at once, the commit too
             return _in_one_go(database, connection, items, synced=synced)
 
-        # Guarded by the head that they move, events cannot be written twice; a bare status could be.
-        rows = self._committed(act, synced=synced, repeatable=all(item.events for item in items))
-        return [self._outcome(item, row) for item, row in zip(items, rows, strict=True)]
+        return write_all
 
-    def _append_event(self, item: Append) -> AppendOutcome:
-        (event,) = item.events
-        if len(event.body) > limits.APPEND_SIZE_BYTES_MAX:
-            raise append_too_large(item.run, len(event.body))
-        values = {
-            "run": item.run, "fence": item.fence, "after_seq": item.after_seq, "head": event.seq, "status": None,
-            "commit": "on" if item.synced else "off", "seq": event.seq, "at": event.at, "kind": event.kind,
-            "name": escaped(event.name), "key": escaped(event.key), "event_fence": event.fence, "body": event.body, "crc": event.crc,
-        }  # fmt: skip
+    def _mended(self, item: Append, refusal: Refusal) -> AppendOutcome:
+        """The server lost what was only flushed, and the head with it: put that back, and the item behind it."""
+        if refusal.reason != "conflict":
+            return refusal
+        now = self._refusal_now(item)
+        if now.reason != "conflict" or now.lease.fence != item.fence:
+            return now
+        lost = (
+            []
+            if now.head == item.after_seq
+            else self._database.flushed.lost(item.run, now.head, item.after_seq)
+        )
+        if lost is None:
+            return refusal
+        return self._committed([*lost, item._replace(synced=True)])[-1]
 
-        def act(connection: Connection, stage: Stage) -> tuple[Any, ...] | None:
-            stage.committing = True  # the statement is its own transaction
-            return connection.execute(sql.APPEND_EVENT, values, prepare=True, binary=True).fetchone()
-
-        return self._outcome(item, self._committed(act, synced=item.synced, repeatable=True))
-
-    def _committed(self, act: Any, *, synced: bool, repeatable: bool) -> Any:
-        if not synced:
-            self._database.dirty = True  # before it is: an interrupt may fall right behind the commit
-        result = self._database.attempt(act, repeatable=repeatable)
-        if synced:
-            self._database.dirty = False
-        return result
-
-    def _outcome(self, item: Append, row: tuple[Any, ...] | None) -> AppendOutcome:
+    def _outcome(self, item: Append, row: Answer) -> AppendOutcome:
         if row is None:
             return Refusal("unknown")
         taken, head, *rest = row
@@ -106,7 +136,7 @@ def keep_blobs(connection: Connection, blobs: Sequence[Blob], at: float) -> None
 
 def _in_one_go(
     database: Database, connection: Connection, items: Sequence[Append], *, synced: bool
-) -> list[tuple[Any, ...] | None]:
+) -> list[Answer]:
     """A transaction of which nothing waits for an answer: each statement by itself knows whether it may write."""
     with connection.pipeline():
         database.begin(connection)
@@ -115,6 +145,16 @@ def _in_one_go(
         cursors = [_apply(connection, item, synced=synced) for item in items]
         connection.execute("COMMIT")
     return [cursor.fetchone() for cursor in cursors]
+
+
+def _plain_values(item: Append) -> dict[str, Any]:
+    (event,) = item.events
+    return {
+        "run": item.run, "fence": item.fence, "after_seq": item.after_seq, "head": event.seq, "status": None,
+        "commit": "on" if item.synced else "off", "seq": event.seq, "at": event.at, "kind": event.kind,
+        "name": escaped(event.name), "key": escaped(event.key), "event_fence": event.fence, "body": event.body,
+        "crc": event.crc,
+    }  # fmt: skip
 
 
 def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:

@@ -7,6 +7,7 @@ its own events there and is refused, which its caller resolves by reading. Every
 The invariant: a connection that lies idle is in no transaction, and no thread but its borrower's touches a lent one.
 """
 
+import atexit
 import os
 import threading
 import weakref
@@ -25,6 +26,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import Connection, is_pooled, open_connection, prelude
 from holdfast.stores.postgres.creation import ensure_schema
 from holdfast.stores.postgres.errors import is_lost, is_passing, is_starting, is_undone, translated
+from holdfast.stores.postgres.flushed import Flushed
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05
@@ -43,8 +45,7 @@ class Database:
     def __init__(self, address: Address) -> None:
         self.address: Final = address
         self.opened_by: Final = os.getpid()
-        self.dirty = False
-        """Whether something was flushed that no synced commit of this process has followed."""
+        self.flushed: Final = Flushed()
         self.is_closed = False
         self.polls = address.polls
         self._idle: list[Connection] = []
@@ -86,14 +87,13 @@ class Database:
         """
 
         def act(connection: Connection, stage: Stage) -> T:
-            if not synced:
-                self.dirty = True  # before it is: an interrupt may fall right behind the commit
-            result = self._transacted(connection, work, stage, synced=synced)
-            if synced:
-                self.dirty = False
-            return result
+            return self._transacted(connection, work, stage, synced=synced)
 
-        return self.attempt(act, repeatable=False)
+        try:
+            return self.attempt(act, repeatable=False)
+        finally:
+            if not synced:
+                self.flushed.add()
 
     def attempt(self, act: Callable[[Connection, Stage], T], *, repeatable: bool) -> T:
         """Lend a connection to the act, and again if that one was lost and nothing speaks against it."""
@@ -112,7 +112,7 @@ class Database:
                     again = undone or (lost and (repeatable or not stage.committing))
                     now = SystemClock.monotonic()
                     if lost and deadline is None:
-                        self._drop_idle()  # they come from the same server
+                        self.drop_idle()  # they come from the same server
                     deadline = now + limits.BUSY_TIMEOUT_S if deadline is None else deadline
                     if not again or now > deadline:
                         raise self.translate(error) from error
@@ -120,8 +120,10 @@ class Database:
     def sync(self) -> None:
         """Make what was flushed survive power loss; nothing is written when nothing was flushed."""
         self.check()
-        if self.dirty:
+        if self.flushed.any:
+            mark = self.flushed.mark()
             self.write(lambda connection: connection.execute(statements.MARK), synced=True)
+            self.flushed.cover(mark)
 
     def close(self) -> None:
         """Sync what was flushed, then let go of the connections; idempotent."""
@@ -133,7 +135,7 @@ class Database:
             with self._freed:
                 self.is_closed = True
                 self._freed.notify_all()
-            self._drop_idle()
+            self.drop_idle()
 
     def check(self) -> None:
         """Refuse if this handle was closed or came through a fork."""
@@ -248,7 +250,8 @@ class Database:
             SystemClock.sleep(_PAUSE_S)
             self.check()
 
-    def _drop_idle(self) -> None:
+    def drop_idle(self) -> None:
+        """Close what nobody uses; who needs a connection later opens one."""
         with self._freed:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -296,3 +299,11 @@ def _disown_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disown_after_fork)
+
+
+@atexit.register
+def _tidy_at_exit() -> None:
+    """Most programs never close their store. Not closed, only tidied: exit handlers may still have something to record."""
+    for database in tuple(_opened):
+        if not database.is_gone:
+            database.drop_idle()

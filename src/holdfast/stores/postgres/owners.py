@@ -28,12 +28,13 @@ _NOWHERE: Final = "0" * 16
 
 
 class _Holding:
-    """This process's name and the socket that holds it."""
+    """This process's name, and the descriptor of the socket that holds it."""
 
     def __init__(self) -> None:
         self.place = _place()
         name = secrets.token_hex(16)
-        self.socket = None if self.place == _NOWHERE else _bound(name)
+        # The bare descriptor: nothing but the end of the process is to close it.
+        self.descriptor = None if self.place == _NOWHERE else _bound(name).detach()
         host = _HOST_UNSAFE.sub("-", socket.gethostname())
         self.owner: Final = f"{os.getpid()}@{host}/{name}.{self.place}"
 
@@ -53,7 +54,7 @@ def probe(owner: str) -> Liveness:
     if owner == here.owner:
         return "alive"
     found = _OWNER.fullmatch(owner)
-    if found is None or here.socket is None or found["place"] != here.place:
+    if found is None or here.descriptor is None or found["place"] != here.place:
         return "unknown"
     try:
         _bound(found["name"]).close()
@@ -95,8 +96,8 @@ def _place() -> str:
 def _let_go_after_fork() -> None:
     global _holding, _lock  # noqa: PLW0603 - the lock may have been held by a thread that does not exist here
     _lock = threading.Lock()
-    if _holding is not None and _holding.socket is not None:
-        _holding.socket.close()
+    if _holding is not None and _holding.descriptor is not None:
+        os.close(_holding.descriptor)
     _holding = None
 
 
