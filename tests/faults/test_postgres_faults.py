@@ -235,7 +235,7 @@ def test_backends_that_are_ended_during_appends_lose_and_double_nothing(
 
     def end_them() -> None:
         with psycopg.connect(server.url(), autocommit=True) as connection:
-            while not over.wait(0.005):
+            while not over.wait(0.02):
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE application_name = 'holdfast' AND pid <> pg_backend_pid()"
@@ -244,12 +244,12 @@ def test_backends_that_are_ended_during_appends_lose_and_double_nothing(
     ending = threading.Thread(target=end_them)
     ending.start()
     try:
-        for seq in range(150):
+        for seq in range(60):
             _append_or_find(store, fence, seq)
     finally:
         over.set()
         ending.join()
-    assert [event.seq for event in store.read_events("r", limit=999)] == list(range(1, 151))
+    assert [event.seq for event in store.read_events("r", limit=999)] == list(range(1, 61))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
