@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
@@ -82,6 +83,37 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
     raise BadUrl(url=text, problem=f"has the scheme {scheme!r}, which no store here answers to")
 
 
+def url_of(place: Place) -> str:
+    """The URL that leads there from anywhere, with all that it takes: for a program to be started, not for people."""
+    lease = f"lease_s={place.lease_s:g}" if place.lease_s else ""
+    if place.scheme != "postgresql":
+        return f"{place.scheme}:///{quote(place.name)}" + (f"?{lease}" if lease else "")
+    user, at, rest = place.name.rpartition("@")
+    secret = f":{place.password}" if place.password else ""
+    joint = "&" if "?" in rest else "?"
+    return f"postgresql://{user}{secret}{at}{rest}" + (f"{joint}{lease}" if lease else "")
+
+
+def is_there(url: "StrPath | None" = None) -> bool:
+    """Whether there is a store already; looking creates nothing. Raises BadUrl, and what a server refuses."""
+    place = place_of(url)
+    if place.scheme == "sqlite":
+        try:
+            return Path(place.name).stat().st_size > 0
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # it may be there: opening it explains better
+            return True
+    if place.scheme == "postgresql":
+        return bool(_driver(place).is_there(place.name, place.password))
+    return True
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1@", url)
+
+
 def _path_in(url: str, rest: str) -> str:
     if not rest.startswith("/"):
         raise BadUrl(url=url, problem=f"names a host ({rest!r}); a path follows three slashes")
@@ -102,7 +134,7 @@ def _postgres_place(url: str, rest: str, query: str) -> Place:
     server, _, database = rest.partition("/")
     if not database:
         raise BadUrl(
-            url=_without_password(url),
+            url=without_password(url),
             problem="names no database",
             advice="use postgresql://user@host/database",
         )
@@ -116,10 +148,6 @@ def _postgres_place(url: str, rest: str, query: str) -> Place:
     kept = urlencode(sorted((key, values[-1]) for key, values in options.items()), safe="/", quote_via=quote)
     name = f"{user}{at}{host}/{database}" + (f"?{kept}" if kept else "")
     return Place("postgresql", name, lease_s, password or None)
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1@", url)
 
 
 def _nearest(start: Path) -> Path:
@@ -164,15 +192,20 @@ def _open_memory(place: Place) -> _Store:
 
 
 def _open_postgres(place: Place) -> _Store:
+    store: _Store = _driver(place).PostgresStore(place.name, place.password)
+    return store
+
+
+def _driver(place: Place) -> ModuleType:
     try:
-        from holdfast.stores.postgres import PostgresStore
+        from holdfast.stores import postgres
     except ImportError as error:
         raise BadUrl(
             url=f"postgresql://{place.name}",
             problem=f"needs psycopg, which cannot be imported ({error})",
             advice="pip install 'holdfast[postgres]'",
         ) from error
-    return PostgresStore(place.name, place.password)
+    return postgres
 
 
 _OPENERS: Final[dict[str, Callable[[Place], _Store]]] = {

@@ -49,13 +49,13 @@ class Appender:
         mark = flushed.mark()
         # Guarded by the head that they move, events cannot be written twice; a bare status could be.
         repeatable = all(item.events for item in items)
-        outcomes: list[AppendOutcome] | None = None
+        outcomes: list[AppendOutcome] = []
         try:
             rows = database.attempt(self._act(items, synced=synced), repeatable=repeatable)
             outcomes = [self._outcome(item, row) for item, row in zip(items, rows, strict=True)]
         finally:
             if not synced:
-                taken = zip(items, outcomes or (), strict=False)
+                taken = zip(items, outcomes, strict=False)  # none, if that is not known
                 flushed.add(*(item for item, outcome in taken if isinstance(outcome, Appended)))
         if synced and any(isinstance(outcome, Appended) for outcome in outcomes):
             flushed.cover(mark)

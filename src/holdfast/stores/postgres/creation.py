@@ -26,15 +26,15 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('holdfast:' || %s,
 
 def ensure_schema(connection: Connection, address: Address) -> None:
     """See that a store is there. Durable when it returns; may raise psycopg.Error, NotAStore, NewerFormat."""
-    if _is_ours(connection, address):
+    if is_ours(connection, address):
         return
     with connection.transaction():
         connection.execute(_LOCK, (address.schema,))
-        if not _is_ours(connection, address):
+        if not is_ours(connection, address):
             _build(connection, address)
 
 
-def _is_ours(connection: Connection, address: Address) -> bool:
+def is_ours(connection: Connection, address: Address) -> bool:
     """True for a store of ours, False where one is to be made; anything else raises."""
     tables = {row[0] for row in connection.execute(_TABLES, (address.schema,))}
     if not tables:

@@ -22,9 +22,9 @@ from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError
 from holdfast.stores.postgres import statements
-from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.address import Address, address_of
 from holdfast.stores.postgres.connection import Connection, is_pooled, open_connection, prelude
-from holdfast.stores.postgres.creation import ensure_schema
+from holdfast.stores.postgres.creation import ensure_schema, is_ours
 from holdfast.stores.postgres.errors import is_lost, is_passing, is_starting, is_undone, translated
 from holdfast.stores.postgres.flushed import Flushed
 
@@ -274,6 +274,20 @@ class Database:
         self._make_lock()
         _inherited.extend(self._idle)
         self._idle = []
+
+
+def is_there(name: str, password: str | None = None) -> bool:
+    """Whether somebody has made the store that a URL names. Raises what opening it would."""
+    address = address_of(name, password)
+    try:
+        with open_connection(
+            address, polls=True
+        ) as connection:  # nothing is asked that settings could change
+            return is_ours(connection, address)
+    except psycopg.Error as error:
+        raise translated(
+            error, address.url, schema=address.schema, user=address.user, database=address.database
+        ) from error
 
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
