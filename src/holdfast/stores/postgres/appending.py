@@ -5,10 +5,12 @@ whatever happens to the items around it; the statement that moves the head is th
 commits is not decided here but above the port, where it serves every store.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import limits
+from holdfast.model.events import Event
 from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.postgres import statements as sql
@@ -142,9 +144,20 @@ def _in_one_go(
         database.begin(connection)
         if len(items) > 1:
             connection.execute(sql.LOCK_RUNS, (sorted({item.run for item in items}),), prepare=True)
-        cursors = [_apply(connection, item, synced=synced) for item in items]
+        often = Counter(item.run for item in items)
+        single = [item for item in items if often[item.run] == 1 and _is_plain(item)]
+        together = _apply_all(connection, single, synced=synced) if single else None
+        cursors = {
+            number: _apply(connection, item, synced=synced)
+            for number, item in enumerate(items)
+            if often[item.run] > 1 or not _is_plain(item)
+        }
         connection.execute("COMMIT")
-    return [cursor.fetchone() for cursor in cursors]
+    rows = {row[0]: row[1:] for row in together} if together is not None else {}
+    return [
+        cursors[number].fetchone() if number in cursors else rows.get(item.run)
+        for number, item in enumerate(items)
+    ]
 
 
 def _plain_values(item: Append) -> dict[str, Any]:
@@ -157,14 +170,30 @@ def _plain_values(item: Append) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _apply_all(connection: Connection, items: Sequence[Append], *, synced: bool) -> Any:
+    """Items of one event each, of different runs, which have nothing to do with each other."""
+    events = [item.events[0] for item in items]
+    values = {
+        "runs": [item.run for item in items], "run_fences": [item.fence for item in items],
+        "after_seqs": [item.after_seq for item in items], "commit": "on" if synced else "off", **_columns(events),
+    }  # fmt: skip
+    return connection.execute(sql.APPEND_MANY, values, prepare=True, binary=True)
+
+
+def _columns(events: Sequence[Event]) -> dict[str, Any]:
+    return {
+        "seqs": [e.seq for e in events], "ats": [e.at for e in events], "kinds": [e.kind for e in events],
+        "names": [escaped(e.name) for e in events], "keys": [escaped(e.key) for e in events],
+        "fences": [e.fence for e in events], "bodies": [e.body for e in events], "crcs": [e.crc for e in events],
+    }  # fmt: skip
+
+
 def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
     events = item.events
     values: dict[str, Any] = {
         "run": item.run, "fence": item.fence, "after_seq": item.after_seq,
         "head": events[-1].seq if events else item.after_seq, "status": item.status, "commit": "on" if synced else "off",
-        "seqs": [e.seq for e in events], "ats": [e.at for e in events], "kinds": [e.kind for e in events],
-        "names": [escaped(e.name) for e in events], "keys": [escaped(e.key) for e in events], "fences": [e.fence for e in events],
-        "bodies": [e.body for e in events], "crcs": [e.crc for e in events],
+        **_columns(events),
     }  # fmt: skip
     if not item.blobs and not item.consumed:
         return connection.execute(sql.APPEND_EVENTS, values, binary=True)

@@ -98,6 +98,20 @@ APPEND_WITH_BLOBS: Final = (
     "consumed AS (DELETE FROM records USING guarded WHERE space = %(inbox)s AND key = ANY(%(consumed)s::text[])) "
     f"{_BEFORE}, ARRAY(SELECT address FROM referred) {_OUTCOME}"
 )
+# The same for many runs at once, one event each: what a batch of concurrent runs mostly is.
+APPEND_MANY: Final = (
+    "WITH item AS MATERIALIZED (SELECT * FROM unnest(%(runs)s::text[], %(run_fences)s::bigint[], %(after_seqs)s::bigint[], "  # noqa: S608 - constants
+    "%(seqs)s::bigint[], %(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], "
+    "%(fences)s::bigint[], %(bodies)s::bytea[], %(crcs)s::bigint[]) "
+    "AS i (run, run_fence, after_seq, seq, at, kind, name, key, fence, body, crc)), "
+    "guarded AS (UPDATE runs r SET head = i.seq FROM item i "
+    "WHERE r.run = i.run AND r.fence = i.run_fence AND r.head = i.after_seq RETURNING r.id, r.run), "
+    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc "
+    "FROM guarded g JOIN item i ON i.run = g.run), "
+    f"told AS (SELECT {_SETTING}, (SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
+    f"SELECT r.run, g.id, r.head, {shared.LEASE}, told.*, ARRAY[]::text[] "
+    "FROM told, runs r LEFT JOIN guarded g ON g.id = r.id WHERE r.run = ANY(%(runs)s::text[])"
+)
 LOCK_RUNS: Final = "SELECT 1 FROM runs WHERE run = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE"
 HEAD_AND_LEASE: Final = f"SELECT r.head, {shared.LEASE} FROM runs r WHERE r.run = %s"  # noqa: S608 - constants
 READ_EVENTS: Final = (
