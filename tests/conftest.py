@@ -1,8 +1,31 @@
-"""What holds for every test: processes that are started here can be interrupted."""
+"""What holds for every test: processes that are started here can be interrupted, and servers are shared by the session."""
 
+import os
 import signal
+from collections.abc import Iterator
+
+import pytest
 
 # A shell starts what it puts into the background with SIGINT ignored, and children inherit that: Ctrl-C would be tested on
 # programs that cannot hear it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a database on a real PostgreSQL, shared by all workers of this session."""
+    from tests.postgres.sharing import shared_url
+
+    with shared_url(os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """A store's URL with a schema of its own, which is not made yet and gone afterwards."""
+    from tests.postgres.sharing import drop_schema, new_schema
+
+    schema = new_schema()
+    yield f"{postgres_server}{'&' if '?' in postgres_server else '?'}schema={schema}"
+    drop_schema(postgres_server, schema)

@@ -42,6 +42,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── StoreBusy                    another process kept the database locked too long
     │   ├── DiskFull
     │   ├── StoreReadOnly
+    │   ├── StoreRefused                 a server does: the user, the database, or a right
     │   ├── NotAStore                    a file that is not ours
     │   ├── NewerFormat                  written by a newer Holdfast
     │   ├── NotDurable                   a network file system under an embedded store
@@ -110,7 +111,7 @@ class BadUrl(Misuse):
     """A store URL that cannot be understood."""
 
     says = "store URL {url!r} {problem}"
-    advises = "use sqlite:///path/to/file.db, a bare path, or memory://name"
+    advises = "use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, or memory://name"
     url: str
 
 
@@ -405,8 +406,15 @@ class StoreReadOnly(StoreError):
     advises = "check the permissions, or point HOLDFAST_URL somewhere else"
 
 
+class StoreRefused(StoreError):
+    """The server is there and refuses: the user, the password, the database, or a right that is needed."""
+
+    advises = "{advice}"
+    advice: str
+
+
 class NotAStore(StoreError):
-    """A file that exists and is not a Holdfast store; it is left untouched."""
+    """A file or schema that exists and is not a Holdfast store; it is left untouched."""
 
     advises = "choose another path"
 

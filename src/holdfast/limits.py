@@ -52,6 +52,14 @@ STREAM_FLUSH_S: Final = 0.1
 STREAM_FLUSH_BYTES: Final = 2_048
 """A piece of a streamed answer is in the journal after at most this long, or once this much has come."""
 BUSY_TIMEOUT_S: Final = 10.0
+STATEMENT_TIMEOUT_S: Final = 60.0
+"""A server that has not answered a statement by then is not waited for any longer."""
+CONNECT_TIMEOUT_S: Final = 10.0
+CONNECTIONS_MAX: Final = 8
+"""Connections that one process has to a server, beside the one that listens."""
+LISTEN_LOOK_S: Final = 1.0
+POLL_S: Final = 0.1
+"""A waiter on a server is told of changes at once and looks by itself this often; where it cannot be told, this often."""
 SETTLE_S: Final = 10.0
 DRAIN_S: Final = 10.0
 RETRY_BACKOFF_S: Final = 0.5

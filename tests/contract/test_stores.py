@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.port import StorePort
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.url import place_of
 from holdfast.testing.contract import StoreContract
 
 
@@ -20,3 +24,22 @@ class TestSqliteStore(StoreContract):
 
     def make_store(self, directory: Path) -> StorePort:
         return SqliteStore(directory / "store" / "holdfast.db")
+
+
+class TestPostgresStore(StoreContract):
+    """A schema of a database, over a connection of our own."""
+
+    options = ""
+
+    @pytest.fixture(autouse=True)
+    def _place(self, postgres_url: str) -> None:
+        self.place = place_of(postgres_url + self.options)
+
+    def make_store(self, directory: Path) -> StorePort:
+        return PostgresStore(self.place.name, self.place.password)
+
+
+class TestPolledPostgresStore(TestPostgresStore):
+    """The same without anything that outlives a transaction, as behind a pooler."""
+
+    options = "&poll=1"

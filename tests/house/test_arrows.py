@@ -90,6 +90,7 @@ HEAVY = {
     "click": {"cli"},
     "rich": {"cli"},
     "apsw": {"stores"},
+    "psycopg": {"stores"},
     "pydantic": set[str](),
     "openai": {"adapters"},
     "pytest": {"testing"},

@@ -14,10 +14,15 @@ from holdfast.engine.workshop import workshop_of
 from holdfast.stores.url import open_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A fresh store of each embedded kind; every rule holds on both."""
-    place = f"memory://{uuid4().hex}" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"
+    """A fresh store of each kind; every rule holds on all."""
+    if request.param == "postgres":
+        place = request.getfixturevalue("postgres_url")
+    else:
+        place = (
+            f"memory://{uuid4().hex}" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"
+        )
     yield place
     holdfast.store(place).close()
 

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.core.points import parse_place
 from holdfast.storehandle import Store, find_store
-from holdfast.stores.url import place_of
+from holdfast.stores.url import place_of, url_of, without_password
 from holdfast.views.moves import Desk
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,7 +20,7 @@ store_option = click.option(
     "url",
     metavar="URL",
     default=None,
-    help="Where the runs are kept: sqlite:///path or a bare path. Default: HOLDFAST_URL, else the nearest .holdfast.",
+    help="Where the runs are kept: sqlite:///path, a bare path, or postgresql://user@host/database. Default: HOLDFAST_URL, else the nearest .holdfast.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable fields.")
 
@@ -43,16 +43,12 @@ def open_existing(url: str | None) -> Store:
 def where(url: str | None) -> str:
     """The place that was looked at, in words."""
     named = url or os.environ.get("HOLDFAST_URL")
-    return f"at {named}" if named else f"in {Path.cwd()} or above it"
+    return f"at {without_password(named)}" if named else f"in {Path.cwd()} or above it"
 
 
 def child_url(url: str | None) -> str:
     """The store as a program that is started elsewhere has to be told it: absolute, and with what cannot stand in a URL quoted."""
-    from urllib.parse import quote
-
-    place = place_of(url)
-    lease = f"?lease_s={place.lease_s:g}" if place.lease_s else ""
-    return f"{place.scheme}:///{quote(place.name)}{lease}"
+    return url_of(place_of(url))
 
 
 def whole_run(text: str, name: str) -> str:
@@ -68,4 +64,4 @@ def whole_run(text: str, name: str) -> str:
 
 def desk(url: str | None) -> Desk:
     """From where this command was typed, for commands to be typed next."""
-    return Desk(str(Path.cwd()), url or "")
+    return Desk(str(Path.cwd()), without_password(url or ""))

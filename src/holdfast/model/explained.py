@@ -18,7 +18,8 @@ class Explained(BaseException):
         for name, value in fields.items():
             setattr(self, name, value)
         super().__init__(self.says.format(**fields))
-        self.hint: str = self.advises.format(**fields)
+        # who knows better than the class what to do next says so
+        self.hint: str = fields.get("advice") or self.advises.format(**fields)
         if self.hint:
             self.add_note(f"hint: {self.hint}")
 

@@ -4,13 +4,12 @@ Whoever is not the holder of a run does not write to its journal: ``resolve`` le
 """
 
 import os
-from pathlib import Path
 
 from holdfast.engine.workshop import Workshop
 from holdfast.limits import LEASE_S
 from holdfast.storehandle.moving import Moving
 from holdfast.storehandle.settling import How, Settling
-from holdfast.stores.url import lease_s_of, open_store, place_of
+from holdfast.stores.url import is_there, lease_s_of, open_store
 
 __all__ = ["How", "Store", "check_export", "find_store", "store", "workshop_at"]
 
@@ -26,16 +25,7 @@ def store(url: "str | os.PathLike[str] | None" = None) -> Store:
 
 def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
     """As ``store``, but where there is none the answer is None: looking creates nothing."""
-    place = place_of(url)
-    if place.scheme == "sqlite":
-        try:
-            if Path(place.name).stat().st_size == 0:
-                return None
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError:  # it may be there: opening it explains better
-            pass
-    return store(url)
+    return store(url) if is_there(url) else None
 
 
 def check_export(path: "str | os.PathLike[str]") -> None:

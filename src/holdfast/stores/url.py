@@ -9,8 +9,9 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from holdfast.errors import BadUrl
 from holdfast.stores.port import StorePort
@@ -31,6 +32,8 @@ class Place(NamedTuple):
     scheme: str
     name: str
     lease_s: float | None = None
+    password: str | None = None
+    """Not a part of where it is: whoever names the place again need not repeat it."""
 
 
 class _Store(StorePort, Protocol):
@@ -48,7 +51,7 @@ def open_store(url: "StrPath | None" = None, *, start_dir: Path | None = None) -
     with _opening:
         found = _open.get(place[:2])
         if found is None or not found.is_open:
-            found = _OPENERS[place.scheme](place.name)
+            found = _OPENERS[place.scheme](place)
             _open[place[:2]] = found
         return found
 
@@ -70,12 +73,45 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
     if found is None:
         raise BadUrl(url=text, problem="is malformed")
     scheme = found["scheme"].lower()
+    if scheme in {"postgresql", "postgres"}:
+        return _postgres_place(text, found["rest"], found["query"] or "")
     lease_s = _lease_s(text, found["query"] or "")
     if scheme == "sqlite":
         return _sqlite_place(text, _path_in(text, found["rest"]), start)._replace(lease_s=lease_s)
     if scheme == "memory":
         return Place(scheme, unquote(found["rest"]).strip("/"), lease_s)
     raise BadUrl(url=text, problem=f"has the scheme {scheme!r}, which no store here answers to")
+
+
+def url_of(place: Place) -> str:
+    """The URL that leads there from anywhere, with all that it takes: for a program to be started, not for people."""
+    lease = f"lease_s={place.lease_s:g}" if place.lease_s else ""
+    if place.scheme != "postgresql":
+        return f"{place.scheme}:///{quote(place.name)}" + (f"?{lease}" if lease else "")
+    user, at, rest = place.name.rpartition("@")
+    secret = f":{place.password}" if place.password else ""
+    joint = "&" if "?" in rest else "?"
+    return f"postgresql://{user}{secret}{at}{rest}" + (f"{joint}{lease}" if lease else "")
+
+
+def is_there(url: "StrPath | None" = None) -> bool:
+    """Whether there is a store already; looking creates nothing. Raises BadUrl, and what a server refuses."""
+    place = place_of(url)
+    if place.scheme == "sqlite":
+        try:
+            return Path(place.name).stat().st_size > 0
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # it may be there: opening it explains better
+            return True
+    if place.scheme == "postgresql":
+        return bool(_driver(place).is_there(place.name, place.password))
+    return True
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1@", url)
 
 
 def _path_in(url: str, rest: str) -> str:
@@ -91,6 +127,27 @@ def _sqlite_place(url: str, path: str, start: Path) -> Place:
     if place.is_dir() or path.endswith(("/", os.sep)):
         place /= FILE
     return Place("sqlite", os.path.realpath(place))
+
+
+def _postgres_place(url: str, rest: str, query: str) -> Place:
+    """The form of libpq, with its options and ours; the password is kept apart, so that the name can be shown."""
+    server, _, database = rest.partition("/")
+    if not database:
+        raise BadUrl(
+            url=without_password(url),
+            problem="names no database",
+            advice="use postgresql://user@host/database",
+        )
+    user, at, host = server.rpartition("@")
+    user, _, password = user.partition(":")
+    options = parse_qs(query, keep_blank_values=True)
+    password = options.pop("password", [password])[-1]
+    lease_s = _lease_s(
+        url, urlencode({"lease_s": options.pop("lease_s")[-1]}) if "lease_s" in options else ""
+    )
+    kept = urlencode(sorted((key, values[-1]) for key, values in options.items()), safe="/", quote_via=quote)
+    name = f"{user}{at}{host}/{database}" + (f"?{kept}" if kept else "")
+    return Place("postgresql", name, lease_s, password or None)
 
 
 def _nearest(start: Path) -> Path:
@@ -122,19 +179,40 @@ def _lease_s(url: str, query: str) -> float | None:
     return lease_s
 
 
-def _open_sqlite(name: str) -> _Store:
+def _open_sqlite(place: Place) -> _Store:
     from holdfast.stores.sqlite import SqliteStore
 
-    return SqliteStore(name)
+    return SqliteStore(place.name)
 
 
-def _open_memory(name: str) -> _Store:
+def _open_memory(place: Place) -> _Store:
     from holdfast.stores.memory import MemoryStore
 
-    return MemoryStore(name)
+    return MemoryStore(place.name)
 
 
-_OPENERS: Final[dict[str, Callable[[str], _Store]]] = {"sqlite": _open_sqlite, "memory": _open_memory}
+def _open_postgres(place: Place) -> _Store:
+    store: _Store = _driver(place).PostgresStore(place.name, place.password)
+    return store
+
+
+def _driver(place: Place) -> ModuleType:
+    try:
+        from holdfast.stores import postgres
+    except ImportError as error:
+        raise BadUrl(
+            url=f"postgresql://{place.name}",
+            problem=f"needs psycopg, which cannot be imported ({error})",
+            advice="pip install 'holdfast[postgres]'",
+        ) from error
+    return postgres
+
+
+_OPENERS: Final[dict[str, Callable[[Place], _Store]]] = {
+    "sqlite": _open_sqlite,
+    "memory": _open_memory,
+    "postgresql": _open_postgres,
+}
 _open: dict[tuple[str, str], _Store] = {}
 _opening = threading.Lock()
 

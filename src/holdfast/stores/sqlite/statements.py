@@ -7,12 +7,14 @@ one integer, so the table itself is the index: one descent finds a head, and a j
 
 from typing import Final
 
+from holdfast.stores import shared_sql as shared
+
 _FIRST, _LAST = "(r.id << 32)", "((r.id << 32) | 4294967295)"
 _HEAD: Final = (
     f"coalesce((SELECT max(id) FROM events WHERE id BETWEEN {_FIRST} AND {_LAST}) & 4294967295, "  # noqa: S608 - constants
     "r.origin_seq)"
 )
-_LEASE: Final = "r.fence, r.owner, r.beat, r.since, r.beat_at, r.lease_s"
+_LEASE: Final = shared.LEASE
 _RUN: Final = (
     "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
     f"{_HEAD}, r.revision, {_LEASE} FROM runs r "
@@ -26,7 +28,7 @@ CREATE_RUN: Final = (
     "WHERE ?6 IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run = ?6 AND revision = ?8) "
     "ON CONFLICT (run) DO NOTHING"
 )
-BUMP_REVISION: Final = "UPDATE runs SET revision = revision + 1 WHERE run = ?"
+BUMP_REVISION: Final = shared.BUMP_REVISION
 FIND_RUN: Final = _RUN + "WHERE r.run = ?"
 LIST_RUNS: Final = (
     _RUN + "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) ORDER BY r.created_at DESC, r.run DESC LIMIT ?3"
@@ -35,22 +37,20 @@ LIST_RUNS_BEFORE: Final = _RUN + (
     "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) AND (r.created_at, r.run) < (?4, ?5) "
     "ORDER BY r.created_at DESC, r.run DESC LIMIT ?3"
 )
-SWAP_RUN: Final = (
-    "UPDATE runs SET status = ?, body = ?, revision = revision + 1 WHERE run = ? AND revision = ?"
-)
+SWAP_RUN: Final = shared.SWAP_RUN
 FIND_GUARDED: Final = "SELECT id FROM runs WHERE run = ? AND fence = ? AND revision = ?"
 DELETE_RUN: Final = "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?2)"
 DELETE_EVENTS: Final = "DELETE FROM events WHERE id BETWEEN (?1 << 32) AND ((?1 << 32) | 4294967295)"
 FIND_ADOPTED: Final = (
     "SELECT id, fence FROM runs WHERE run = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?1)"
 )
-FORGET_RUN: Final = "DELETE FROM runs WHERE id = ?"
+FORGET_RUN: Final = shared.FORGET_RUN
 # The events' ids begin with their run's, so it is the row that moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = (
     "UPDATE runs SET run = ?2, birth = ?3, created_at = ?4, status = ?5, body = ?6, revision = ?7 + 1, fence = ?8, "
     "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13 WHERE id = ?1"
 )
-DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
+DELETE_SPACE: Final = shared.DELETE_SPACE
 RAISE_FENCES: Final = "UPDATE meta SET fences = max(fences, ?)"
 SET_STATUS: Final = "UPDATE runs SET status = ?, revision = revision + 1 WHERE run = ?"
 HEAD_AND_LEASE: Final = f"SELECT {_HEAD}, {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
@@ -88,36 +88,27 @@ PUT_BLOB: Final = (
 TOUCH_BLOB: Final = "UPDATE blobs SET touched_at = max(touched_at, ?) WHERE address = ?"
 HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE address = ?"
 GET_BLOB: Final = "SELECT data FROM blobs WHERE address = ?"
-SCAN_BLOBS: Final = (
-    "SELECT address, length(data), touched_at FROM blobs WHERE address > ? ORDER BY address LIMIT ?"
-)
+SCAN_BLOBS: Final = shared.SCAN_BLOBS
 DELETE_BLOB: Final = "DELETE FROM blobs WHERE address = ? AND touched_at < ?"
 SHRINK: Final = "PRAGMA incremental_vacuum(2000)"
 
 # -- leases ---------------------------------------------------------------------------------------------------
 
-GET_LEASE: Final = f"SELECT {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
+GET_LEASE: Final = shared.GET_LEASE
 TAKE_LEASE: Final = (
     "UPDATE runs SET fence = max(fence, ?7) + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
     "WHERE run = ?4 AND (owner = '' OR (fence = ?5 AND beat = ?6))"
 )
 HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1"
 BEAT: Final = "UPDATE runs SET beat = beat + 1, beat_at = ? WHERE run = ? AND fence = ? AND owner <> ''"
-RELEASE: Final = (
-    "UPDATE runs SET owner = '', beat = 0, since = 0, beat_at = 0, lease_s = 0 "
-    "WHERE run = ? AND fence = ? AND owner <> ''"
-)
+RELEASE: Final = shared.RELEASE
 
 # -- records --------------------------------------------------------------------------------------------------
 
-GET_RECORD: Final = "SELECT space, key, revision, body FROM records WHERE space = ? AND key = ?"
-ADD_RECORD: Final = (
-    "INSERT INTO records (space, key, revision, body) VALUES (?, ?, 1, ?) ON CONFLICT (space, key) DO NOTHING"
-)
-SWAP_RECORD: Final = (
-    "UPDATE records SET body = ?, revision = revision + 1 WHERE space = ? AND key = ? AND revision = ?"
-)
-DELETE_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ? AND revision = ?"
+GET_RECORD: Final = shared.GET_RECORD
+ADD_RECORD: Final = shared.ADD_RECORD
+SWAP_RECORD: Final = shared.SWAP_RECORD
+DELETE_RECORD: Final = shared.DELETE_RECORD
 CONSUME_LETTER: Final = "DELETE FROM records WHERE space = ? AND key = ?"
 SCAN_RECORDS: Final = (
     "SELECT space, key, revision, body FROM records "
@@ -151,15 +142,4 @@ OWN_EVENTS: Final = (
 ODD_ADDRESSES: Final = (
     "SELECT address FROM blobs WHERE address = '' OR address GLOB '*[^0-9a-zA-Z_:.-]*' LIMIT 20"
 )
-
-
-def after_prefix(prefix: str) -> str | None:
-    """The smallest text that sorts behind everything with this prefix; None when nothing does."""
-    for length in range(len(prefix), 0, -1):
-        last = ord(prefix[length - 1])
-        if last < 0x10FFFF:
-            following = (
-                0xE000 if last == 0xD7FF else last + 1
-            )  # between them lie surrogates, which are not text
-            return prefix[: length - 1] + chr(following)
-    return None
+after_prefix = shared.after_prefix

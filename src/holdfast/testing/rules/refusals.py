@@ -70,6 +70,31 @@ class RefusalRules:
         assert [event.seq for event in store.read_events("a", limit=10)] == [1, 2, 3]
         assert [event.seq for event in store.read_events("b", limit=10)] == [1]
 
+    def test_a_batch_of_single_events_is_judged_run_by_run(self, store: StorePort) -> None:
+        """What concurrent runs write together: each by its own fence and head, and each event in its own journal."""
+        fences = {run: held(store, run) for run in ("taken", "fenced", "behind", "ahead", "too")}
+        append(store, an_append("behind", fences["behind"], 0))
+        items = [
+            an_append("taken", fences["taken"], 0),
+            an_append("fenced", fences["fenced"] + 1, 0),
+            an_append("nobody", 1, 0),
+            an_append("behind", fences["behind"], 0),
+            an_append("ahead", fences["ahead"], 1),
+            an_append("too", fences["too"], 0, synced=False),
+        ]
+        outcomes = store.append(items)
+        reasons = [outcome.reason if isinstance(outcome, Refusal) else outcome.head for outcome in outcomes]
+        assert reasons == [1, "fenced", "unknown", "conflict", "conflict", 1]
+        for item, taken in zip(items, (True, False, False, False, False, True), strict=True):
+            if item.run != "behind":
+                assert store.read_events(item.run, limit=9) == (list(item.events) if taken else [])
+        assert [row.head for row in map(store.find_run, ("taken", "fenced", "ahead", "too")) if row] == [
+            1,
+            0,
+            0,
+            1,
+        ]
+
     @pytest.mark.parametrize("wrong", ["fence", "head", "blob"])
     def test_nothing_of_a_refused_item_is_written(self, store: StorePort, wrong: str) -> None:
         """No event, no blob, no touch, no status; and the letters it would have consumed stay."""

@@ -1,0 +1,63 @@
+"""What a store's URL says: where the server is, which schema, and whether to poll; and how it is shown to people.
+
+Knows libpq's URLs; connects to nothing. The invariant: a password is used for connecting and never shown.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from holdfast.errors import BadUrl
+
+SCHEMA: Final = "holdfast"
+_SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_OURS: Final = frozenset({"schema", "poll"})
+
+
+class Address(NamedTuple):
+    """Where a store is, in PostgreSQL's terms."""
+
+    url: str
+    schema: str
+    polls: bool
+    conninfo: dict[str, Any]
+
+    @property
+    def user(self) -> str:
+        return str(self.conninfo.get("user") or "")
+
+    @property
+    def database(self) -> str:
+        return str(self.conninfo.get("dbname") or "")
+
+
+def address_of(name: str, password: str | None = None) -> Address:
+    """The address that the part of a URL behind ``postgresql://`` names. Raises BadUrl."""
+    url = f"postgresql://{name}"
+    rest, _, query = name.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    schema = options.get("schema", SCHEMA)
+    if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise BadUrl(
+            url=url,
+            problem=f"names the schema {schema!r}",
+            advice="use lower-case letters, digits and _ for the schema",
+        )
+    polls = options.get("poll", "0")
+    if polls not in {"0", "1"}:
+        raise BadUrl(url=url, problem=f"has poll={polls!r}", advice="use poll=1, or leave it out")
+    theirs = {key: value for key, value in options.items() if key not in _OURS}
+    try:
+        conninfo = conninfo_to_dict(
+            f"postgresql://{rest}" + (f"?{urlencode(theirs, quote_via=quote)}" if theirs else "")
+        )
+    except psycopg.ProgrammingError as error:
+        raise BadUrl(
+            url=url, problem=f"is refused by libpq: {' '.join(str(error).split())}", advice=""
+        ) from error
+    if password is not None:
+        conninfo["password"] = unquote(password)
+    return Address(url, schema, polls == "1", conninfo)

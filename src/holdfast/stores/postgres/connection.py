@@ -1,0 +1,98 @@
+"""Opening one connection: every setting that durability and order rest on is set here, and read back before use.
+
+Knows settings; knows no table. The invariant: a connection that leaves this module commits synchronously by default, or an
+error was raised. Behind a pooler that lends a server's session for one transaction only, a session's settings are nobody's:
+there every transaction begins with them (``prelude``).
+"""
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql as composing
+
+from holdfast import limits
+from holdfast.errors import NotDurable
+from holdfast.stores.postgres.address import Address
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+SERVER_VERSION_MIN: Final = 140_000
+
+
+def settings_of(schema: str) -> dict[str, str]:
+    """What every session, or every transaction, is run with."""
+    return {
+        "search_path": f"{schema}, pg_temp",
+        "synchronous_commit": "on",
+        "default_transaction_isolation": "read committed",
+        "lock_timeout": f"{limits.BUSY_TIMEOUT_S:.0f}s",
+        "statement_timeout": f"{limits.STATEMENT_TIMEOUT_S:.0f}s",
+        "idle_in_transaction_session_timeout": f"{limits.STATEMENT_TIMEOUT_S:.0f}s",
+        "client_encoding": "UTF8",
+    }
+
+
+def open_connection(address: Address, *, polls: bool) -> Connection:
+    """A connection with its settings proven. May raise psycopg.Error, NotDurable."""
+    options: dict[str, Any] = {
+        "application_name": "holdfast",
+        "connect_timeout": int(limits.CONNECT_TIMEOUT_S),
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(limits.STATEMENT_TIMEOUT_S * 1000),
+        **address.conninfo,
+    }
+    connection: Connection = psycopg.connect(
+        autocommit=True, prepare_threshold=None if polls else 5, **options
+    )
+    try:
+        if not polls:
+            settle(connection, address)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def settle(connection: Connection, address: Address) -> None:
+    """Set what a session of our own needs, and prove each setting by reading it."""
+    wanted = settings_of(address.schema)
+    names = list(wanted)
+    connection.execute(
+        composing.SQL("; ").join(
+            composing.SQL("SELECT set_config({}, {}, false)").format(name, value)
+            for name, value in wanted.items()
+        )
+    )
+    shown = connection.execute(
+        composing.SQL("SELECT {}").format(
+            composing.SQL(", ").join(composing.SQL("current_setting({})").format(name) for name in names)
+        )
+    ).fetchone()
+    assert shown is not None
+    found = dict(zip(names, shown, strict=True))
+    for name in ("synchronous_commit", "default_transaction_isolation", "search_path"):
+        if found[name] != wanted[name]:
+            raise NotDurable(
+                store=address.url,
+                problem=f"the server keeps {name} at {found[name]!r} where {wanted[name]!r} is needed",
+                advice="let this user change that setting",
+            )
+
+
+def prelude(address: Address) -> composing.Composed:
+    """The settings for one transaction, as one statement."""
+    return composing.SQL("SELECT {}").format(
+        composing.SQL(", ").join(
+            composing.SQL("set_config({}, {}, true)").format(name, value)
+            for name, value in settings_of(address.schema).items()
+            if name not in {"default_transaction_isolation", "client_encoding"}
+        )
+    )
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether somebody stands between us and the server: the process that we were told of is not the one that answers."""
+    found = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return found is not None and found[0] != connection.info.backend_pid

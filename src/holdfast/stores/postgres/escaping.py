@@ -1,0 +1,34 @@
+r"""Texts that PostgreSQL cannot hold: its text has no NUL, and the name of a step may be anything.
+
+Knows nothing but characters. A NUL is kept as \1 0, and a \1 as \1 1, so that every text comes back as it was; nearly all
+texts have neither and stay as they are, readable for people with psql.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.model.events import Event
+
+
+def escaped(text: str) -> str:
+    """The text as it is kept."""
+    if "\0" in text or "\1" in text:
+        return text.replace("\1", "\1" + "1").replace("\0", "\1" + "0")
+    return text
+
+
+def plain(text: str) -> str:
+    """The text as it was."""
+    return text.replace("\1" + "0", "\0").replace("\1" + "1", "\1") if "\1" in text else text
+
+
+def event_of(row: tuple[Any, ...]) -> Event:
+    """The event that a row of the eight columns holds."""
+    seq, at, kind, name, key, fence, body, crc = row
+    if "\1" in name or "\1" in key:
+        name, key = plain(name), plain(key)
+    return Event(seq, at, kind, name, key, fence, body, crc)
+
+
+def events_of(rows: Iterable[tuple[Any, ...]]) -> list[Event]:
+    return [event_of(row) for row in rows]

@@ -1,0 +1,210 @@
+"""Every statement the store runs, as constant texts: psycopg prepares a statement by its text.
+
+Knows the tables of ``schema.sql``; the search path leads to them. What a verb relies on is locked by the statement that
+asks for it (``FOR UPDATE``, or an UPDATE that guards itself): under READ COMMITTED a statement that had to wait for a row
+looks at it again, so a guard holds at the moment of the write and not only when the statement began.
+"""
+
+from typing import Final, LiteralString
+
+from holdfast.stores import shared_sql as shared
+
+
+def _bound(text: LiteralString) -> LiteralString:
+    """A shared statement with this driver's placeholders."""
+    return text.replace("?", "%s")
+
+
+_RUN: Final = (
+    "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
+    f"r.head, r.revision, {shared.LEASE} FROM runs r "
+)
+
+# -- runs -----------------------------------------------------------------------------------------------------
+
+FENCES: Final = "SELECT fences FROM meta FOR SHARE"
+CREATE_RUN: Final = (
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence) "
+    "VALUES (%(run)s, %(birth)s, %(created_at)s, %(status)s, %(body)s, %(origin)s, %(origin_seq)s, %(origin_seq)s, %(fence)s) "
+    "ON CONFLICT (run) DO NOTHING"
+)
+FORK_RUN: Final = "UPDATE runs SET revision = revision + 1 WHERE run = %s AND revision = %s"
+BUMP_REVISION: Final = _bound(shared.BUMP_REVISION)
+FIND_RUN: Final = _RUN + "WHERE r.run = %s"
+LIST_RUNS: Final = _RUN + (
+    "WHERE r.run >= %(first)s AND (%(behind)s::text IS NULL OR r.run < %(behind)s) "
+    "ORDER BY r.created_at DESC, r.run DESC LIMIT %(limit)s"
+)
+LIST_RUNS_BEFORE: Final = _RUN + (
+    "WHERE r.run >= %(first)s AND (%(behind)s::text IS NULL OR r.run < %(behind)s) "
+    "AND (r.created_at, r.run) < (%(created_at)s, %(run)s) ORDER BY r.created_at DESC, r.run DESC LIMIT %(limit)s"
+)
+SWAP_RUN: Final = _bound(shared.SWAP_RUN)
+FIND_GUARDED: Final = (
+    "SELECT id, origin_seq, head FROM runs WHERE run = %s AND fence = %s AND revision = %s FOR UPDATE"
+)
+FIND_LOCKED: Final = "SELECT id, fence, head FROM runs WHERE run = %s FOR UPDATE"
+HAS_FORKS: Final = "SELECT 1 FROM runs WHERE origin = %s LIMIT 1"
+FORGET_RUN: Final = _bound(shared.FORGET_RUN)
+DELETE_EVENTS: Final = "DELETE FROM events WHERE run = %s"
+# The events name their run by number, so it is the row that moves: the other's row gets all but events and origin.
+TAKE_PLACE: Final = (
+    "UPDATE runs SET run = %s, birth = %s, created_at = %s, status = %s, body = %s, revision = %s + 1, fence = %s, "
+    "owner = %s, beat = %s, since = %s, beat_at = %s, lease_s = %s WHERE id = %s"
+)
+DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
+# Before anything else is locked: who creates a run holds this row while it waits for a deleter to be done.
+RAISE_FENCES: Final = "UPDATE meta SET fences = greatest(fences, %s)"
+
+# -- events ---------------------------------------------------------------------------------------------------
+
+# One item of an append, whole, by one statement: the run's row is the guard, and everything else hangs on it. The row that
+# comes back is the run's as it was before, and with an id if the item was taken. That the setting holds for the commit that
+# this statement ends in, or is part of, is PostgreSQL's SET LOCAL; so one connection serves both kinds of durability.
+_GUARDED: Final = (
+    "guarded AS (UPDATE runs SET head = %(head)s, status = coalesce(%(status)s, status), "
+    "revision = revision + CASE WHEN %(status)s::text IS NULL THEN 0 ELSE 1 END "
+    "WHERE run = %(run)s AND fence = %(fence)s AND head = %(after_seq)s"
+)
+_INTO_EVENTS: Final = "INSERT INTO events (run, seq, at, kind, name, key, fence, body, crc) "
+_WRITTEN: Final = (
+    "written AS (" + _INTO_EVENTS + "SELECT g.id, e.* FROM guarded g, unnest(%(seqs)s::bigint[], "  # noqa: S608 - constants
+    "%(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(fences)s::bigint[], "
+    "%(bodies)s::bytea[], %(crcs)s::bigint[]) AS e)"
+)
+_SETTING: Final = "set_config('synchronous_commit', %(commit)s, true)"
+_NOTICE: Final = "(SELECT pg_notify(current_schema(), w.run) FROM waiting w, guarded WHERE w.run = %(run)s)"
+_OUTCOME: Final = "FROM runs r LEFT JOIN guarded g ON true WHERE r.run = %(run)s"
+_BEFORE: Final = f"SELECT g.id, r.head, {shared.LEASE}, {_SETTING}, {_NOTICE}"
+
+APPEND_EVENT: Final = (
+    f"WITH {_GUARDED} RETURNING id), written AS ({_INTO_EVENTS}"  # noqa: S608 - constants
+    "SELECT id, %(seq)s, %(at)s, %(kind)s, %(name)s, %(key)s, %(event_fence)s, %(body)s, %(crc)s FROM guarded) "
+    f"{_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
+)
+APPEND_EVENTS: Final = f"WITH {_GUARDED} RETURNING id), {_WRITTEN} {_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
+# What is referred to is locked before it is counted: a deletion that is under way either waits and finds it touched, or is
+# waited for and has made it missing.
+APPEND_WITH_BLOBS: Final = (
+    "WITH referred AS MATERIALIZED (SELECT address FROM blobs WHERE address = ANY(%(referred)s::text[]) "  # noqa: S608 - constants
+    f"ORDER BY address FOR NO KEY UPDATE), {_GUARDED} "
+    "AND (SELECT count(*) FROM referred) = cardinality(%(referred)s::text[]) RETURNING id), "
+    f"{_WRITTEN}, "
+    "put AS (INSERT INTO blobs (address, touched_at, data) SELECT b.address, %(at)s, b.data FROM guarded, "
+    "unnest(%(addresses)s::text[], %(contents)s::bytea[]) AS b (address, data) "
+    "ON CONFLICT (address) DO UPDATE SET touched_at = greatest(blobs.touched_at, excluded.touched_at)), "
+    "touched AS (UPDATE blobs SET touched_at = greatest(touched_at, %(at)s) FROM guarded "
+    "WHERE address = ANY(%(referred)s::text[])), "
+    "consumed AS (DELETE FROM records USING guarded WHERE space = %(inbox)s AND key = ANY(%(consumed)s::text[])) "
+    f"{_BEFORE}, ARRAY(SELECT address FROM referred) {_OUTCOME}"
+)
+# The same for many runs at once, one event each: what a batch of concurrent runs mostly is.
+APPEND_MANY: Final = (
+    "WITH item AS MATERIALIZED (SELECT * FROM unnest(%(runs)s::text[], %(run_fences)s::bigint[], %(after_seqs)s::bigint[], "  # noqa: S608 - constants
+    "%(seqs)s::bigint[], %(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], "
+    "%(fences)s::bigint[], %(bodies)s::bytea[], %(crcs)s::bigint[]) "
+    "AS i (run, run_fence, after_seq, seq, at, kind, name, key, fence, body, crc)), "
+    "guarded AS (UPDATE runs r SET head = i.seq FROM item i "
+    "WHERE r.run = i.run AND r.fence = i.run_fence AND r.head = i.after_seq RETURNING r.id, r.run), "
+    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc "
+    "FROM guarded g JOIN item i ON i.run = g.run), "
+    f"told AS (SELECT {_SETTING}, (SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
+    f"SELECT r.run, g.id, r.head, {shared.LEASE}, told.*, ARRAY[]::text[] "
+    "FROM told, runs r LEFT JOIN guarded g ON g.id = r.id WHERE r.run = ANY(%(runs)s::text[])"
+)
+LOCK_RUNS: Final = "SELECT 1 FROM runs WHERE run = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE"
+HEAD_AND_LEASE: Final = f"SELECT r.head, {shared.LEASE} FROM runs r WHERE r.run = %s"  # noqa: S608 - constants
+READ_EVENTS: Final = (
+    "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc FROM runs r JOIN events e ON e.run = r.id "
+    "WHERE r.run = %s AND e.seq > %s AND e.seq <= %s ORDER BY e.seq LIMIT %s"
+)
+DELETE_STRETCH: Final = "DELETE FROM events WHERE run = %s AND seq > %s AND seq <= %s"
+PUT_EVENT: Final = _INTO_EVENTS + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+MEASURE: Final = "SELECT count(e.seq), coalesce(sum(length(e.body)), 0)::bigint FROM runs r JOIN events e ON e.run = r.id WHERE r.run = %s"
+
+# -- blobs ----------------------------------------------------------------------------------------------------
+
+# Time only moves forward: of two references the later one protects.
+PUT_BLOB: Final = (
+    "INSERT INTO blobs (address, touched_at, data) VALUES (%s, %s, %s) "
+    "ON CONFLICT (address) DO UPDATE SET touched_at = greatest(blobs.touched_at, excluded.touched_at)"
+)
+TOUCH_BLOBS: Final = "UPDATE blobs SET touched_at = greatest(touched_at, %s) WHERE address = ANY(%s::text[])"
+LOCK_BLOBS: Final = (
+    "SELECT address FROM blobs WHERE address = ANY(%s::text[]) ORDER BY address FOR NO KEY UPDATE"
+)
+GET_BLOBS: Final = "SELECT address, data FROM blobs WHERE address = ANY(%s::text[])"
+SCAN_BLOBS: Final = _bound(shared.SCAN_BLOBS)
+DELETE_BLOBS: Final = "DELETE FROM blobs WHERE address = ANY(%s::text[]) AND touched_at < %s"
+
+# -- leases ---------------------------------------------------------------------------------------------------
+
+GET_LEASE: Final = _bound(shared.GET_LEASE)
+TAKE_LEASE: Final = (
+    "UPDATE runs r SET fence = greatest(fence, %s) + 1, owner = %s, beat = 0, since = %s, beat_at = %s, lease_s = %s "  # noqa: S608 - constants
+    f"WHERE run = %s AND (owner = '' OR (fence = %s AND beat = %s)) RETURNING {shared.LEASE}"
+)
+HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = %s LIMIT 1"
+# In the order in which appends lock their runs.
+BEAT: Final = (
+    "WITH held AS MATERIALIZED (SELECT r.id, h.fence FROM runs r "
+    "JOIN unnest(%s::text[], %s::bigint[]) AS h (run, fence) ON r.run = h.run ORDER BY r.id FOR NO KEY UPDATE OF r) "
+    "UPDATE runs r SET beat = r.beat + 1, beat_at = %s FROM held h "
+    "WHERE r.id = h.id AND r.fence = h.fence AND r.owner <> '' RETURNING r.run"
+)
+RELEASE: Final = _bound(shared.RELEASE)
+
+# -- records --------------------------------------------------------------------------------------------------
+
+GET_RECORD: Final = _bound(shared.GET_RECORD)
+ADD_RECORD: Final = _bound(shared.ADD_RECORD)
+SWAP_RECORD: Final = _bound(shared.SWAP_RECORD)
+DELETE_RECORD: Final = _bound(shared.DELETE_RECORD)
+SCAN_RECORDS: Final = (
+    "SELECT space, key, revision, body FROM records WHERE space = %(space)s AND key > %(after)s AND key >= %(first)s "
+    "AND (%(behind)s::text IS NULL OR key < %(behind)s) ORDER BY key LIMIT %(limit)s"
+)
+
+# -- waiting --------------------------------------------------------------------------------------------------
+
+STANDING: Final = (
+    "SELECT c.run, coalesce(r.fence, 0), coalesce(r.head, 0), "
+    "CASE WHEN r.run IS NULL THEN 0 ELSE (SELECT count(*) FROM records WHERE space = 'inbox/' || c.run) END "
+    "FROM unnest(%s::text[]) AS c (run) LEFT JOIN runs r ON r.run = c.run"
+)
+WANT: Final = (
+    "INSERT INTO waiting (run, until) SELECT run, now() + make_interval(secs => %s) FROM unnest(%s::text[]) AS w (run) "
+    "ORDER BY run ON CONFLICT (run) DO UPDATE SET until = greatest(waiting.until, excluded.until)"
+)
+UNWANT: Final = (
+    "DELETE FROM waiting WHERE run IN (SELECT run FROM waiting WHERE until < now() FOR UPDATE SKIP LOCKED)"
+)
+NOTIFY: Final = "SELECT pg_notify(current_schema(), run) FROM waiting WHERE run = %s"
+
+# -- the rest -------------------------------------------------------------------------------------------------
+
+# Something must be written, or the commit flushes nothing; and no row, or everybody who syncs would wait for everybody else.
+MARK: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
+ALL_EVENTS: Final = (
+    "SELECT r.run, e.run, e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc FROM events e "
+    "LEFT JOIN runs r ON r.id = e.run WHERE r.status IS DISTINCT FROM 'importing' AND (e.run, e.seq) > (%s, %s) "
+    "ORDER BY e.run, e.seq LIMIT %s"
+)
+PARTIAL_RUNS: Final = "SELECT run FROM runs WHERE status = 'importing' ORDER BY run"
+STRAY_HEADS: Final = (
+    "SELECT r.run, r.head, coalesce(max(e.seq), r.origin_seq) FROM runs r LEFT JOIN events e ON e.run = r.id "
+    "GROUP BY r.id HAVING r.head <> coalesce(max(e.seq), r.origin_seq) LIMIT 20"
+)
+GAPPED: Final = (
+    "SELECT r.id, r.run, r.origin_seq FROM runs r JOIN events e ON e.run = r.id WHERE r.status <> 'importing' "
+    "GROUP BY r.id HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
+)
+OWN_EVENTS: Final = "SELECT seq, at, kind, '', '', 0, body, 0 FROM events WHERE run = %s ORDER BY seq"
+ODD_ADDRESSES: Final = "SELECT address FROM blobs WHERE address !~ '^[0-9a-zA-Z_:.-]+$' LIMIT 20"
+TABLES: Final = ("runs", "events", "blobs", "records", "meta")
+SIZE: Final = (
+    "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
+    "WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r'"
+)
+
+after_prefix = shared.after_prefix

@@ -1,0 +1,340 @@
+"""The port's verbs over one schema of a PostgreSQL database.
+
+Knows the statements and the rows; the connections, retries and errors are ``database``'s, the hot path is
+``appending``'s. The invariant: every verb is one transaction, and what it says is durable is so when it returns.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, LiteralString
+
+from holdfast import limits
+from holdfast.model.events import Event
+from holdfast.model.rows import (
+    Append,
+    AppendOutcome,
+    Blob,
+    BlobInfo,
+    Cursors,
+    Finding,
+    Grant,
+    Lease,
+    Liveness,
+    Record,
+    RunRow,
+    RunSize,
+    inbox_space,
+)
+from holdfast.stores import bounds
+from holdfast.stores.postgres import owners
+from holdfast.stores.postgres import statements as sql
+from holdfast.stores.postgres.address import address_of
+from holdfast.stores.postgres.appending import Appender, keep_blobs, missing
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.escaping import escaped, events_of
+from holdfast.stores.postgres.examination import examined
+from holdfast.stores.postgres.reclaiming import reclaimed
+from holdfast.stores.postgres.waiting import Waiting
+
+_SEQ_MAX: Final = (1 << 63) - 1
+_INBOX: Final = inbox_space("")
+
+
+class _Refused(Exception):
+    """Undo what the transaction has written so far."""
+
+
+class PostgresStore:
+    """A store in a schema of a PostgreSQL database; the schema is made when it is not there. Implements ``StorePort``."""
+
+    def __init__(self, name: str, password: str | None = None) -> None:
+        """Open the store that the part of a URL behind ``postgresql://`` names."""
+        self._database: Final = Database(address_of(name, password))
+        self._appender: Final = Appender(self._database)
+        self._waiting: Final = Waiting(self._database)
+        self._owner: Final = owners.owner_here()
+
+    @property
+    def url(self) -> str:
+        return self._database.address.url
+
+    @property
+    def owner(self) -> str:
+        return self._owner
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this handle can still be used in this process."""
+        return not self._database.is_gone
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+        bounds.check_run_body(row.run, row.body)
+        values: dict[str, Any] = dict(zip(RunRow._fields[:7], row[:7], strict=True))
+
+        def create(connection: Connection) -> None:
+            if row.origin is not None:
+                _must(connection, sql.FORK_RUN, (row.origin, origin_revision))
+            # shared, so that no deleter of a run of this name ends between this look and the insert
+            ((fence,),) = connection.execute(sql.FENCES).fetchall()
+            _must(connection, sql.CREATE_RUN, {**values, "fence": fence})
+
+        return self._guarded(create)
+
+    def find_run(self, run: str) -> RunRow | None:
+        found = self._database.read(lambda c: c.execute(sql.FIND_RUN, (run,), binary=True).fetchone())
+        return None if found is None else _run_row(found)
+
+    def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
+        bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
+        values: dict[str, Any] = {"first": prefix, "behind": sql.after_prefix(prefix), "limit": limit}
+        statement = sql.LIST_RUNS
+        if before is not None:
+            statement = sql.LIST_RUNS_BEFORE
+            values |= {"created_at": before.created_at, "run": before.run}
+        rows = self._database.read(lambda c: c.execute(statement, values, binary=True).fetchall())
+        return [_run_row(row) for row in rows]
+
+    def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
+        bounds.check_run_body(run, body)
+        return self._guarded(lambda c: _must(c, sql.SWAP_RUN, (status, body, run, revision)))
+
+    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        def delete(connection: Connection) -> None:
+            connection.execute(sql.RAISE_FENCES, (fence,))
+            number, _, _ = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
+            _refuse_if(connection.execute(sql.HAS_FORKS, (run,)).fetchone() is not None)
+            connection.execute(sql.FORGET_RUN, (number,))
+            connection.execute(sql.DELETE_EVENTS, (number,))
+            connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
+            connection.execute(sql.NOTIFY, (run,))
+
+        return self._guarded(delete)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        outcomes = self._appender.append(items)
+        self._waiting.wake_here()
+        return outcomes
+
+    def read_events(
+        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+    ) -> list[Event]:
+        bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
+        values = (run, after_seq, _SEQ_MAX if upto_seq is None else upto_seq, limit)
+        rows = self._database.read(lambda c: c.execute(sql.READ_EVENTS, values, binary=True).fetchall())
+        return events_of(rows)
+
+    def replace_events(
+        self,
+        run: str,
+        *,
+        fence: int,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+        at: float = 0.0,
+    ) -> bool:
+        bounds.check_replacement(run, after_seq, upto_seq, events, blobs)
+
+        def replace(connection: Connection) -> None:
+            number, origin_seq, head = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
+            _refuse_if(bool(missing(connection, blobs)))
+            assert origin_seq <= after_seq < upto_seq <= head, (
+                f"run {run} has no stretch ({after_seq}, {upto_seq}]"
+            )
+            connection.execute(sql.DELETE_STRETCH, (number, after_seq, upto_seq))
+            connection.cursor().executemany(sql.PUT_EVENT, [(number, *_kept(event)) for event in events])
+            keep_blobs(connection, blobs, max(at, events[-1].at))
+            connection.execute(sql.BUMP_REVISION, (run,))
+
+        return self._guarded(replace)
+
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        def adopt(connection: Connection) -> None:
+            # All that waits is waited for in one order: the fences, then the rows by name.
+            connection.execute(sql.RAISE_FENCES, (0,))
+            connection.execute(sql.LOCK_RUNS, ([run, of],))
+            number, _, head = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
+            other, other_fence, other_head = _found(connection, sql.FIND_LOCKED, (of,))
+            _refuse_if(connection.execute(sql.HAS_FORKS, (of,)).fetchone() is not None)
+            assert other_head == head, f"{run} ends at {head} and {of} at {other_head}"
+            row = _run_row(_found(connection, sql.FIND_RUN, (run,)))
+            connection.execute(sql.DELETE_EVENTS, (number,))
+            connection.execute(sql.FORGET_RUN, (number,))
+            kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
+            connection.execute(sql.TAKE_PLACE, (*kept, other))
+            connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
+            connection.execute(sql.RAISE_FENCES, (other_fence,))
+            connection.execute(sql.NOTIFY, (of,))
+
+        return self._guarded(adopt)
+
+    def measure(self, run: str) -> RunSize:
+        ((events, size),) = self._database.read(lambda c: c.execute(sql.MEASURE, (run,)).fetchall())
+        return RunSize(events, size)
+
+    # -- blobs -----------------------------------------------------------------------------------------------
+
+    def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
+        bounds.check_blobs(blobs)
+        for address, data in blobs:
+            assert data is not None, f"blob {address} is put without content"
+        self._database.write(lambda c: keep_blobs(c, blobs, at), synced=True)
+
+    def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        names = list(addresses)
+        rows = self._database.read(lambda c: c.execute(sql.GET_BLOBS, (names,), binary=True).fetchall())
+        found: dict[str, bytes] = dict(rows)
+        return {address: found[address] for address in addresses if address in found}
+
+    def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
+        # Flushed: a deletion that power loss undoes is repeated by the next prune; one kept too early is not.
+        names = sorted(set(addresses))
+        return self._database.write(
+            lambda c: c.execute(sql.DELETE_BLOBS, (names, untouched_since)).rowcount, synced=False
+        )
+
+    def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
+        bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
+        rows = self._database.read(
+            lambda c: c.execute(sql.SCAN_BLOBS, (after, limit), binary=True).fetchall()
+        )
+        return list(map(BlobInfo._make, rows))
+
+    # -- leases ----------------------------------------------------------------------------------------------
+
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
+        fence, beat = (over.fence, over.beat) if over is not None else (-1, -1)
+
+        def take(connection: Connection) -> Grant:
+            values = (above, self.owner, at, at, lease_s, run, fence, beat)
+            taken = connection.execute(sql.TAKE_LEASE, values).fetchone()
+            if taken is not None:
+                connection.execute(sql.NOTIFY, (run,))
+                return Grant(True, Lease(*taken))
+            found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
+            return Grant(False, Lease() if found is None else Lease(*found))
+
+        grant = self._database.write(take, synced=True)
+        self._waiting.wake_here()
+        return grant
+
+    def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
+        values = (list(fences), list(fences.values()), at)
+        beaten = self._database.write(lambda c: c.execute(sql.BEAT, values).fetchall(), synced=False)
+        return frozenset(fences) - {run for (run,) in beaten}
+
+    def release(self, run: str, *, fence: int) -> bool:
+        return self._database.write(
+            lambda c: c.execute(sql.RELEASE, (run, fence)).rowcount == 1, synced=False
+        )
+
+    def probe(self, owner: str) -> Liveness:
+        self._database.check()
+        return owners.probe(owner)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def get_record(self, space: str, key: str) -> Record | None:
+        found = self._database.read(lambda c: c.execute(sql.GET_RECORD, (space, key), binary=True).fetchone())
+        return None if found is None else Record(*found)
+
+    def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
+        bounds.check_record(space, key, body)
+
+        def put(connection: Connection) -> None:
+            if revision == 0:
+                _must(connection, sql.ADD_RECORD, (space, key, body))
+            else:
+                _must(connection, sql.SWAP_RECORD, (body, space, key, revision))
+            _tell_of_letter(connection, space)
+
+        return self._guarded(put, synced=synced)
+
+    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+        bounds.check_page("records", limit, limits.RECORD_PAGE_MAX)
+        values = {
+            "space": space,
+            "after": after,
+            "first": prefix,
+            "behind": sql.after_prefix(prefix),
+            "limit": limit,
+        }
+        rows = self._database.read(lambda c: c.execute(sql.SCAN_RECORDS, values, binary=True).fetchall())
+        return [Record(*row) for row in rows]
+
+    def delete_record(self, space: str, key: str, *, revision: int) -> bool:
+        def delete(connection: Connection) -> None:
+            _must(connection, sql.DELETE_RECORD, (space, key, revision))
+            _tell_of_letter(connection, space)
+
+        return self._guarded(delete)
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
+        return self._waiting.wait_for_change(cursors, timeout_s=timeout_s)
+
+    def sync(self) -> None:
+        self._database.sync()
+
+    def reclaim(self, *, thoroughly: bool = False) -> int:
+        return reclaimed(self._database, thoroughly=thoroughly)
+
+    def examine(self) -> list[Finding]:
+        return examined(self._database)
+
+    def close(self) -> None:
+        if not self._database.is_gone:
+            try:
+                self._database.close()
+            finally:
+                self._waiting.close()
+
+    def _guarded(self, work: Any, *, synced: bool = True) -> bool:
+        """Whether the work went through; where something refused it, nothing of it is there."""
+        try:
+            self._database.write(work, synced=synced)
+        except _Refused:
+            return False
+        self._waiting.wake_here()
+        return True
+
+
+def _must(connection: Connection, statement: LiteralString, values: Any) -> None:
+    """Run a statement that changes one row, or refuse."""
+    _refuse_if(connection.execute(statement, values).rowcount != 1)
+
+
+def _found(connection: Connection, statement: LiteralString, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The one row that is there, or refuse."""
+    row: tuple[Any, ...] | None = connection.execute(statement, values, binary=True).fetchone()
+    if row is None:
+        raise _Refused
+    return row
+
+
+def _refuse_if(refused: bool) -> None:
+    if refused:
+        raise _Refused
+
+
+def _tell_of_letter(connection: Connection, space: str) -> None:
+    if space.startswith(_INBOX):
+        connection.execute(sql.NOTIFY, (space.removeprefix(_INBOX),))
+
+
+def _kept(event: Event) -> Event:
+    return event._replace(name=escaped(event.name), key=escaped(event.key))
+
+
+def _run_row(row: tuple[Any, ...]) -> RunRow:
+    run, birth, created_at, status, body, origin, origin_seq, head, revision, *lease = row
+    return RunRow(run, birth, created_at, status, body, origin, origin_seq, head, revision, Lease(*lease))

@@ -1,0 +1,55 @@
+"""The statements that SQLite and PostgreSQL run alike, each written once; ``?`` stands for a value.
+
+Knows the columns that both schemas have. A dialect takes what fits and writes the rest itself: where the two differ in
+more than a placeholder (heads, locks, arrays), one text for both would be harder to read than two.
+"""
+
+from typing import Final
+
+LEASE: Final = "r.fence, r.owner, r.beat, r.since, r.beat_at, r.lease_s"
+
+# -- runs -----------------------------------------------------------------------------------------------------
+
+BUMP_REVISION: Final = "UPDATE runs SET revision = revision + 1 WHERE run = ?"
+SWAP_RUN: Final = (
+    "UPDATE runs SET status = ?, body = ?, revision = revision + 1 WHERE run = ? AND revision = ?"
+)
+FORGET_RUN: Final = "DELETE FROM runs WHERE id = ?"
+DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
+
+# -- blobs ----------------------------------------------------------------------------------------------------
+
+SCAN_BLOBS: Final = (
+    "SELECT address, length(data), touched_at FROM blobs WHERE address > ? ORDER BY address LIMIT ?"
+)
+
+# -- leases ---------------------------------------------------------------------------------------------------
+
+GET_LEASE: Final = f"SELECT {LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
+RELEASE: Final = (
+    "UPDATE runs SET owner = '', beat = 0, since = 0, beat_at = 0, lease_s = 0 "
+    "WHERE run = ? AND fence = ? AND owner <> ''"
+)
+
+# -- records --------------------------------------------------------------------------------------------------
+
+GET_RECORD: Final = "SELECT space, key, revision, body FROM records WHERE space = ? AND key = ?"
+ADD_RECORD: Final = (
+    "INSERT INTO records (space, key, revision, body) VALUES (?, ?, 1, ?) ON CONFLICT (space, key) DO NOTHING"
+)
+SWAP_RECORD: Final = (
+    "UPDATE records SET body = ?, revision = revision + 1 WHERE space = ? AND key = ? AND revision = ?"
+)
+DELETE_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ? AND revision = ?"
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The smallest text that sorts behind everything with this prefix; None when nothing does."""
+    for length in range(len(prefix), 0, -1):
+        last = ord(prefix[length - 1])
+        if last < 0x10FFFF:
+            following = (
+                0xE000 if last == 0xD7FF else last + 1
+            )  # between them lie surrogates, which are not text
+            return prefix[: length - 1] + chr(following)
+    return None

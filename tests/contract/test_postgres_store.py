@@ -1,0 +1,155 @@
+"""What a PostgreSQL store promises beyond the contract: who is dead, who is told, and what its URL shows."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from signal import SIGKILL
+
+import pytest
+
+from holdfast import limits
+from holdfast.model.rows import Cursor, Lease, inbox_space
+from holdfast.stores import url as urls
+from holdfast.stores.postgres import PostgresStore, owners
+from holdfast.stores.url import open_store, place_of
+from holdfast.testing.rules.making import AT, an_append, append, held
+
+_HOLD = (
+    "import sys; from holdfast.stores.url import open_store; store = open_store(sys.argv[1]);"
+    "print(store.owner, flush=True); sys.stdin.read()"
+)
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    place = place_of(postgres_url)
+    made = PostgresStore(place.name, place.password)
+    yield made
+    made.close()
+
+
+# -- owners ---------------------------------------------------------------------------------------------------
+
+
+def test_another_process_is_alive_until_it_is_killed(postgres_url: str, store: PostgresStore) -> None:
+    """The kernel tells, at once, and not the connections: a server's restart would cut those of the living, too."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, postgres_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        assert child.stdout is not None
+        owner = child.stdout.readline().strip()
+        assert owner.startswith(f"{child.pid}@")
+        assert store.probe(owner) == "alive"
+        child.send_signal(SIGKILL)
+        child.wait()
+        assert store.probe(owner) == "dead"
+        assert store.probe(store.owner) == "alive"
+
+
+def test_a_child_does_not_keep_its_parents_name_alive(postgres_url: str, store: PostgresStore) -> None:
+    """A fork that lives on is another process. Planted: without closing the inherited socket, the parent never died."""
+    program = (
+        "import os, sys; from holdfast.stores.url import open_store; store = open_store(sys.argv[1]);"
+        "print(store.owner, flush=True); pid = os.fork(); print(pid, flush=True) if pid else None;"
+        "sys.stdin.read() if not pid else os.kill(os.getpid(), 9)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, postgres_url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        owner = child.stdout.readline().strip()
+        child.stdout.readline()
+        child.wait()
+        _until(lambda: store.probe(owner) == "dead")  # the child lets go as soon as it runs
+
+
+def test_a_process_elsewhere_cannot_be_proven_anything_about(store: PostgresStore) -> None:
+    """Another machine, another boot, another network namespace: only its lease tells."""
+    process, _, place = store.owner.rpartition(".")
+    elsewhere = ("0" if place[0] != "0" else "1") + place[1:]
+    assert store.probe(f"{process}.{elsewhere}") == "unknown"
+    assert store.probe(f"1@host/{'ab' * 16}.{elsewhere}") == "unknown"
+    assert owners.probe(f"1@host/{'ab' * 16}.{place}") == "dead"
+
+
+# -- waiting --------------------------------------------------------------------------------------------------
+
+
+def test_a_waiter_is_told_and_need_not_look(
+    postgres_url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an event, a letter and a takeover that come through another process's handle, long before its own next look."""
+    monkeypatch.setattr(limits, "LISTEN_LOOK_S", 30.0)
+    place = place_of(postgres_url)
+    other = PostgresStore(place.name, place.password)
+    fence = held(store)
+    append(store, an_append("r", fence, 0))
+    changes: list[Callable[[], object]] = [
+        lambda: append(other, an_append("r", fence, 1)),
+        lambda: other.put_record(inbox_space("r"), "l", b"", revision=0),
+        lambda: other.acquire("r", at=AT, lease_s=1.0, over=_lease(other)),
+    ]
+    for change in changes:
+        row = other.find_run("r")
+        assert row is not None
+        letters = len(other.scan_records(inbox_space("r"), limit=9))
+        answers: list[frozenset[str]] = []
+        seen = {"r": Cursor(row.lease.fence, row.head, letters)}
+        waiter = threading.Thread(target=_waited, args=(store, seen, answers))
+        began = time.monotonic()
+        waiter.start()
+        _until(lambda: store._waiting._listens)
+        change()
+        waiter.join()
+        assert answers == [frozenset({"r"})]
+        assert time.monotonic() - began < 10.0
+    other.close()
+
+
+def _waited(store: PostgresStore, seen: dict[str, Cursor], answers: list[frozenset[str]]) -> None:
+    answers.append(store.wait(seen, timeout_s=20.0))
+
+
+def _lease(store: PostgresStore) -> Lease:
+    row = store.find_run("r")
+    assert row is not None
+    return row.lease
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+# -- the URL --------------------------------------------------------------------------------------------------
+
+
+def test_the_url_shows_no_password_and_opens_the_same_store(postgres_url: str) -> None:
+    """Within one process the place is the same, with the password or without it."""
+    store = open_store(f"{postgres_url}&lease_s=7")
+    try:
+        assert place_of(postgres_url).password not in {None, ""}
+        assert str(place_of(postgres_url).password) not in store.url
+        assert open_store(store.url) is store
+        assert open_store(postgres_url.replace("postgresql://", "postgres://")) is store
+        assert urls.lease_s_of(f"{postgres_url}&lease_s=7") == 7.0
+    finally:
+        store.close()
+
+
+def test_naming_a_postgres_store_imports_no_driver() -> None:
+    """psycopg is loaded when the first such store is opened, not before."""
+    program = (
+        "import sys; from holdfast.stores.url import place_of; place_of('postgresql://h/d');"
+        "assert 'psycopg' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

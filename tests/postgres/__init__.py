@@ -1,0 +1,1 @@
+"""A real PostgreSQL for the tests: started once per session, stopped at its end."""

@@ -1,0 +1,94 @@
+"""A line to the server that can be cut: right before what it carries arrives, or right after it was answered.
+
+Cut *before*: the next message that carries the word never reaches the server. Cut *after*: it does, the server answers, and
+nobody hears it. That is what a connection looks like when it is lost around a commit.
+"""
+
+import socket
+import threading
+from contextlib import suppress
+from typing import Self
+
+
+class Proxy:
+    """Listens on a port of its own and passes everything on, until it is told to cut."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._lock = threading.Lock()
+        self._cut: tuple[str, tuple[bytes, ...]] | None = None
+        self.cuts = 0
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut_next(self, when: str, *words: bytes) -> None:
+        """Cut the line at the next thing sent that says one of the words: an append or a commit, if none is given."""
+        with self._lock:
+            self._cut = (when, words)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        for one in self._sockets:
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._target))
+            self._sockets += [client, server]
+            line = _Line(self, client, server)
+            threading.Thread(target=line.forth, daemon=True).start()
+            threading.Thread(target=line.back, daemon=True).start()
+
+    def wants_cut(self, data: bytes) -> str | None:
+        """When to cut for this, once."""
+        with self._lock:
+            if self._cut is None:
+                return None
+            when, words = self._cut
+            if words and not any(word in data for word in words):
+                return None
+            self._cut = None
+            self.cuts += 1
+            return when
+
+
+class _Line:
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy, self._client, self._server = proxy, client, server
+        self._is_deaf = False
+
+    def forth(self) -> None:
+        try:
+            while data := self._client.recv(1 << 16):
+                when = self._proxy.wants_cut(data)
+                if when == "before":
+                    break
+                self._is_deaf = when == "after"
+                self._server.sendall(data)
+        except OSError:
+            pass
+        self._end()
+
+    def back(self) -> None:
+        try:
+            while data := self._server.recv(1 << 16):
+                if self._is_deaf:  # answered, and nobody hears it
+                    break
+                self._client.sendall(data)
+        except OSError:
+            pass
+        self._end()
+
+    def _end(self) -> None:
+        for one in (self._client, self._server):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
