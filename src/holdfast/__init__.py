@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.codec.types import register
     from holdfast.entrance import current, run
     from holdfast.errors import (
+        AccessDenied,
         AlreadyAnswered,
         AlreadyResolved,
         AmbiguousLabel,
@@ -70,9 +71,11 @@ if TYPE_CHECKING:
         StopSignal,
         StoreBusy,
         StoreError,
+        StoreMissing,
         StoreReadOnly,
         StoreUnavailable,
         Terminated,
+        Throttled,
         TooLarge,
         UnknownPoint,
         UnknownQuestion,
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEY",
+    "AccessDenied",
     "Agent",
     "AlreadyAnswered",
     "AlreadyResolved",
@@ -161,10 +165,12 @@ __all__ = [
     "Store",
     "StoreBusy",
     "StoreError",
+    "StoreMissing",
     "StoreReadOnly",
     "StoreUnavailable",
     "Terminated",
     "Thresholds",
+    "Throttled",
     "TooLarge",
     "Tool",
     "Unknown",
@@ -202,6 +208,7 @@ _ROOMS = {
         "run",
     ),
     "errors": (
+        "AccessDenied",
         "AlreadyAnswered",
         "AlreadyResolved",
         "AmbiguousLabel",
@@ -258,9 +265,11 @@ _ROOMS = {
         "StopSignal",
         "StoreBusy",
         "StoreError",
+        "StoreMissing",
         "StoreReadOnly",
         "StoreUnavailable",
         "Terminated",
+        "Throttled",
         "TooLarge",
         "UnknownPoint",
         "UnknownQuestion",

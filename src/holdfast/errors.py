@@ -40,6 +40,9 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── StoreError                       the place where bytes live refused
     │   ├── StoreUnavailable             an I/O failure: what was asked may or may not have happened
     │   ├── StoreBusy                    another process kept the database locked too long
+    │   │   └── Throttled                the service asked to come again later, for too long
+    │   ├── StoreMissing                 the table of a server store is not there
+    │   ├── AccessDenied                 the server does not let this process in, or not do this
     │   ├── DiskFull
     │   ├── StoreReadOnly
     │   ├── NotAStore                    a file that is not ours
@@ -110,7 +113,7 @@ class BadUrl(Misuse):
     """A store URL that cannot be understood."""
 
     says = "store URL {url!r} {problem}"
-    advises = "use sqlite:///path/to/file.db, a bare path, or memory://name"
+    advises = "use sqlite:///path/to/file.db, a bare path, dynamodb://table?region=…, or memory://name"
     url: str
 
 
@@ -391,6 +394,24 @@ class StoreBusy(StoreError):
     """Another process kept the database locked for too long."""
 
     advises = "see which process holds it with `fuser {store}`; then start again"
+
+
+class Throttled(StoreBusy):
+    """The service asked to come again later, for too long; nothing was written by the call that says so."""
+
+    advises = "run the same line again: it resumes; give the table on-demand billing or more capacity if this goes on"
+
+
+class StoreMissing(StoreError):
+    """The table of a server store is not there, or not at this place."""
+
+    advises = "check the URL, region and endpoint included; `holdfast doctor --create-table --store '{store}'` makes it"
+
+
+class AccessDenied(StoreError):
+    """The server does not let this process in, or does not let it do this."""
+
+    advises = "check the credentials of this process and what they are allowed to do"
 
 
 class DiskFull(StoreError):

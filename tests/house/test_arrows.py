@@ -90,6 +90,8 @@ HEAVY = {
     "click": {"cli"},
     "rich": {"cli"},
     "apsw": {"stores"},
+    "boto3": {"stores"},
+    "botocore": {"stores"},
     "pydantic": set[str](),
     "openai": {"adapters"},
     "pytest": {"testing"},

@@ -51,6 +51,9 @@ def child_url(url: str | None) -> str:
     from urllib.parse import quote
 
     place = place_of(url)
+    if place.scheme == "dynamodb":
+        joint = "&" if "?" in place.name else "?"
+        return f"dynamodb://{place.name}" + (f"{joint}lease_s={place.lease_s:g}" if place.lease_s else "")
     lease = f"?lease_s={place.lease_s:g}" if place.lease_s else ""
     return f"{place.scheme}:///{quote(place.name)}{lease}"
 

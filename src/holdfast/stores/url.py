@@ -7,10 +7,10 @@ invariant: one open store per place and process, shared by everybody who names t
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, unquote, urlencode
 
 from holdfast.errors import BadUrl
 from holdfast.stores.port import StorePort
@@ -70,7 +70,9 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
     if found is None:
         raise BadUrl(url=text, problem="is malformed")
     scheme = found["scheme"].lower()
-    lease_s = _lease_s(text, found["query"] or "")
+    if scheme == "dynamodb":
+        return _dynamodb_place(text, found["rest"], found["query"] or "")
+    lease_s = _lease_s(text, parse_qs(found["query"] or "", keep_blank_values=True))
     if scheme == "sqlite":
         return _sqlite_place(text, _path_in(text, found["rest"]), start)._replace(lease_s=lease_s)
     if scheme == "memory":
@@ -93,6 +95,14 @@ def _sqlite_place(url: str, path: str, start: Path) -> Place:
     return Place("sqlite", os.path.realpath(place))
 
 
+def _dynamodb_place(url: str, table: str, query: str) -> Place:
+    from holdfast.stores.dynamodb.target import target_of
+
+    options = parse_qs(query, keep_blank_values=True)
+    lease_s = _lease_s(url, {"lease_s": options.pop("lease_s")} if "lease_s" in options else {})
+    return Place("dynamodb", target_of(f"{table}?{urlencode(options, doseq=True)}", url).name, lease_s)
+
+
 def _nearest(start: Path) -> Path:
     """Like git: the first directory upwards that has one, else here. Nothing is created yet."""
     here = start.resolve()
@@ -102,8 +112,7 @@ def _nearest(start: Path) -> Path:
     return here / DIRECTORY / FILE
 
 
-def _lease_s(url: str, query: str) -> float | None:
-    options = parse_qs(query, keep_blank_values=True)
+def _lease_s(url: str, options: Mapping[str, list[str]]) -> float | None:
     unknown = sorted(options.keys() - {"lease_s"})
     if unknown:
         raise BadUrl(url=url, problem=f"has an unknown option {unknown[0]!r}")
@@ -134,7 +143,43 @@ def _open_memory(name: str) -> _Store:
     return MemoryStore(name)
 
 
-_OPENERS: Final[dict[str, Callable[[str], _Store]]] = {"sqlite": _open_sqlite, "memory": _open_memory}
+def _open_dynamodb(name: str) -> _Store:
+    from holdfast.stores.dynamodb.target import target_of
+
+    url = f"dynamodb://{name}"
+    try:
+        from holdfast.stores.dynamodb.store import DynamoStore
+    except ModuleNotFoundError as error:
+        raise _extra_missing(url, error) from error
+    return DynamoStore(target_of(name, url))
+
+
+def create_table(url: "StrPath | None" = None) -> bool:
+    """Make the table that a URL names; False if it was there already. BadUrl for a store that has none."""
+    place = place_of(url)
+    if place.scheme != "dynamodb":
+        told = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT, place.name)
+        raise BadUrl(url=told, problem="has no table to create: only dynamodb:// has one")
+    from holdfast.stores.dynamodb.target import target_of
+
+    try:
+        from holdfast.stores.dynamodb.creation import create_table as create
+    except ModuleNotFoundError as error:
+        raise _extra_missing(f"dynamodb://{place.name}", error) from error
+    return create(target_of(place.name, f"dynamodb://{place.name}"))
+
+
+def _extra_missing(url: str, error: ModuleNotFoundError) -> BadUrl:
+    return BadUrl(
+        url=url, problem=f"needs {error.name}, which is not installed: pip install 'holdfast[dynamodb]'"
+    )
+
+
+_OPENERS: Final[dict[str, Callable[[str], _Store]]] = {
+    "sqlite": _open_sqlite,
+    "memory": _open_memory,
+    "dynamodb": _open_dynamodb,
+}
 _open: dict[tuple[str, str], _Store] = {}
 _opening = threading.Lock()
 

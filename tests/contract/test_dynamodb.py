@@ -1,0 +1,16 @@
+"""The shipped contract suite over DynamoDB, as two servers understand it."""
+
+from pathlib import Path
+
+from tests.aws.server import table_for
+
+from holdfast.stores.dynamodb.store import DynamoStore
+from holdfast.stores.port import StorePort
+from holdfast.testing.contract import StoreContract
+
+
+class TestDynamoStore(StoreContract):
+    """A table per test, over a socket."""
+
+    def make_store(self, directory: Path) -> StorePort:
+        return DynamoStore(table_for(directory))
