@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-import boto3
+from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
@@ -229,13 +229,13 @@ def client_of(target: Target) -> Any:
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=3,
-        read_timeout=limits.BUSY_TIMEOUT_S,
+        read_timeout=limits.BUSY_TIMEOUT_S / 3,
         max_pool_connections=64,
         tcp_keepalive=True,
     )
     told = {"region_name": target.region or None, "endpoint_url": target.endpoint or None}
     try:
-        return boto3.session.Session().client("dynamodb", config=config, **told)
+        return Session().client("dynamodb", config=config, **told)
     except NoRegionError as error:
         problem = "names no region, and neither does the environment: add ?region=…"
         raise BadUrl(url=target.url, problem=problem) from error
