@@ -62,9 +62,9 @@ def picture(store: DynamoStore) -> dict[str, Any]:
     """All that can be read."""
     return {
         "runs": {row.run: row for row in store.list_runs(limit=99)},
-        "found": {run: store.find_run(run) for run in ("r", "copy", "f")},
-        "events": {run: store.read_events(run, limit=999) for run in ("r", "copy", "f")},
-        "sizes": {run: store.measure(run) for run in ("r", "copy", "f")},
+        "found": {run: store.find_run(run) for run in ("r", "copy")},
+        "events": {run: store.read_events(run, limit=999) for run in ("r", "copy")},
+        "sizes": {run: store.measure(run) for run in ("r", "copy")},
         "letters": [store.scan_records(inbox_space(run), limit=99) for run in ("r", "copy")],
         "records": store.scan_records("s", limit=9),
         "blobs": (store.scan_blobs(limit=9), store.get_blobs([ADDRESS])),
@@ -79,7 +79,7 @@ def all_items(store: DynamoStore) -> list[dict[str, Any]]:
 
 def hidden(store: DynamoStore) -> set[str]:
     """Partitions that nothing visible needs: journals that no row names, parts that no item names, markers."""
-    rows = [store._table.get({"pk": f"run/{run}", "sk": "row"}) or {} for run in ("r", "copy", "f")]
+    rows = [store._table.get({"pk": f"run/{run}", "sk": "row"}) or {} for run in ("r", "copy")]
     needed = {f"log/{row['journal']}" for row in rows if "journal" in row}
     named: list[dict[str, Any]] = [*rows]
     for pk in ("space/s", "space/inbox/r", "space/inbox/copy", "blob/a", *needed):

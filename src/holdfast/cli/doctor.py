@@ -56,7 +56,7 @@ def command(*, fix: bool, creates: bool, url: str | None, as_json: bool) -> int:
       holdfast doctor
       holdfast doctor --fix
       holdfast doctor --store sqlite:////var/lib/agents.db --json
-      holdfast doctor --create-table --store "dynamodb://agents?region=eu-central-1"
+      holdfast doctor --create-table --store "dynamodb://agents?region=eu-west-1"
     """  # noqa: D301 - click's own mark
     made = _creation(url) if creates else []
     store = open_existing(url)

