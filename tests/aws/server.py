@@ -32,7 +32,12 @@ threading.Thread(target=watch, daemon=True).start()
 """
 _SERVERS = {
     "ministack": "from ministack.app import main; sys.argv = ['ministack']; main()",
-    "moto": "from moto.server import main; main(['-H', '127.0.0.1', '-p', os.environ['GATEWAY_PORT']])",
+    # one request at a time: its transactions are not atomic among threads
+    "moto": """
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(os.environ["GATEWAY_PORT"]), DomainDispatcherApplication(create_backend_app), threaded=False)
+""",
 }
 
 

@@ -14,3 +14,10 @@ class TestDynamoStore(StoreContract):
 
     def make_store(self, directory: Path) -> StorePort:
         return DynamoStore(table_for(directory))
+
+
+class TestSecondOpinion(StoreContract):
+    """Another implementation of the service: what passes here too does not rest on one server's oddities."""
+
+    def make_store(self, directory: Path) -> StorePort:
+        return DynamoStore(table_for(directory, "moto"))

@@ -237,7 +237,7 @@ def client_of(target: Target) -> Any:
         max_pool_connections=64,
         tcp_keepalive=True,
     )
-    told = {"region_name": target.region or None, "endpoint_url": target.endpoint or None}
+    told: dict[str, Any] = {"region_name": target.region or None, "endpoint_url": target.endpoint or None}
     shared = BotocoreSession()
     shared.register_component("data_loader", _loader)
     try:
