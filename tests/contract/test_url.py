@@ -48,6 +48,12 @@ def test_the_forms_of_a_url(tmp_path: Path) -> None:
     assert place_of("~/x.db").name == os.path.realpath(Path.home() / "x.db")
     assert place_of("memory://name") == Place("memory", "name")
     assert place_of("memory://") == Place("memory", "")
+    near = "dynamodb://agents?endpoint=http%3A//127.0.0.1:8000/&lease_s=5&region=eu-central-1"
+    assert place_of(near) == Place(
+        "dynamodb", "agents?region=eu-central-1&endpoint=http://127.0.0.1:8000", 5.0
+    )
+    assert place_of(f"dynamodb://{place_of(near).name}")[:2] == place_of(near)[:2]
+    assert place_of("dynamodb://agents") == Place("dynamodb", "agents")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,12 @@ def test_the_forms_of_a_url(tmp_path: Path) -> None:
         "memory://x?lease_s=inf",
         "memory://x?lease_s=",
         "x\0y",
+        "dynamodb://",
+        "dynamodb://ab",
+        "dynamodb://no/slash",
+        "dynamodb://agents?ttl=1",
+        "dynamodb://agents?endpoint=localhost:8000",
+        "dynamodb://agents?lease_s=0",
     ],
 )
 def test_what_cannot_be_understood_is_named(bad: str) -> None:
@@ -135,6 +147,6 @@ def test_naming_a_store_imports_no_driver() -> None:
     """apsw is loaded when the first SQLite store is opened, not before."""
     child = (
         "import sys; from holdfast.stores.url import open_store, place_of; place_of('x.db'); open_store('memory://');"
-        "assert 'apsw' not in sys.modules; open_store('x.db'); assert 'apsw' in sys.modules"
+        "place_of('dynamodb://agents'); assert not {'apsw', 'boto3', 'botocore'} & sys.modules.keys(); open_store('x.db'); assert 'apsw' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", child], check=True)

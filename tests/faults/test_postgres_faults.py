@@ -13,14 +13,15 @@ from tests.postgres.sharing import new_schema
 import holdfast
 from holdfast import limits
 from holdfast.errors import (
+    AccessDenied,
     BadUrl,
     ForkedHandle,
     HoldfastError,
     NewerFormat,
     NotAStore,
     StoreError,
+    StoreMissing,
     StoreReadOnly,
-    StoreRefused,
     StoreUnavailable,
 )
 from holdfast.model.rows import Appended, Refusal
@@ -73,7 +74,7 @@ def refused(url: str) -> HoldfastError:
 def test_a_wrong_password_is_told_as_such(server: Server) -> None:
     """With where to put the right one."""
     error = refused(server.url(password="wrong"))
-    assert isinstance(error, StoreRefused)
+    assert isinstance(error, AccessDenied)
     assert "password authentication failed" in str(error)
     assert "PGPASSWORD" in error.hint
 
@@ -81,7 +82,7 @@ def test_a_wrong_password_is_told_as_such(server: Server) -> None:
 def test_a_missing_database_is_told_as_such(server: Server) -> None:
     """With the command that makes it."""
     error = refused(server.url("nowhere"))
-    assert isinstance(error, StoreRefused)
+    assert isinstance(error, StoreMissing)
     assert "createdb nowhere" in error.hint
 
 
@@ -91,7 +92,7 @@ def test_a_missing_right_is_told_with_what_grants_it(server: Server) -> None:
     ask(server.url(), f"CREATE ROLE {schema} LOGIN PASSWORD 'pw'")
     url = f"{server.url(user=schema, password='pw')}?schema={schema}"
     error = refused(url)
-    assert isinstance(error, StoreRefused)
+    assert isinstance(error, AccessDenied)
     assert f"CREATE SCHEMA {schema} AUTHORIZATION {schema}" in error.hint
     ask(server.url(), f"CREATE SCHEMA {schema} AUTHORIZATION {schema}")
     store = opened(url)

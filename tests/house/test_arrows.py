@@ -91,6 +91,8 @@ HEAVY = {
     "rich": {"cli"},
     "apsw": {"stores"},
     "psycopg": {"stores"},
+    "boto3": {"stores"},
+    "botocore": {"stores"},
     "pydantic": set[str](),
     "openai": {"adapters"},
     "pytest": {"testing"},

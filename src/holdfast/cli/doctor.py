@@ -16,6 +16,7 @@ from holdfast.core.progress import Overview
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.rows import Finding, Status, owner_name
 from holdfast.storehandle import Store
+from holdfast.stores.url import create_table
 from holdfast.views.plain import as_plain
 from holdfast.views.words import ago, count
 
@@ -37,8 +38,14 @@ class Mended(NamedTuple):
     is_flag=True,
     help="Mend recorded conversations that no provider takes. Live runs are left alone.",
 )
+@click.option(
+    "--create-table",
+    "creates",
+    is_flag=True,
+    help="Make the table of a dynamodb:// store first, where there is none.",
+)
 @surface
-def command(*, fix: bool, url: str | None, as_json: bool) -> int:
+def command(*, fix: bool, creates: bool, url: str | None, as_json: bool) -> int:
     """Examine a store: settings, disk, every page, every event and conversation. Exit code 1 if anything failed.
 
     It measures, and mends nothing but conversations, when asked to: by one more event, never in place. Events are all
@@ -49,10 +56,12 @@ def command(*, fix: bool, url: str | None, as_json: bool) -> int:
       holdfast doctor
       holdfast doctor --fix
       holdfast doctor --store sqlite:////var/lib/agents.db --json
+      holdfast doctor --create-table --store "dynamodb://agents?region=eu-west-1"
     """  # noqa: D301 - click's own mark
+    made = _creation(url) if creates else []
     store = open_existing(url)
     fixed: list[Mended] = []
-    findings = [*store.examine(), *_leases(store), *_conversations(store, fixed if fix else None)]
+    findings = [*made, *store.examine(), *_leases(store), *_conversations(store, fixed if fix else None)]
     counts: Counter[str] = Counter(finding.verdict for finding in findings)
     if as_json:
         found = {"findings": as_plain(findings), "fixed": as_plain(fixed)}
@@ -60,6 +69,11 @@ def command(*, fix: bool, url: str | None, as_json: bool) -> int:
     else:
         render.show(_blocks(store.url, findings, counts))
     return EXIT_REFUSED if counts["failure"] else EXIT_DONE
+
+
+def _creation(url: str | None) -> list[Finding]:
+    text = "created, with on-demand billing" if create_table(url) else "it was there already"
+    return [Finding("table", "ok", text)]
 
 
 def _leases(store: Store) -> list[Finding]:

@@ -20,7 +20,7 @@ store_option = click.option(
     "url",
     metavar="URL",
     default=None,
-    help="Where the runs are kept: sqlite:///path, a bare path, or postgresql://user@host/database. Default: HOLDFAST_URL, else the nearest .holdfast.",
+    help="Where the runs are kept: a path, sqlite:///path, postgresql://user@host/database or dynamodb://table. Default: HOLDFAST_URL, else the nearest .holdfast.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable fields.")
 

@@ -7,7 +7,8 @@ invariant: one open store per place and process, shared by everybody who names t
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -75,7 +76,9 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
     scheme = found["scheme"].lower()
     if scheme in {"postgresql", "postgres"}:
         return _postgres_place(text, found["rest"], found["query"] or "")
-    lease_s = _lease_s(text, found["query"] or "")
+    if scheme == "dynamodb":
+        return _dynamodb_place(text, found["rest"], found["query"] or "")
+    lease_s = _lease_s(text, parse_qs(found["query"] or "", keep_blank_values=True))
     if scheme == "sqlite":
         return _sqlite_place(text, _path_in(text, found["rest"]), start)._replace(lease_s=lease_s)
     if scheme == "memory":
@@ -86,12 +89,12 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
 def url_of(place: Place) -> str:
     """The URL that leads there from anywhere, with all that it takes: for a program to be started, not for people."""
     lease = f"lease_s={place.lease_s:g}" if place.lease_s else ""
-    if place.scheme != "postgresql":
+    if place.scheme not in _EXTRAS:
         return f"{place.scheme}:///{quote(place.name)}" + (f"?{lease}" if lease else "")
-    user, at, rest = place.name.rpartition("@")
+    user, at, rest = place.name.rpartition("@") if place.scheme == "postgresql" else ("", "", place.name)
     secret = f":{place.password}" if place.password else ""
     joint = "&" if "?" in rest else "?"
-    return f"postgresql://{user}{secret}{at}{rest}" + (f"{joint}{lease}" if lease else "")
+    return f"{place.scheme}://{user}{secret}{at}{rest}" + (f"{joint}{lease}" if lease else "")
 
 
 def is_there(url: "StrPath | None" = None) -> bool:
@@ -107,6 +110,17 @@ def is_there(url: "StrPath | None" = None) -> bool:
     if place.scheme == "postgresql":
         return bool(_driver(place).is_there(place.name, place.password))
     return True
+
+
+def create_table(url: "StrPath | None" = None) -> bool:
+    """Make the table that a URL names; False if it was there already. BadUrl for a store that has none."""
+    place = place_of(url)
+    if place.scheme != "dynamodb":
+        told = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT, place.name)
+        raise BadUrl(
+            url=without_password(told), problem="has no table to create: only dynamodb:// has one", advice=""
+        )
+    return bool(_driver(place).create_table(place.name))
 
 
 def without_password(url: str) -> str:
@@ -142,12 +156,18 @@ def _postgres_place(url: str, rest: str, query: str) -> Place:
     user, _, password = user.partition(":")
     options = parse_qs(query, keep_blank_values=True)
     password = options.pop("password", [password])[-1]
-    lease_s = _lease_s(
-        url, urlencode({"lease_s": options.pop("lease_s")[-1]}) if "lease_s" in options else ""
-    )
+    lease_s = _lease_s(url, {key: options.pop(key) for key in ("lease_s",) if key in options})
     kept = urlencode(sorted((key, values[-1]) for key, values in options.items()), safe="/", quote_via=quote)
     name = f"{user}{at}{host}/{database}" + (f"?{kept}" if kept else "")
     return Place("postgresql", name, lease_s, password or None)
+
+
+def _dynamodb_place(url: str, table: str, query: str) -> Place:
+    from holdfast.stores.dynamodb.target import target_of
+
+    options = parse_qs(query, keep_blank_values=True)
+    lease_s = _lease_s(url, {key: options.pop(key) for key in ("lease_s",) if key in options})
+    return Place("dynamodb", target_of(f"{table}?{urlencode(options, doseq=True)}", url).name, lease_s)
 
 
 def _nearest(start: Path) -> Path:
@@ -159,8 +179,7 @@ def _nearest(start: Path) -> Path:
     return here / DIRECTORY / FILE
 
 
-def _lease_s(url: str, query: str) -> float | None:
-    options = parse_qs(query, keep_blank_values=True)
+def _lease_s(url: str, options: Mapping[str, list[str]]) -> float | None:
     unknown = sorted(options.keys() - {"lease_s"})
     if unknown:
         raise BadUrl(url=url, problem=f"has an unknown option {unknown[0]!r}")
@@ -196,22 +215,30 @@ def _open_postgres(place: Place) -> _Store:
     return store
 
 
+def _open_dynamodb(place: Place) -> _Store:
+    store: _Store = _driver(place).open_table(place.name)
+    return store
+
+
 def _driver(place: Place) -> ModuleType:
+    """The package of a server's store, which needs an extra that may not be installed."""
     try:
-        from holdfast.stores import postgres
+        return import_module(_DRIVERS[place.scheme])
     except ImportError as error:
         raise BadUrl(
-            url=f"postgresql://{place.name}",
-            problem=f"needs psycopg, which cannot be imported ({error})",
-            advice="pip install 'holdfast[postgres]'",
+            url=f"{place.scheme}://{place.name}",
+            problem=f"needs {error.name}, which cannot be imported ({error})",
+            advice=f"pip install 'holdfast[{_EXTRAS[place.scheme]}]'",
         ) from error
-    return postgres
 
 
+_EXTRAS: Final = {"postgresql": "postgres", "dynamodb": "dynamodb"}
+_DRIVERS: Final = {"postgresql": "holdfast.stores.postgres", "dynamodb": "holdfast.stores.dynamodb.opening"}
 _OPENERS: Final[dict[str, Callable[[Place], _Store]]] = {
     "sqlite": _open_sqlite,
     "memory": _open_memory,
     "postgresql": _open_postgres,
+    "dynamodb": _open_dynamodb,
 }
 _open: dict[tuple[str, str], _Store] = {}
 _opening = threading.Lock()

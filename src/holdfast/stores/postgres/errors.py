@@ -9,12 +9,13 @@ from typing import Final
 import psycopg
 
 from holdfast.errors import (
+    AccessDenied,
     Corrupt,
     DiskFull,
     StoreBusy,
     StoreError,
+    StoreMissing,
     StoreReadOnly,
-    StoreRefused,
     StoreUnavailable,
 )
 
@@ -32,9 +33,9 @@ _HBA: Final = (
 # sqlstate, or the first two characters of one -> what it is here, and the next move
 _BY_STATE: Final[dict[str, tuple[type[StoreError], str]]] = {
     "25006": (StoreReadOnly, "this server is a standby or set to read-only: name the primary in the URL"),
-    "28": (StoreRefused, _LOGIN),
-    "3D": (StoreRefused, _DATABASE),
-    "42501": (StoreRefused, _GRANT),
+    "28": (AccessDenied, _LOGIN),
+    "3D": (StoreMissing, _DATABASE),
+    "42501": (AccessDenied, _GRANT),
     "53100": (DiskFull, ""),
     "53300": (StoreBusy, _SLOTS),
     "55P03": (StoreBusy, _BUSY),
@@ -46,13 +47,13 @@ _BY_STATE: Final[dict[str, tuple[type[StoreError], str]]] = {
 # A refused login has no sqlstate in libpq, only the server's sentence, which may be in another language: what is not
 # understood stays StoreUnavailable, with the sentence in it.
 _BY_WORDS: Final[tuple[tuple[str, type[StoreError], str], ...]] = (
-    ("password authentication failed", StoreRefused, _LOGIN),
-    ("no password supplied", StoreRefused, _LOGIN),
-    ("authentication failed", StoreRefused, _LOGIN),
-    ("role", StoreRefused, _LOGIN),
-    ("database", StoreRefused, _DATABASE),
-    ("pg_hba.conf", StoreRefused, _HBA),
-    ("permission denied for database", StoreRefused, _GRANT),
+    ("password authentication failed", AccessDenied, _LOGIN),
+    ("no password supplied", AccessDenied, _LOGIN),
+    ("authentication failed", AccessDenied, _LOGIN),
+    ("role", AccessDenied, _LOGIN),
+    ("database", StoreMissing, _DATABASE),
+    ("pg_hba.conf", AccessDenied, _HBA),
+    ("permission denied for database", AccessDenied, _GRANT),
     ("too many clients", StoreBusy, _SLOTS),
     ("remaining connection slots", StoreBusy, _SLOTS),
     ("too many connections", StoreBusy, _SLOTS),

@@ -1,0 +1,169 @@
+"""Blobs: put or touched as part of a transaction, or by themselves; deleted only if nobody touched them.
+
+The service cannot take the later of two times. So a blob's actions are written for what is known of it: at first that it
+is new, or there and touched earlier; when that turns out wrong, what was found by looking.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.clock import SystemClock
+from holdfast.errors import Throttled
+from holdfast.model.rows import Blob, BlobInfo
+from holdfast.stores.dynamodb.actions import Action, check, delete, put, update
+from holdfast.stores.dynamodb.keys import SHARDS, blob_key, trash_key
+from holdfast.stores.dynamodb.sweeping import sweep_stages
+from holdfast.stores.dynamodb.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
+from holdfast.stores.dynamodb.values import bodied, discarded, read_body
+
+BLOB_INLINE_BYTES_MAX: Final = 8_000
+"""Touching a blob pays for its item's size: a larger content lies in parts."""
+TRIES_MAX: Final = 20
+_HEAD: Final = ("pk", "sk", "touched", "size", "stage")
+_UNTOUCHED: Final = "#touched < :since"
+
+Known = Mapping[str, float | None]
+"""When blobs were touched last; None where there is none. What is not in it has not been looked at."""
+
+
+class Wanted(NamedTuple):
+    """A blob as it is to be kept: with its data wherever the caller brings it."""
+
+    address: str
+    data: bytes | None
+
+
+def wanted(blobs: Iterable[Blob]) -> list[Wanted]:
+    """Each address once: a transaction takes one action an item."""
+    found: dict[str, bytes | None] = {}
+    for address, data in blobs:
+        if found.get(address) is None:
+            found[address] = data
+    return [Wanted(address, data) for address, data in found.items()]
+
+
+def look(table: Table, blobs: Iterable[Wanted]) -> dict[str, float | None]:
+    """What is known of them now."""
+    addresses = [blob.address for blob in blobs]
+    found = {item["sk"]: float(item["touched"]) for item in _heads(table, addresses)}
+    return {address: found.get(address) for address in addresses}
+
+
+def missing(blobs: Iterable[Wanted], known: Known) -> tuple[str, ...]:
+    """The addresses that are neither kept nor brought along."""
+    return tuple(blob.address for blob in blobs if blob.data is None and known[blob.address] is None)
+
+
+def blob_actions(blob: Wanted, at: float, known: Known) -> list[Action]:
+    """Put or touch one blob, as far as is known of it."""
+    key, touched = blob_key(blob.address), known.get(blob.address)
+    if touched is not None and touched >= at:
+        return [check(key, "#touched >= :at", at=at)]
+    if touched is None and blob.data is not None:
+        attributes, parts = bodied(blob.data, BLOB_INLINE_BYTES_MAX)
+        return [put({**key, "touched": at, **attributes}, "attribute_not_exists(#pk)"), *parts]
+    return [update(key, "SET #touched = :at", "#touched <= :at", at=at)]
+
+
+def keep_blobs(table: Table, blobs: Iterable[Blob], at: float) -> None:
+    """Put or touch each, in as many transactions as it takes."""
+    group: list[Wanted] = []
+    actions = size = 0
+    for blob in wanted(blobs):
+        own = blob_actions(blob, at, {})
+        own_size = sum(action.size for action in own)
+        if own_size > TRANSACTION_BYTES_MAX:
+            _keep_large(table, blob, at)
+            continue
+        if group and (actions + len(own) > ACTIONS_MAX or size + own_size > TRANSACTION_BYTES_MAX):
+            _keep_group(table, group, at)
+            group, actions, size = [], 0, 0
+        group.append(blob)
+        actions, size = actions + len(own), size + own_size
+    if group:
+        _keep_group(table, group, at)
+
+
+def _keep_group(table: Table, group: Sequence[Wanted], at: float) -> None:
+    known: Known = {}
+    for _ in range(TRIES_MAX):
+        if table.transact([action for blob in group for action in blob_actions(blob, at, known)]):
+            return
+        known = look(table, group)
+    raise contended(table, "blobs")
+
+
+def _keep_large(table: Table, blob: Wanted, at: float) -> None:
+    """A content that no transaction holds: its parts first, under a marker that goes when the head comes."""
+    for _ in range(TRIES_MAX):
+        known = look(table, [blob])
+        if known[blob.address] is not None:
+            if table.transact(blob_actions(blob, at, known)):
+                return
+            continue
+        head, *parts = blob_actions(blob, at, known)
+        stage = head.request["Item"]["stage"]["S"]
+        staged = put({**trash_key(stage), "what": "part", "staged_at": SystemClock.wall()})
+        table.write_all([{"PutRequest": staged.request}])
+        table.write_all({"PutRequest": part.request} for part in parts)
+        if table.transact(
+            [head, delete(trash_key(stage), "attribute_exists(#pk) AND attribute_not_exists(#swept)")]
+        ):
+            return
+        sweep_stages(table, [stage])
+    raise contended(table, f"blob {blob.address}")
+
+
+def get_blobs(table: Table, addresses: Iterable[str]) -> dict[str, bytes]:
+    """See ``StorePort.get_blobs``."""
+    found: dict[str, bytes] = {}
+    for item in table.get_all(map(blob_key, dict.fromkeys(addresses))):
+        head: Item | None = item
+        while head is not None:
+            body = read_body(table, head)
+            if body is not None:
+                found[head["sk"]] = body
+                break
+            head = table.get(blob_key(head["sk"]))
+    return found
+
+
+def delete_blobs(table: Table, addresses: Iterable[str], untouched_since: float) -> int:
+    """See ``StorePort.delete_blobs``."""
+    doomed = [item for item in _heads(table, addresses) if item["touched"] < untouched_since]
+    deleted: list[Item] = []
+    for start in range(0, len(doomed), ACTIONS_MAX // 2):
+        group = doomed[start : start + ACTIONS_MAX // 2]
+        if _delete(table, group, untouched_since):
+            deleted += group
+        else:  # somebody wants one of them after all, or has deleted it: each by itself
+            deleted += [item for item in group if _delete(table, [item], untouched_since)]
+    sweep_stages(table, [item["stage"] for item in deleted if "stage" in item])
+    return len(deleted)
+
+
+def _delete(table: Table, group: Sequence[Item], since: float) -> bool:
+    actions = [delete(blob_key(item["sk"]), _UNTOUCHED, since=since) for item in group]
+    return table.transact([*actions, *(action for item in group for action in discarded(item))])
+
+
+def scan_blobs(table: Table, after: str, limit: int) -> Iterator[BlobInfo]:
+    """See ``StorePort.scan_blobs``; as many as the caller takes."""
+    for shard in SHARDS:
+        if shard < after[:1]:
+            continue
+        low = after if shard == after[:1] else ""
+        for item in table.query(
+            f"blob/{shard}", low=low, page=limit + 1, attributes=("sk", "size", "touched")
+        ):
+            if item["sk"] > after:
+                yield BlobInfo(item["sk"], item["size"], float(item["touched"]))
+
+
+def contended(table: Table, what: str) -> Throttled:
+    """Many want the same thing at the same moment, for longer than is reasonable."""
+    return Throttled(store=table.target.url, problem=f"others kept changing {what}")
+
+
+def _heads(table: Table, addresses: Iterable[str]) -> list[Item]:
+    return table.get_all(map(blob_key, dict.fromkeys(addresses)), _HEAD)

@@ -1,0 +1,51 @@
+"""Making runs and changing what they are: the row with its place in the listing, and its fork's origin."""
+
+from holdfast.model.rows import RunRow
+from holdfast.stores.dynamodb.actions import put, update
+from holdfast.stores.dynamodb.keys import listing_key, new_id, row_key
+from holdfast.stores.dynamodb.rows import ROW_BODY_BYTES_MAX, fields_of, find_item
+from holdfast.stores.dynamodb.sweeping import sweep_stages
+from holdfast.stores.dynamodb.table import Table
+from holdfast.stores.dynamodb.values import bodied, discarded
+
+_FREE = "attribute_not_exists(#pk) OR attribute_exists(#gone)"
+
+
+def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
+    """See ``StorePort.create_run``. The fence that a deleted run of that name has left stays."""
+    attributes, parts = bodied(row.body, ROW_BODY_BYTES_MAX)
+    fields = {**fields_of(row, new_id()), **attributes}
+    told = {name: value for name, value in fields.items() if value is not None}
+    sets = ", ".join(f"#{name} = :{name}" for name in told)
+    change = f"SET #fence = if_not_exists(#fence, :zero), {sets} REMOVE #gone"
+    actions = [
+        update(row_key(row.run), change, _FREE, zero=0, **told),
+        put(listing_key(row.run, row.created_at)),
+        *parts,
+    ]
+    if row.origin is not None:
+        if row.origin == row.run:
+            return False
+        grows = "SET #revision = #revision + :one, #forks = #forks + :one"
+        actions.append(
+            update(row_key(row.origin), grows, "#revision = :revision", one=1, revision=origin_revision)
+        )
+    return table.transact(actions)
+
+
+def swap_run(table: Table, run: str, revision: int, status: str, body: bytes) -> bool:
+    """See ``StorePort.swap_run``."""
+    found = find_item(table, run)
+    if found is None or found["revision"] != revision:
+        return False
+    attributes, parts = bodied(body, ROW_BODY_BYTES_MAX)
+    told = {"status": status, **attributes}
+    sets = ", ".join(f"#{name} = :{name}" for name in told)
+    stale = [name for name in ("body", "stage", "parts") if name in found and name not in told]
+    removes = f" REMOVE {', '.join(f'#{name}' for name in stale)}" if stale else ""
+    change = f"SET #revision = #revision + :one, {sets}{removes}"
+    when = "#revision = :revision AND #journal = :journal"
+    values = {"one": 1, "revision": revision, "journal": found["journal"], **told}
+    done = table.transact([update(row_key(run), change, when, **values), *parts, *discarded(found)])
+    sweep_stages(table, [found["stage"]] if done and "stage" in found else ())
+    return done

@@ -1,0 +1,72 @@
+"""What is sound about the table and what is not: its shape, what is left to sweep, and every event of every run."""
+
+from collections.abc import Iterator
+
+from holdfast import limits
+from holdfast.errors import AccessDenied
+from holdfast.model.events import is_intact, uncovered
+from holdfast.model.rows import Finding, RunRow, Status
+from holdfast.stores import bounds
+from holdfast.stores.dynamodb.keys import TRASH
+from holdfast.stores.dynamodb.listing import list_runs
+from holdfast.stores.dynamodb.logs import read_page
+from holdfast.stores.dynamodb.table import Table
+
+
+def examined(table: Table) -> list[Finding]:
+    """See ``StorePort.examine``."""
+    findings = [_table(table), _trash(table)]
+    damage: list[str] = []
+    for row in _every_run(table):
+        if row.status == Status.IMPORTING:
+            findings.append(bounds.partial_finding(row.run))
+        else:
+            damage += _damage(table, row)
+    if not damage:
+        return [*findings, Finding("events", "ok", "every event is what was appended")]
+    return findings + [Finding("events", "failure", text) for text in damage]
+
+
+def _table(table: Table) -> Finding:
+    try:
+        told = table.describe()
+    except AccessDenied:
+        text = "its settings cannot be read: dynamodb:DescribeTable is not granted"
+        return Finding("table", "warning", text, "grant it to whoever runs doctor; agents do without")
+    keys = [(key["AttributeName"], key["KeyType"]) for key in told.get("KeySchema", ())]
+    if keys != [("pk", "HASH"), ("sk", "RANGE")]:
+        return Finding(
+            "table", "failure", f"its keys are {keys}", "`holdfast doctor --create-table` makes one that fits"
+        )
+    if told.get("TableStatus") not in {"ACTIVE", "UPDATING"}:
+        return Finding("table", "warning", f"it is {told.get('TableStatus')}")
+    return Finding("table", "ok", f"{table.target.table} is there, with the keys pk and sk")
+
+
+def _trash(table: Table) -> Finding:
+    left = table.count(TRASH)
+    if not left:
+        return Finding("space", "ok", "nothing is left to sweep")
+    text = f"{left} deletions were cut off before everything was swept; nobody sees what is left of them"
+    return Finding("space", "warning", text, "`holdfast prune` sweeps it")
+
+
+def _every_run(table: Table) -> Iterator[RunRow]:
+    page = list_runs(table, limit=limits.RUN_PAGE_MAX, before=None, prefix="")
+    while page:
+        yield from page
+        page = list_runs(table, limit=limits.RUN_PAGE_MAX, before=page[-1], prefix="")
+
+
+def _damage(table: Table, row: RunRow) -> Iterator[str]:
+    after, covered = 0, row.origin_seq
+    while True:
+        events = read_page(table, row.run, after, None, limits.EVENT_PAGE_MAX)
+        for event in events:
+            if not is_intact(row.run, event):
+                yield f"event {event.seq} of run {row.run} fails its checksum"
+        for first, last in uncovered(covered, events):
+            yield f"no event of run {row.run} covers {first} to {last}"
+        if len(events) < limits.EVENT_PAGE_MAX:
+            return
+        after = covered = events[-1].seq

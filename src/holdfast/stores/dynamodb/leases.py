@@ -1,0 +1,76 @@
+"""Leases: part of the run's row, so that the fence is checked where the head is.
+
+An owner reads ``pid@host/nonce``. Of processes elsewhere nothing can be proven: their leases are taken over when they
+fall silent.
+"""
+
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.model.rows import Grant, Lease, Liveness
+from holdfast.stores.dynamodb.actions import update
+from holdfast.stores.dynamodb.blobs import TRIES_MAX, contended
+from holdfast.stores.dynamodb.keys import row_key
+from holdfast.stores.dynamodb.rows import find_item, lease_of
+from holdfast.stores.dynamodb.table import Item, Table
+
+_HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+_NONCES: dict[int, str] = {}
+_HELD: Final = "#fence = :fence AND #owner > :nobody"
+_TAKE: Final = (
+    "SET #fence = :new, #owner = :owner, #beat = :zero, #since = :at, #beat_at = :at, #lease_s = :lease_s"
+)
+_AS_SEEN: Final = "#fence = :fence AND #owner = :held_by AND #journal = :journal"
+
+
+def owner_here() -> str:
+    """This process, the same through all its handles; a forked child is another one."""
+    nonce = _NONCES.setdefault(os.getpid(), secrets.token_hex(8))
+    return f"{os.getpid()}@{_HOST_UNSAFE.sub('-', socket.gethostname())}/{nonce}"
+
+
+def liveness(owner: str) -> Liveness:
+    """Only what can be proven: this process lives."""
+    return "alive" if owner == owner_here() else "unknown"
+
+
+def acquire(
+    table: Table, run: str, *, at: float, lease_s: float, over: Lease | None, above: int
+) -> tuple[Grant, Item | None]:
+    """See ``StorePort.acquire``; with the row as it was."""
+    for _ in range(TRIES_MAX):
+        row = find_item(table, run)
+        if row is None:
+            return Grant(False, Lease()), None
+        held = lease_of(row)
+        if held.owner and (over is None or (over.fence, over.beat) != (held.fence, held.beat)):
+            return Grant(False, held), row
+        lease = Lease(max(held.fence, above) + 1, owner_here(), 0, at, at, lease_s)
+        values = {"fence": held.fence, "held_by": held.owner, "journal": row["journal"]}
+        when = _AS_SEEN
+        if held.owner:
+            when, values = f"{when} AND #beat = :beat", {**values, "beat": held.beat}
+        new = {"new": lease.fence, "owner": lease.owner, "zero": 0, "at": at, "lease_s": lease_s}
+        if table.transact([update(row_key(run), _TAKE, when, **values, **new)]):
+            return Grant(True, lease), row
+    raise contended(table, f"the lease of {run}")
+
+
+def renew(table: Table, fences: Mapping[str, int], at: float) -> frozenset[str]:
+    """See ``StorePort.renew``. One request a run: a beat in a transaction of many would stand in the way of every append."""
+    change = "SET #beat = #beat + :one, #beat_at = :at"
+    return frozenset(
+        run
+        for run, fence in fences.items()
+        if not table.update(update(row_key(run), change, _HELD, one=1, at=at, fence=fence, nobody=""))
+    )
+
+
+def release(table: Table, run: str, fence: int) -> bool:
+    """See ``StorePort.release``."""
+    change = "SET #owner = :nobody REMOVE #beat, #since, #beat_at, #lease_s"
+    return table.transact([update(row_key(run), change, _HELD, fence=fence, nobody="")])

@@ -1,0 +1,192 @@
+"""The port's verbs over one DynamoDB table; each is a few lines over the module that knows its noun.
+
+The invariant: what a verb decides, it decides in one transaction, and what the service acknowledged is durable.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from holdfast import limits
+from holdfast.model.events import Event
+from holdfast.model.rows import (
+    Append,
+    AppendOutcome,
+    Blob,
+    BlobInfo,
+    Cursors,
+    Finding,
+    Grant,
+    Lease,
+    Liveness,
+    Record,
+    RunRow,
+    RunSize,
+)
+from holdfast.stores import bounds
+from holdfast.stores.dynamodb import blobs as blobs_
+from holdfast.stores.dynamodb import leases, listing, logs, records, removing, rows
+from holdfast.stores.dynamodb.appending import Appender
+from holdfast.stores.dynamodb.creating import create_run, swap_run
+from holdfast.stores.dynamodb.examination import examined
+from holdfast.stores.dynamodb.sweeping import sweep_all, sweep_voids
+from holdfast.stores.dynamodb.table import Table
+from holdfast.stores.dynamodb.target import Target
+from holdfast.stores.dynamodb.waiting import wait_for_change
+
+
+class DynamoStore:
+    """A store in one table, which must be there (``create_table`` makes it). Implements ``StorePort``."""
+
+    def __init__(self, target: Target) -> None:
+        self._table: Final = Table(target)
+        self._appender: Final = Appender(self._table)
+        self._owner: Final = leases.owner_here()
+
+    @property
+    def url(self) -> str:
+        return self._table.target.url
+
+    @property
+    def owner(self) -> str:
+        return self._owner
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this handle can still be used in this process."""
+        return self._table.is_open
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+        bounds.check_run_body(row.run, row.body)
+        return create_run(self._table, row, origin_revision)
+
+    def find_run(self, run: str) -> RunRow | None:
+        return rows.find_row(self._table, run)
+
+    def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
+        bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
+        return listing.list_runs(self._table, limit=limit, before=before, prefix=prefix)
+
+    def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
+        bounds.check_run_body(run, body)
+        return swap_run(self._table, run, revision, status, body)
+
+    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        return removing.delete_run(self._table, run, fence, revision)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        bounds.check_items(items)
+        self._table.check()
+        return self._appender.append(items)
+
+    def read_events(
+        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+    ) -> list[Event]:
+        bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
+        return logs.read_page(self._table, run, after_seq, upto_seq, limit)
+
+    def replace_events(
+        self,
+        run: str,
+        *,
+        fence: int,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+        at: float = 0.0,
+    ) -> bool:
+        bounds.check_replacement(run, after_seq, upto_seq, events, blobs)
+        stretch = removing.Stretch(run, fence, revision, after_seq, upto_seq)
+        return removing.replace_events(self._table, stretch, events, blobs, max(at, events[-1].at))
+
+    def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
+        return removing.adopt_events(self._table, run, of, fence, revision)
+
+    def measure(self, run: str) -> RunSize:
+        return logs.measured(self._table, run)
+
+    # -- blobs -----------------------------------------------------------------------------------------------
+
+    def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
+        bounds.check_blobs(blobs)
+        self._table.check()
+        for blob in blobs:
+            assert blob.data is not None, f"blob {blob.address} is put without content"
+        blobs_.keep_blobs(self._table, blobs, at)
+
+    def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        self._table.check()
+        return blobs_.get_blobs(self._table, addresses)
+
+    def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
+        self._table.check()
+        return blobs_.delete_blobs(self._table, addresses, untouched_since)
+
+    def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
+        bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
+        return list(islice(blobs_.scan_blobs(self._table, after, limit), limit))
+
+    # -- leases ----------------------------------------------------------------------------------------------
+
+    def acquire(
+        self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
+    ) -> Grant:
+        grant, row = leases.acquire(self._table, run, at=at, lease_s=lease_s, over=over, above=above)
+        if row is not None:
+            self._appender.remember(run, row["journal"])
+        return grant
+
+    def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
+        self._table.check()
+        return leases.renew(self._table, fences, at)
+
+    def release(self, run: str, *, fence: int) -> bool:
+        return leases.release(self._table, run, fence)
+
+    def probe(self, owner: str) -> Liveness:
+        self._table.check()
+        return leases.liveness(owner)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def get_record(self, space: str, key: str) -> Record | None:
+        return records.get_record(self._table, space, key)
+
+    def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
+        del synced  # what the service acknowledges is durable
+        bounds.check_record(space, key, body)
+        return records.put_record(self._table, space, key, body, revision)
+
+    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+        bounds.check_page("records", limit, limits.RECORD_PAGE_MAX)
+        return list(islice(records.scan_records(self._table, space, after, prefix, limit), limit))
+
+    def delete_record(self, space: str, key: str, *, revision: int) -> bool:
+        return records.delete_record(self._table, space, key, revision)
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
+        self._table.check()
+        return wait_for_change(self._table, cursors, timeout_s=timeout_s)
+
+    def sync(self) -> None:
+        self._table.check()
+
+    def reclaim(self, *, thoroughly: bool = False) -> int:
+        """Sweep what deletions have left; ``thoroughly``, also what replacements have, which asks for every run."""
+        if thoroughly:
+            sweep_voids(self._table)
+        return sweep_all(self._table)
+
+    def examine(self) -> list[Finding]:
+        return examined(self._table)
+
+    def close(self) -> None:
+        self._table.close()

@@ -1,0 +1,109 @@
+"""Starting a DynamoDB for this test process, once, and making tables in it.
+
+The servers live in ``.venv-aws``, which ``make test`` makes: without it tests fail and say so, they are never skipped.
+A server ends with its test process, however that ends: it watches its standard input. ``HOLDFAST_TEST_DYNAMODB_ENDPOINT``
+names one that is there already.
+"""
+
+import atexit
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from functools import cache
+from pathlib import Path
+
+from holdfast.stores.dynamodb.creation import create_table
+from holdfast.stores.dynamodb.target import Target
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv-aws" / "bin" / "python"
+REGION = "eu-central-1"
+_START_S = 60.0
+
+_MINDFUL = """
+import os, sys, threading
+def watch():
+    sys.stdin.buffer.read()
+    os._exit(0)
+threading.Thread(target=watch, daemon=True).start()
+"""
+_SERVERS = {
+    "ministack": "from ministack.app import main; sys.argv = ['ministack']; main()",
+    # one request at a time: its transactions are not atomic among threads
+    "moto": """
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(os.environ["GATEWAY_PORT"]), DomainDispatcherApplication(create_backend_app), threaded=False)
+""",
+}
+
+
+@cache
+def endpoint(server: str = "ministack") -> str:
+    """The address of a server that answers; started when it is first asked for."""
+    os.environ.setdefault("AWS_ACCESS_KEY_ID", "test")
+    os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "test")
+    told = os.environ.get("HOLDFAST_TEST_DYNAMODB_ENDPOINT")
+    if told and server == "ministack":
+        return told
+    assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
+    port = _free_port()
+    environment = {
+        **os.environ,
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "SERVICES": "dynamodb,s3",
+    }
+    child = subprocess.Popen(
+        [PYTHON, "-c", _MINDFUL + _SERVERS[server]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        cwd="/tmp",
+    )
+    atexit.register(_end, child)
+    address = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + _START_S
+    while not _answers(address):
+        assert child.poll() is None, f"{server} ended with {child.returncode}"
+        assert time.monotonic() < deadline, f"{server} does not answer at {address}"
+        time.sleep(0.05)
+    return address
+
+
+def table_for(name: object, server: str = "ministack") -> Target:
+    """A table of that name, made when it is first asked for."""
+    target = Target("".join(c if c.isalnum() else "-" for c in str(name))[-200:], REGION, endpoint(server))
+    create_table(target)
+    return target
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    assert child.stdin is not None
+    child.stdin.close()
+    try:
+        child.wait(5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
