@@ -61,7 +61,7 @@ def test_a_malformed_url(
         assert (answer.code, answer.out) == (2, "")
         assert answer.err == (
             f"error: store URL {url!r} {problem}\n"
-            "hint: use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, or memory://name\n"
+            "hint: use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, dynamodb://table?region=…, or memory://name\n"
         )
     assert list(tmp_path.iterdir()) == []
 
