@@ -33,6 +33,8 @@ class RunRow(NamedTuple):
     """One run. ``head`` is the seq of its last event.
 
     ``revision`` grows with every change to status or body or to events already written, and with every fork from it.
+    ``agent`` names the entry point that a worker runs it by; empty, it is no worker's business. ``due_at`` is when one
+    is to take it, while nobody holds it; None means never, until somebody calls it up.
     """
 
     run: str
@@ -45,6 +47,8 @@ class RunRow(NamedTuple):
     head: int = 0
     revision: int = 1
     lease: Lease = Lease()
+    agent: str = ""
+    due_at: float | None = None
 
 
 class Blob(NamedTuple):

@@ -18,6 +18,12 @@ def check_items(items: Sequence[Append]) -> None:
         check_item(item)
 
 
+def check_claim(agents: Sequence[str], limit: int) -> None:
+    """A claim asks for some agents, and for no more runs than are listed at once."""
+    assert agents, "a claim for no agent"
+    check_page("claimed runs", limit, limits.RUN_PAGE_MAX)
+
+
 def check_item(item: Append) -> None:
     """One item is within the limits, and its events cover every seq from its place on."""
     events = item.events

@@ -209,6 +209,41 @@ class MemoryStore:
         with self._using():
             return "alive" if owner == self._owner else "unknown"
 
+    # -- the queue -------------------------------------------------------------------------------------------
+
+    def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        with self._changing() as shelf:
+            due = [row for row in shelf.runs.values() if row.agent in agents and _is_due(row, at)]
+            claimed = [
+                row._replace(lease=Lease(row.lease.fence + 1, self._owner, 0, at, at, lease_s))
+                for row in sorted(due, key=_longest_due)[:limit]
+            ]
+            shelf.runs.update({row.run: row for row in claimed})
+            return claimed
+
+    def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        with self._using() as shelf:
+            held = [row for row in shelf.runs.values() if row.agent in agents and row.lease.owner]
+        return sorted((row for row in held if row.run > after), key=lambda row: row.run)[:limit]
+
+    def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
+        with self._changing() as shelf:
+            row = shelf.runs.get(run)
+            if row is None or not _is_held(row, fence):
+                return False
+            shelf.runs[run] = row._replace(due_at=due_at)
+            return True
+
+    def call_up(self, run: str, *, at: float) -> bool:
+        with self._changing() as shelf:
+            row = shelf.runs.get(run)
+            if row is None or not row.agent:
+                return False
+            shelf.runs[run] = row._replace(due_at=at if row.due_at is None else min(at, row.due_at))
+            return True
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
@@ -316,6 +351,14 @@ class MemoryStore:
 
 def _is_held(row: RunRow, fence: int) -> bool:
     return row.lease.fence == fence and bool(row.lease.owner)
+
+
+def _is_due(row: RunRow, at: float) -> bool:
+    return row.due_at is not None and row.due_at <= at and not row.lease.owner
+
+
+def _longest_due(row: RunRow) -> tuple[float, float, str]:
+    return (row.due_at or 0.0, row.created_at, row.run)
 
 
 def _is_partial(row: RunRow) -> bool:

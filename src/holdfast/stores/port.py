@@ -159,6 +159,28 @@ class StorePort(Protocol):
         """Whether the process behind an owner lives: only what can be proven."""
         ...
 
+    # -- the queue: what workers are to do ----------------------------------------------------------------------
+
+    def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
+        """Take the leases of runs of these agents that are due and that nobody holds, the longest due first.
+
+        The rows show the leases, each under a new fence. Nobody else gets the same run, and whoever claims at the same
+        time is neither waited for nor refused: it gets others. Synced.
+        """
+        ...
+
+    def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
+        """Runs of these agents that somebody holds, in order of id."""
+        ...
+
+    def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
+        """Say when the run is due once it is let go, if it is still held under this fence. Synced."""
+        ...
+
+    def call_up(self, run: str, *, at: float) -> bool:
+        """Make an agent's run due at this time, unless it is due earlier, held or not; False where there is none. Synced."""
+        ...
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:

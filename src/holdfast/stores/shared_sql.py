@@ -7,6 +7,7 @@ more than a placeholder (heads, locks, arrays), one text for both would be harde
 from typing import Final
 
 LEASE: Final = "r.fence, r.owner, r.beat, r.since, r.beat_at, r.lease_s"
+QUEUE: Final = "r.agent, r.due_at"
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
@@ -30,6 +31,10 @@ RELEASE: Final = (
     "UPDATE runs SET owner = '', beat = 0, since = 0, beat_at = 0, lease_s = 0 "
     "WHERE run = ? AND fence = ? AND owner <> ''"
 )
+
+# -- the queue ------------------------------------------------------------------------------------------------
+
+SET_DUE: Final = "UPDATE runs SET due_at = ? WHERE run = ? AND fence = ? AND owner <> ''"
 
 # -- records --------------------------------------------------------------------------------------------------
 

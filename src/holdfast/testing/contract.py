@@ -23,6 +23,7 @@ from holdfast.testing.rules.blobs import BlobRules  # noqa: E402
 from holdfast.testing.rules.events import EventRules  # noqa: E402
 from holdfast.testing.rules.handles import HandleRules  # noqa: E402
 from holdfast.testing.rules.leases import LeaseRules  # noqa: E402
+from holdfast.testing.rules.queue import QueueRules  # noqa: E402
 from holdfast.testing.rules.races import RaceRules  # noqa: E402
 from holdfast.testing.rules.records import RecordRules  # noqa: E402
 from holdfast.testing.rules.refusals import RefusalRules  # noqa: E402
@@ -38,6 +39,7 @@ class StoreContract(
     RefusalRules,
     BlobRules,
     LeaseRules,
+    QueueRules,
     RecordRules,
     RemovalRules,
     RaceRules,

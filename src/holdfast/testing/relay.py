@@ -138,6 +138,20 @@ class Relay:
     def probe(self, owner: str) -> Liveness:
         return self.pass_on(self.port.probe, owner)
 
+    # -- the queue -------------------------------------------------------------------------------------------
+
+    def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
+        return self.pass_on(self.port.claim, agents, at=at, lease_s=lease_s, limit=limit)
+
+    def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
+        return self.pass_on(self.port.list_held, agents, after=after, limit=limit)
+
+    def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
+        return self.pass_on(self.port.set_due, run, fence=fence, due_at=due_at)
+
+    def call_up(self, run: str, *, at: float) -> bool:
+        return self.pass_on(self.port.call_up, run, at=at)
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:

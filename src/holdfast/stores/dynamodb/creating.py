@@ -3,6 +3,7 @@
 from holdfast.model.rows import RunRow
 from holdfast.stores.dynamodb.actions import put, update
 from holdfast.stores.dynamodb.keys import listing_key, new_id, row_key
+from holdfast.stores.dynamodb.queueing import due_note
 from holdfast.stores.dynamodb.rows import ROW_BODY_BYTES_MAX, fields_of, find_item
 from holdfast.stores.dynamodb.sweeping import sweep_stages
 from holdfast.stores.dynamodb.table import Table
@@ -23,6 +24,8 @@ def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
         put(listing_key(row.run, row.created_at)),
         *parts,
     ]
+    if row.agent and row.due_at is not None:
+        actions.append(due_note(row.agent, row.due_at, row.created_at, row.run))
     if row.origin is not None:
         if row.origin == row.run:
             return False

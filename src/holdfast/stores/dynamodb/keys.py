@@ -10,6 +10,8 @@ pk                    sk                                    what
 ``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content
 ``part/STAGE``        five digits                           a piece of a long value; written once, never changed
 ``trash``             stage or journal                      what is to be swept
+``due/AGENT``         when due, when made, and id           which runs of an agent are due when; a row says whether it is so
+``held/AGENT``        id                                    which runs of an agent somebody holds; a row says whether it is so
 ====================  ====================================  ============================================================
 
 A run's name leads to its events only through its row, so that deleting, adopting and creating anew under an old name are
@@ -42,6 +44,18 @@ def listing_key(run: str, created_at: float) -> Key:
 
 def listed_run(sk: str) -> str:
     return sk[17:]
+
+
+def due_key(agent: str, due_at: float, created_at: float, run: str) -> Key:
+    return {"pk": f"due/{agent}", "sk": f"{ordered(due_at)}/{ordered(created_at)}/{run}"}
+
+
+def due_run(sk: str) -> str:
+    return sk[34:]
+
+
+def held_key(agent: str, run: str) -> Key:
+    return {"pk": f"held/{agent}", "sk": run}
 
 
 def event_key(journal: str, seq: int) -> Key:

@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.model.rows import Grant, Lease, Liveness
-from holdfast.stores.dynamodb.actions import update
+from holdfast.stores.dynamodb.actions import Action, delete, put, update
 from holdfast.stores.dynamodb.blobs import TRIES_MAX, contended
-from holdfast.stores.dynamodb.keys import row_key
+from holdfast.stores.dynamodb.keys import held_key, row_key
 from holdfast.stores.dynamodb.rows import find_item, lease_of
 from holdfast.stores.dynamodb.table import Item, Table
 
 _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NONCES: dict[int, str] = {}
-_HELD: Final = "#fence = :fence AND #owner > :nobody"
-_TAKE: Final = (
+HELD: Final = "#fence = :fence AND #owner > :nobody"
+TAKE: Final = (
     "SET #fence = :new, #owner = :owner, #beat = :zero, #since = :at, #beat_at = :at, #lease_s = :lease_s"
 )
-_AS_SEEN: Final = "#fence = :fence AND #owner = :held_by AND #journal = :journal"
+AS_SEEN: Final = "#fence = :fence AND #owner = :held_by AND #journal = :journal"
 
 
 def owner_here() -> str:
@@ -51,11 +51,11 @@ def acquire(
             return Grant(False, held), row
         lease = Lease(max(held.fence, above) + 1, owner_here(), 0, at, at, lease_s)
         values = {"fence": held.fence, "held_by": held.owner, "journal": row["journal"]}
-        when = _AS_SEEN
+        when = AS_SEEN
         if held.owner:
             when, values = f"{when} AND #beat = :beat", {**values, "beat": held.beat}
         new = {"new": lease.fence, "owner": lease.owner, "zero": 0, "at": at, "lease_s": lease_s}
-        if table.transact([update(row_key(run), _TAKE, when, **values, **new)]):
+        if table.transact([update(row_key(run), TAKE, when, **values, **new), *noted(row)]):
             return Grant(True, lease), row
     raise contended(table, f"the lease of {run}")
 
@@ -66,11 +66,20 @@ def renew(table: Table, fences: Mapping[str, int], at: float) -> frozenset[str]:
     return frozenset(
         run
         for run, fence in fences.items()
-        if not table.update(update(row_key(run), change, _HELD, one=1, at=at, fence=fence, nobody=""))
+        if not table.update(update(row_key(run), change, HELD, one=1, at=at, fence=fence, nobody=""))
     )
 
 
 def release(table: Table, run: str, fence: int) -> bool:
     """See ``StorePort.release``."""
+    row = find_item(table, run)
+    if row is None:
+        return False
     change = "SET #owner = :nobody REMOVE #beat, #since, #beat_at, #lease_s"
-    return table.transact([update(row_key(run), change, _HELD, fence=fence, nobody="")])
+    gone = [delete(held_key(row["agent"], run))] if "agent" in row else []
+    return table.transact([update(row_key(run), change, HELD, fence=fence, nobody=""), *gone])
+
+
+def noted(row: Item) -> list[Action]:
+    """The note that a run of an agent is held now, for whoever looks for those whose holder is gone."""
+    return [put(held_key(row["agent"], row["pk"].removeprefix("run/")))] if "agent" in row else []

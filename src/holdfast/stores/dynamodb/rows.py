@@ -46,7 +46,13 @@ def row_of(item: Item, body: bytes) -> RunRow:
         head=item["head"],
         revision=item["revision"],
         lease=lease_of(item),
+        agent=item.get("agent", ""),
+        due_at=due_of(item),
     )
+
+
+def due_of(item: Item) -> float | None:
+    return float(item["due_at"]) if "due_at" in item else None
 
 
 def lease_of(item: Item) -> Lease:
@@ -76,4 +82,6 @@ def fields_of(row: RunRow, journal: str) -> dict[str, Any]:
         "forks": 0,
         "journal": journal,
         "edition": 0,
+        "agent": row.agent or None,
+        "due_at": row.due_at,
     }

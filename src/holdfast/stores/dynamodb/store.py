@@ -25,7 +25,7 @@ from holdfast.model.rows import (
 )
 from holdfast.stores import bounds
 from holdfast.stores.dynamodb import blobs as blobs_
-from holdfast.stores.dynamodb import leases, listing, logs, records, removing, rows
+from holdfast.stores.dynamodb import leases, listing, logs, queueing, records, removing, rows
 from holdfast.stores.dynamodb.appending import Appender
 from holdfast.stores.dynamodb.creating import create_run, swap_run
 from holdfast.stores.dynamodb.examination import examined
@@ -152,6 +152,22 @@ class DynamoStore:
     def probe(self, owner: str) -> Liveness:
         self._table.check()
         return leases.liveness(owner)
+
+    # -- the queue -------------------------------------------------------------------------------------------
+
+    def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        return queueing.claim(self._table, agents, at=at, lease_s=lease_s, limit=limit)
+
+    def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        return queueing.list_held(self._table, agents, after=after, limit=limit)
+
+    def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
+        return queueing.set_due(self._table, run, fence=fence, due_at=due_at)
+
+    def call_up(self, run: str, *, at: float) -> bool:
+        return queueing.call_up(self._table, run, at=at)
 
     # -- records ---------------------------------------------------------------------------------------------
 

@@ -27,12 +27,16 @@ CREATE TABLE runs (
   status     text   NOT NULL,
   birth      text   NOT NULL,
   origin     text   COLLATE "C",
+  agent      text   COLLATE "C" NOT NULL, -- the entry point that a worker runs it by; empty: none
+  due_at     double precision,            -- when a worker is to take it, while nobody holds it; null: never
   body       bytea  NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 -- Room for new versions of a row on its own page: what an append changes is in no index, so no index is written.
 
 CREATE INDEX runs_by_age ON runs (created_at, run);
 CREATE INDEX runs_by_origin ON runs (origin) WHERE origin IS NOT NULL;
+CREATE INDEX runs_due ON runs (agent, due_at, created_at, run) WHERE due_at IS NOT NULL AND owner = '';
+CREATE INDEX runs_held ON runs (agent, run) WHERE owner <> '' AND agent <> '';
 
 CREATE TABLE events (
   run   bigint NOT NULL,                  -- runs.id, without a foreign key: an append has just seen that row

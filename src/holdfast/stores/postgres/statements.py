@@ -17,15 +17,16 @@ def _bound(text: LiteralString) -> LiteralString:
 
 _RUN: Final = (
     "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
-    f"r.head, r.revision, {shared.LEASE} FROM runs r "
+    f"r.head, r.revision, {shared.LEASE}, {shared.QUEUE} FROM runs r "
 )
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
 FENCES: Final = "SELECT fences FROM meta FOR SHARE"
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence) "
-    "VALUES (%(run)s, %(birth)s, %(created_at)s, %(status)s, %(body)s, %(origin)s, %(origin_seq)s, %(origin_seq)s, %(fence)s) "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence, agent, due_at) "
+    "VALUES (%(run)s, %(birth)s, %(created_at)s, %(status)s, %(body)s, %(origin)s, %(origin_seq)s, %(origin_seq)s, %(fence)s, "
+    "%(agent)s, %(due_at)s) "
     "ON CONFLICT (run) DO NOTHING"
 )
 FORK_RUN: Final = "UPDATE runs SET revision = revision + 1 WHERE run = %s AND revision = %s"
@@ -50,7 +51,7 @@ DELETE_EVENTS: Final = "DELETE FROM events WHERE run = %s"
 # The events name their run by number, so it is the row that moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = (
     "UPDATE runs SET run = %s, birth = %s, created_at = %s, status = %s, body = %s, revision = %s + 1, fence = %s, "
-    "owner = %s, beat = %s, since = %s, beat_at = %s, lease_s = %s WHERE id = %s"
+    "owner = %s, beat = %s, since = %s, beat_at = %s, lease_s = %s, agent = %s, due_at = %s WHERE id = %s"
 )
 DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
 # Before anything else is locked: who creates a run holds this row while it waits for a deleter to be done.
@@ -153,6 +154,22 @@ BEAT: Final = (
     "WHERE r.id = h.id AND r.fence = h.fence AND r.owner <> '' RETURNING r.run"
 )
 RELEASE: Final = _bound(shared.RELEASE)
+
+# -- the queue ------------------------------------------------------------------------------------------------
+
+# Whoever claims at the same time skips what this one has locked: nobody waits, and nobody gets the same run.
+CLAIM: Final = (
+    "WITH due AS MATERIALIZED (SELECT id FROM runs WHERE agent = ANY(%(agents)s) AND due_at <= %(at)s AND owner = '' "  # noqa: S608 - constants
+    "ORDER BY due_at, created_at, run LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED) "
+    "UPDATE runs r SET fence = r.fence + 1, owner = %(owner)s, beat = 0, since = %(at)s, beat_at = %(at)s, "
+    "lease_s = %(lease_s)s FROM due WHERE r.id = due.id RETURNING r.run, r.birth, r.created_at, r.status, r.body, "
+    f"r.origin, r.origin_seq, r.head, r.revision, {shared.LEASE}, {shared.QUEUE}"
+)
+LIST_HELD: Final = _RUN + (
+    "WHERE r.agent = ANY(%s) AND r.agent <> '' AND r.owner <> '' AND r.run > %s ORDER BY r.run LIMIT %s"
+)
+SET_DUE: Final = _bound(shared.SET_DUE)
+CALL_UP: Final = "UPDATE runs SET due_at = least(due_at, %s) WHERE run = %s AND agent <> ''"
 
 # -- records --------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class PostgresStore:
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
-        values: dict[str, Any] = dict(zip(RunRow._fields[:7], row[:7], strict=True))
+        values = row._asdict()
 
         def create(connection: Connection) -> None:
             if row.origin is not None:
@@ -167,7 +167,7 @@ class PostgresStore:
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
-            connection.execute(sql.TAKE_PLACE, (*kept, other))
+            connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, other))
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
             connection.execute(sql.RAISE_FENCES, (other_fence,))
             connection.execute(sql.NOTIFY, (of,))
@@ -239,6 +239,35 @@ class PostgresStore:
     def probe(self, owner: str) -> Liveness:
         self._database.check()
         return owners.probe(owner)
+
+    # -- the queue -------------------------------------------------------------------------------------------
+
+    def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        values = {
+            "agents": list(agents),
+            "at": at,
+            "lease_s": lease_s,
+            "limit": limit,
+            "owner": self.owner,
+        }
+        rows = self._database.write(
+            lambda c: c.execute(sql.CLAIM, values, binary=True).fetchall(), synced=True
+        )
+        claimed = [_run_row(row) for row in rows]
+        return sorted(claimed, key=lambda row: (row.due_at, row.created_at, row.run))
+
+    def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        values = (list(agents), after, limit)
+        rows = self._database.read(lambda c: c.execute(sql.LIST_HELD, values, binary=True).fetchall())
+        return [_run_row(row) for row in rows]
+
+    def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
+        return self._guarded(lambda c: _must(c, sql.SET_DUE, (due_at, run, fence)))
+
+    def call_up(self, run: str, *, at: float) -> bool:
+        return self._guarded(lambda c: _must(c, sql.CALL_UP, (at, run)))
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -336,5 +365,4 @@ def _kept(event: Event) -> Event:
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
-    run, birth, created_at, status, body, origin, origin_seq, head, revision, *lease = row
-    return RunRow(run, birth, created_at, status, body, origin, origin_seq, head, revision, Lease(*lease))
+    return RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:]))

@@ -26,11 +26,15 @@ CREATE TABLE runs (
   status     TEXT    NOT NULL,
   birth      TEXT    NOT NULL,
   origin     TEXT,
+  agent      TEXT    NOT NULL,            -- the entry point that a worker runs it by; empty: none
+  due_at     REAL,                        -- when a worker is to take it, while nobody holds it; null: never
   body       BLOB    NOT NULL             -- last, so that what an append looks up comes before it on the page
 ) STRICT;
 
 CREATE INDEX runs_by_age ON runs (created_at, run);
 CREATE INDEX runs_by_origin ON runs (origin) WHERE origin IS NOT NULL;
+CREATE INDEX runs_due ON runs (agent, due_at, created_at, run) WHERE due_at IS NOT NULL AND owner = '';
+CREATE INDEX runs_held ON runs (agent, run) WHERE owner <> '' AND agent <> '';
 
 CREATE TABLE events (
   id    INTEGER PRIMARY KEY,              -- the run's id and the seq in one: (run << 32) | seq

@@ -17,14 +17,14 @@ _HEAD: Final = (
 _LEASE: Final = shared.LEASE
 _RUN: Final = (
     "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
-    f"{_HEAD}, r.revision, {_LEASE} FROM runs r "
+    f"{_HEAD}, r.revision, {_LEASE}, {shared.QUEUE} FROM runs r "
 )
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence) "
-    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences FROM meta "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at) "
+    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences, ?9, ?10 FROM meta "
     "WHERE ?6 IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run = ?6 AND revision = ?8) "
     "ON CONFLICT (run) DO NOTHING"
 )
@@ -48,7 +48,7 @@ FORGET_RUN: Final = shared.FORGET_RUN
 # The events' ids begin with their run's, so it is the row that moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = (
     "UPDATE runs SET run = ?2, birth = ?3, created_at = ?4, status = ?5, body = ?6, revision = ?7 + 1, fence = ?8, "
-    "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13 WHERE id = ?1"
+    "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13, agent = ?14, due_at = ?15 WHERE id = ?1"
 )
 DELETE_SPACE: Final = shared.DELETE_SPACE
 RAISE_FENCES: Final = "UPDATE meta SET fences = max(fences, ?)"
@@ -102,6 +102,19 @@ TAKE_LEASE: Final = (
 HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1"
 BEAT: Final = "UPDATE runs SET beat = beat + 1, beat_at = ? WHERE run = ? AND fence = ? AND owner <> ''"
 RELEASE: Final = shared.RELEASE
+
+# -- the queue ------------------------------------------------------------------------------------------------
+
+CLAIMABLE: Final = _RUN + (  # noqa: S608 - constants
+    "WHERE r.agent IN (SELECT value FROM json_each(?1)) AND r.due_at <= ?2 AND r.owner = '' "
+    "ORDER BY r.due_at, r.created_at, r.run LIMIT ?3"
+)
+LIST_HELD: Final = _RUN + (  # noqa: S608 - constants
+    "WHERE r.agent IN (SELECT value FROM json_each(?1)) AND r.agent <> '' AND r.owner <> '' AND r.run > ?2 "
+    "ORDER BY r.run LIMIT ?3"
+)
+SET_DUE: Final = shared.SET_DUE
+CALL_UP: Final = "UPDATE runs SET due_at = min(coalesce(due_at, ?1), ?1) WHERE run = ?2 AND agent <> ''"
 
 # -- records --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
+from orjson import dumps
 
 from holdfast import limits
 from holdfast.model.events import Event
@@ -85,7 +86,7 @@ class SqliteStore:
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
         with self._database.write(synced=True) as connection:
-            connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision))
+            connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at))
             created = connection.changes() == 1
             if created and row.origin is not None:
                 connection.execute(sql.BUMP_REVISION, (row.origin,))
@@ -179,7 +180,7 @@ class SqliteStore:
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
-            connection.execute(sql.TAKE_PLACE, (other, *kept))
+            connection.execute(sql.TAKE_PLACE, (other, *kept, row.agent, row.due_at))
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
             connection.execute(sql.RAISE_FENCES, (other_fence,))
             return True
@@ -254,6 +255,39 @@ class SqliteStore:
         with self._database.read():  # refuses when closed or forked
             return self._owners.probe(owner)
 
+    # -- the queue -------------------------------------------------------------------------------------------
+
+    def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        self._database.check_in_place()
+        bindings = (_names(agents), at, limit)
+        with self._database.read() as connection:  # nothing to do is the common answer, and needs no lock
+            if not _rows(connection.execute(sql.CLAIMABLE, bindings)):
+                return []
+        with self._database.write(synced=True) as connection:
+            found = [_run_row(row) for row in _rows(connection.execute(sql.CLAIMABLE, bindings))]
+            for row in found:
+                connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, row.run, -1, -1, 0))
+        return [
+            row._replace(lease=Lease(row.lease.fence + 1, self.owner, 0, at, at, lease_s)) for row in found
+        ]
+
+    def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_claim(agents, limit)
+        with self._database.read() as connection:
+            rows = connection.execute(sql.LIST_HELD, (_names(agents), after, limit))
+            return [_run_row(row) for row in rows]
+
+    def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
+        with self._database.write(synced=True) as connection:
+            connection.execute(sql.SET_DUE, (due_at, run, fence))
+            return connection.changes() == 1
+
+    def call_up(self, run: str, *, at: float) -> bool:
+        with self._database.write(synced=True) as connection:
+            connection.execute(sql.CALL_UP, (at, run))
+            return connection.changes() == 1
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
@@ -310,6 +344,9 @@ def _rows(cursor: apsw.Cursor) -> list[Any]:
     return list(cursor)
 
 
+def _names(agents: Sequence[str]) -> str:
+    return dumps(list(agents)).decode()
+
+
 def _run_row(row: tuple[Any, ...]) -> RunRow:
-    run, birth, created_at, status, body, origin, origin_seq, head, revision, *lease = row
-    return RunRow(run, birth, created_at, status, body, origin, origin_seq, head, revision, Lease(*lease))
+    return RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:]))
