@@ -4,20 +4,23 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
-from inspect import iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from inspect import Parameter, iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 from holdfast.core.names import check_name
 from holdfast.engine.hands import BLOCKING, drive
+from holdfast.engine.inputs import recorded_inputs
 from holdfast.engine.opening import Entry, queue
 from holdfast.engine.pricing import Prices
+from holdfast.engine.queueing import check_poison
 from holdfast.engine.treatments import budget_of, policy_of
 from holdfast.entrance import IfFinished, Opening
 from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal, Terminated
+from holdfast.handles import AsyncRun, Run
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.loops import LoopPolicy
-from holdfast.model.rows import Status
+from holdfast.model.rows import RunRow, Status
 from holdfast.storehandle import Store, workshop_at
 
 if TYPE_CHECKING:
@@ -71,38 +74,67 @@ class Agent(Generic[P, R]):
 
         For an ``async def`` agent the answer is to be awaited.
         """
-        inputs = self._inputs(args, kwargs)
-        entry = Entry(
-            id,
-            inputs=inputs,
-            if_finished=if_finished,
-            agent=self.name,
-            loops=self._loops,
-            budget=self._budget,
-            prices=self._prices,
+        inputs = self.inputs_of(args, kwargs)
+        entry = self._entry(id, inputs=inputs, if_finished=if_finished, defaults=self._defaults())
+        return self._execute(Opening(entry, store), inputs)
+
+    def take_on(self, row: RunRow, store: Store, *, crashes_max: int) -> R:
+        """Go on with a run that a worker has claimed, with the inputs that stand recorded.
+
+        Poisoned after so many attempts that crashed without getting on. For an ``async def`` agent the answer is to be
+        awaited.
+        """
+        entry = self._entry(row.run, mode="resume", lease=row.lease)
+        return self._execute(Opening(entry, store), None, crashes_max)
+
+    def _entry(self, run: str, **options: Any) -> Entry:
+        return Entry(
+            run, agent=self.name, loops=self._loops, budget=self._budget, prices=self._prices, **options
         )
-        opening = Opening(entry, store)
-        if iscoroutinefunction(self.fn):
-            return self._run_async(opening, inputs)  # type: ignore[return-value]  # R is the coroutine here
+
+    def _execute(
+        self, opening: Opening, inputs: Mapping[str, Any] | None, crashes_max: int | None = None
+    ) -> R:
+        if self.is_async:
+            return self._execute_async(opening, inputs, crashes_max)  # type: ignore[return-value]  # R is the coroutine here
         with opening as run:
             if run.status == Status.FINISHED:
                 return run.result  # type: ignore[no-any-return]
-            result = self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[arg-type]
+            given = self._given(run, inputs, crashes_max)
+            result = self.fn(*([run] if self._takes_run else []), **given)  # type: ignore[arg-type]
             run.finish(result)
             return result
         raise AssertionError("unreachable: an agent's run never suppresses its stop-signals")
 
-    async def _run_async(self, opening: Opening, inputs: Mapping[str, Any]) -> Any:
+    async def _execute_async(
+        self, opening: Opening, inputs: Mapping[str, Any] | None, crashes_max: int | None
+    ) -> Any:
         async with opening as run:
             if run.status == Status.FINISHED:
                 return run.result
-            result = await self.fn(*([run] if self._takes_run else []), **inputs)  # type: ignore[misc, arg-type]
+            given = self._given(run, inputs, crashes_max)
+            result = await self.fn(*([run] if self._takes_run else []), **given)  # type: ignore[misc, arg-type]
             await run.finish(result)
             return result
 
+    def _given(
+        self, run: Run | AsyncRun, inputs: Mapping[str, Any] | None, crashes_max: int | None
+    ) -> Mapping[str, Any]:
+        """The arguments of this attempt: those of the caller, or those that stand recorded."""
+        tenure = run._tenure  # noqa: SLF001 - its own handle
+        if crashes_max is not None:
+            check_poison(tenure, crashes_max)
+        if inputs is not None:
+            return inputs
+        known = recorded_inputs(tenure.store, tenure.view, tenure.run, self._hints())
+        return self.inputs_of((), known)
+
     def submit(self, id: str, /, *args: Any, store: Place = None, **kwargs: Any) -> bool:  # noqa: A002 - what people call it
-        """Queue the run without starting it; False when it is there already. Durable when it returns."""
-        entry = Entry(id, inputs=self._inputs(args, kwargs), agent=self.name)
+        """Queue the run for a worker; one that has stopped is tried again. Durable when it returns.
+
+        False where there is nothing to do: it is queued, at work, or over already.
+        """
+        entry = Entry(id, inputs=self.inputs_of(args, kwargs), agent=self.name, defaults=self._defaults())
         return drive(queue(BLOCKING, workshop_at(store), entry))
 
     def main(self, argv: list[str] | None = None) -> None:
@@ -114,7 +146,7 @@ class Agent(Generic[P, R]):
         try:
             inputs = _inputs_of(asked.inputs)
             result: Any = self.run(asked.id, store=asked.store, if_finished=asked.if_finished, **inputs)
-            if iscoroutinefunction(self.fn):
+            if self.is_async:
                 import asyncio
 
                 result = asyncio.run(result)
@@ -140,7 +172,24 @@ class Agent(Generic[P, R]):
         parser.add_argument("--if-finished", default="replay", choices=["replay", "new", "reopen"])
         return parser.parse_args(argv)
 
-    def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is an ``async def``."""
+        return iscoroutinefunction(self.fn)
+
+    def _defaults(self) -> dict[str, Any]:
+        parameters = self._signature.parameters.values()
+        return {each.name: each.default for each in parameters if each.default is not Parameter.empty}
+
+    def _hints(self) -> dict[str, Any]:
+        """The annotations of the parameters, as far as they can be resolved."""
+        try:
+            return get_type_hints(self.fn)
+        except Exception:  # noqa: BLE001 - a name that is there for type checkers only
+            return {}
+
+    def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name, with the defaults. Misuse where the function does not take them."""
         given = (None, *args) if self._takes_run else args
         try:
             bound = self._signature.bind(*given, **kwargs)

@@ -60,6 +60,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
     ├── StepTimeout                      a step ran past its timeout_s
     ├── DeadlinePassed                   a step did not end by its deadline
+    ├── ChildFailed                      a run that this one waits for has failed, or was cancelled
     └── QuestionExpired                  nobody answered in time
 
     StopSignal (BaseException)           the attempt must stop; not for ``except Exception`` to swallow
@@ -68,10 +69,13 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── PremiseMissing
     ├── Diverged
     ├── Cancelled
+    ├── Drained                          the worker that runs it is shutting down
     └── Parked
         ├── Looping                      the agent goes in circles
         ├── AwaitingAnswer               a person was asked
         ├── AwaitingProvider             a model's provider has named a time
+        ├── AwaitingChild                a run that it has submitted is not over
+        ├── Poisoned                     its attempts crash, one after the other
         ├── BudgetExceeded               a limit of the run's budget is reached
         └── Sleeping
 
@@ -555,6 +559,16 @@ class DeadlinePassed(HoldfastError):
     deadline: str
 
 
+class ChildFailed(HoldfastError):
+    """A run that this one waits for has failed, or was cancelled. Tried again, it is submitted again."""
+
+    says = "run {child}, which run {run} waits for, {problem}"
+    advises = "`holdfast show {child}` tells why"
+    run: str
+    child: str
+    problem: str
+
+
 class QuestionExpired(HoldfastError):
     """Nobody answered in time."""
 
@@ -634,6 +648,13 @@ class Cancelled(StopSignal):
     why: str
 
 
+class Drained(StopSignal):
+    """The worker that runs it is shutting down: nothing new begins. What has ended is recorded, and another worker goes on."""
+
+    says = "run {run} is let go: its worker is shutting down"
+    advises = "any worker of its agent goes on with it"
+
+
 class Parked(StopSignal):
     """The run waits for something outside; it goes on when started after that has come. ``until`` is when, if it is known."""
 
@@ -684,6 +705,23 @@ class AwaitingProvider(Parked):
 
     says = "run {run} waits for {reason}"
     advises = "start it again after that: `holdfast resume {run}`"
+
+
+class AwaitingChild(Parked):
+    """The run waits for one that it has submitted. It is taken up again when that has come to its end."""
+
+    says = "run {run} waits for run {child}, which is {reason}"
+    advises = "`holdfast show {child}` tells how far that is"
+    child: str
+
+
+class Poisoned(Parked):
+    """The attempts of a run crashed one after the other without getting on: no worker tries it again by itself."""
+
+    advises = (
+        "`holdfast show {run}` tells what happened; `holdfast submit {agent} {run}` lets it be tried again"
+    )
+    agent: str
 
 
 class Terminated(SystemExit):

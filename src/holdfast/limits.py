@@ -64,6 +64,12 @@ SETTLE_S: Final = 10.0
 DRAIN_S: Final = 10.0
 RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 30.0
+WORKER_RUNS: Final = 4
+WORKER_DRAIN_S: Final = 30.0
+WORKER_CRASHES_MAX: Final = 5
+WORKER_POLL_S: Final = 1.0
+WORKER_POLL_S_MIN: Final = 0.05
+"""A worker with room looks for work this often at most after it found some, and at least that often when there is none."""
 WAIT_LOOK_S: Final = 2.0
 """A run that waits looks at the clock and into its inbox at least this often; a letter wakes it at once."""
 

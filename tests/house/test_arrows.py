@@ -25,11 +25,13 @@ ARROWS: dict[str, set[str]] = {
     "storehandle": {"engine", "core", "codec", "parcels", "stores.url", "stores.port"},
     "entrance": {"engine", "core", "handles", "storehandle"},
     "tooling": {"engine", "core"},
-    "agents": {"engine", "core", "entrance", "storehandle"},
+    "agents": {"engine", "core", "entrance", "handles", "storehandle"},
+    "workers": {"agents", "engine", "storehandle", "clock"},
     "adapters": {"engine", "core", "codec"},
     "views": {"core"},
     "cli": {
         "agents",
+        "workers",
         "handles",
         "storehandle",
         "entrance",
@@ -41,7 +43,7 @@ ARROWS: dict[str, set[str]] = {
         "clock",
     },
     "testing": {"stores", "handles", "storehandle", "entrance", "clock", ""},
-    "": {"adapters", "agents", "codec", "entrance", "handles", "storehandle", "tooling"},
+    "": {"adapters", "agents", "codec", "entrance", "handles", "storehandle", "tooling", "workers"},
 }
 """From each room, the rooms it may know besides those open to all. Its own is always allowed; '' is the public face."""
 

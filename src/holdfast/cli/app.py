@@ -36,6 +36,8 @@ COMMANDS: Final = (
     "import",
     "erase",
     "doctor",
+    "submit",
+    "worker",
 )
 _MODULES: Final = {"import": "import_"}
 """Where a command's module cannot have its name."""

@@ -102,7 +102,16 @@ def branch(
     workshop: Workshop, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
 ) -> RunRow | None:
     """A new run forked from this one; None when the name is taken, or the origin is not as it was any more."""
-    made = RunRow(name, os.urandom(16).hex(), workshop.clock.wall(), status, body, origin.run, at_seq)
+    made = RunRow(
+        name,
+        os.urandom(16).hex(),
+        workshop.clock.wall(),
+        status,
+        body,
+        origin.run,
+        at_seq,
+        agent=origin.agent,
+    )
     return made if workshop.store.create_run(made, origin_revision=origin.revision) else None
 
 

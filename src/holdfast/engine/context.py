@@ -50,9 +50,10 @@ def here_now() -> Here | None:
 
 def current_task() -> object:
     """What runs now: the asyncio task inside a loop, else the thread."""
-    asyncio: Any = sys.modules.get("asyncio")
-    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:  # noqa: SLF001 - the documented twin raises and is ten times slower
-        task = asyncio.current_task(loop)
+    # Not asked of asyncio itself: another thread may be importing it at this moment, and has not come to that name yet.
+    events: Any = sys.modules.get("_asyncio")
+    if events is not None and (loop := events._get_running_loop()) is not None:  # noqa: SLF001 - the documented twin raises and is ten times slower
+        task = sys.modules["asyncio"].current_task(loop)
         if task is not None:
             return task
     return get_ident()

@@ -66,6 +66,8 @@ class Journal:
         """The lease that stands instead of ours, once somebody took it."""
         self.cancelled: dict[str, Any] | None = None
         """The letter with which somebody cancelled the run, once it was noticed."""
+        self.is_drained = False
+        """Whether the worker that runs it is shutting down: then nothing new begins."""
 
     async def append(
         self,

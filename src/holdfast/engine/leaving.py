@@ -16,6 +16,7 @@ from holdfast.engine.hands import Hands
 from holdfast.engine.journal import draft, written_despite
 from holdfast.engine.letters import CANCEL, find_cancel
 from holdfast.engine.opening import Entry
+from holdfast.engine.queueing import hand_back
 from holdfast.engine.tenure import Tenure, failures_behind
 from holdfast.engine.voice import log
 from holdfast.errors import (
@@ -43,7 +44,7 @@ async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
     data = encode(result, what=f"result of run {tenure.run}")
     await drifting.judge_joined(tenure, hands, None)
     _check_settled(tenure)
-    journal = tenure.require_journal("finish")
+    journal = tenure.require_journal("finish", begins=False)
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
         await journal.append(hands, [finished], tenure.clock.wall(), status=Status.FINISHED)
@@ -90,6 +91,7 @@ async def leave(
             except (StopSignal, HoldfastError) as refused:
                 error = refused
         await _record_end(tenure, hands, error)
+        await hands.store(hand_back, tenure, error)
     except LeaseLost as lost:
         error = error or lost
         tenure.status = "lost"

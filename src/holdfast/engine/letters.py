@@ -32,10 +32,12 @@ def post(
     *,
     at: float,
 ) -> bool:
-    """Leave a letter. False when one of that id lies there already. Durable when it returns."""
+    """Leave a letter, and call up the run for a worker. False when one of that id lies there already. Durable when it returns."""
     if blobs:
         store.put_blobs(blobs, at=at)
-    return store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
+    is_new = store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
+    store.call_up(run, at=at)  # even if it is not new: whoever left it may have died before coming to this
+    return is_new
 
 
 def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
@@ -53,12 +55,14 @@ def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
 
 
 async def drain(tenure: Tenure, hands: Hands) -> None:
-    """Take in every letter that says how a step of this run ended."""
+    """Take in every letter that says how a step of this run, or a run that it waits for, ended."""
     for record, letter in await hands.store(waiting, tenure.store, tenure.run):
         if letter["kind"] in {"outcome", "resolve"}:
             await _take_in(tenure, hands, record, letter)
         elif letter["kind"] == "accept":
             await _accept(tenure, hands, record, letter)
+        elif letter["kind"] == "child":  # it was only to wake us: what became of the child, its own row tells
+            await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
 
 
 async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:

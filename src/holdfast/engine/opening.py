@@ -6,9 +6,8 @@ recorded as crashed by its successor, in the same append that starts the new att
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-from orjson import loads
 
 from holdfast._version import __version__
 from holdfast.codec.values import canonical
@@ -16,13 +15,14 @@ from holdfast.core.drift import arguments_diff
 from holdfast.core.facts import names_of
 from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
-from holdfast.engine import branching, cancelling, letters, premising, questions
+from holdfast.engine import branching, cancelling, letters, premising, questions, queueing
 from holdfast.engine.attempts import catching_up
 from holdfast.engine.budgets import Spending
 from holdfast.engine.circles import Circles
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import Hands
 from holdfast.engine.housekeeping import Pruner
+from holdfast.engine.inputs import check_inputs
 from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.loading import load
@@ -62,6 +62,11 @@ class Entry(NamedTuple):
     budget: Budget | None = None
     prices: Prices | None = None
     premises: Policies | None = None
+    defaults: Mapping[str, Any] | None = None
+    """What the agent takes where an input is not given: whoever submitted the run may not have known."""
+    waited_for_by: str | None = None
+    lease: Lease | None = None
+    """The lease under which a worker has claimed the run already."""
 
 
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
@@ -81,14 +86,14 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
         return await _replay(hands, workshop, entry, row)
     if row.status == Status.CANCELLED and entry.if_finished != "reopen":
         raise await hands.store(cancelling.refusal, store, row)
-    lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
+    lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
         now = await hands.store(store.find_run, run)
         if now is not None:
             await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
         if now is not None and now.status in OVER and entry.if_finished != "reopen":
             store.release(run, fence=lease.fence)  # its holder came to its end just before we came
-            return await enter(hands, workshop, entry)
+            return await enter(hands, workshop, entry._replace(lease=None))
         tenure = await _begin(hands, workshop, entry, row, lease)
         tenure.spending = Spending(workshop.clock, tenure.view, entry.budget, prices)
     except BaseException:
@@ -118,17 +123,29 @@ async def _check_premises(hands: Hands, tenure: Tenure, entry: Entry) -> None:
 
 
 async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
-    """Write the run down without starting an attempt; False when it was there already, with the same inputs."""
+    """Write the run down for a worker; one that has stopped is due again. False where there is nothing more to do.
+
+    A run that is queued, held or over is left as it is. InputsChanged for other inputs, or another agent.
+    """
     store, run = workshop.store, check_run_id(entry.run)
     row = await hands.store(store.find_run, run) or await _create(hands, workshop, entry, run)
     await hands.store(check_may_act, store, row)
+    if row.agent != (entry.agent or ""):
+        diff = arguments_diff({"agent": row.agent}, {"agent": entry.agent})
+        raise InputsChanged(run=run, what="agent", diff=diff)
+    at = workshop.clock.wall()
     if row.head > 0:
-        _check_inputs(await hands.store(load, store, run), entry, run)
-        return False
+        _check(store, await hands.store(load, store, run), entry, run)
+        if row.status in OVER:
+            return False
+        await hands.store(store.call_up, run, at=at)
+        return row.status != Status.QUEUED and not row.lease.owner
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
         journal = Journal(store, workshop.committer, run, lease.fence, row.head)
-        await journal.append(hands, [_started(entry)], workshop.clock.wall(), status=Status.QUEUED)
+        await journal.append(hands, [_started(entry)], at, status=Status.QUEUED)
+        # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
+        await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
         store.release(run, fence=lease.fence)
     return True
@@ -177,7 +194,8 @@ def _next_in_series(store: StorePort, run: str) -> str:
 
 
 async def _create(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
-    row = RunRow(run, os.urandom(16).hex(), workshop.clock.wall(), Status.QUEUED, b"{}")
+    at = workshop.clock.wall()
+    row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
     is_ours = await hands.store(workshop.store.create_run, row)
     found = await hands.store(
         workshop.store.find_run, run
@@ -191,14 +209,14 @@ async def _create(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> R
 async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -> Tenure:
     """A finished run: no lease, no attempt, nothing is written."""
     view = await hands.store(load, workshop.store, row.run)
-    _check_inputs(view, entry, row.run)
+    _check(workshop.store, view, entry, row.run)
     return Tenure(workshop, row, view, None)
 
 
 async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
     store = workshop.store
     view = await hands.store(load, store, row.run)
-    _check_inputs(view, entry, row.run)
+    _check(store, view, entry, row.run)
     journal = Journal(store, workshop.committer, row.run, lease.fence, view.head)
     if await cancelling.take_in(hands, workshop, row, view, journal):
         raise await hands.store(cancelling.refusal, store, row)
@@ -225,6 +243,8 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     try:
         await letters.drain(tenure, hands)
         await questions.drain(tenure, hands)
+        if tenure.agent:
+            tenure.letters_seen = await hands.store(queueing.letter_ids, store, row.run)
         await branching.settle_from_origin(tenure, hands, row)
         if entry.loops is not None:
             tenure.circles = Circles(tenure, entry.loops)
@@ -234,28 +254,16 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     return tenure
 
 
-def _check_inputs(view: View, entry: Entry, run: str) -> None:
-    if view.started is None:
-        return
-    recorded = loads(view.started.body)
-    if entry.goal is not None and entry.goal != recorded.get("goal"):
-        diff = arguments_diff({"goal": recorded.get("goal")}, {"goal": entry.goal})
-        raise InputsChanged(run=run, what="goal", diff=diff)
-    if entry.inputs is not None:
-        asked = loads(canonical(entry.inputs, what=f"inputs of run {run}"))
-        if asked != recorded.get("inputs"):
-            raise InputsChanged(
-                run=run, what="inputs", diff=arguments_diff(_by_name(recorded.get("inputs")), _by_name(asked))
-            )
-
-
-def _by_name(tree: Any) -> dict[str, Any]:
-    return tree if isinstance(tree, dict) else {"inputs": tree}
+def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
+    check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
 
 
 def _started(entry: Entry) -> Draft:
     fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace}
-    data = canonical(entry.inputs, what=f"inputs of run {entry.run}")
+    if entry.waited_for_by:
+        fields["waited_for_by"] = entry.waited_for_by
+    inputs = {} if entry.inputs is None and entry.agent else entry.inputs
+    data = canonical(inputs, what=f"inputs of run {entry.run}")
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 

@@ -49,6 +49,13 @@ class Tender:
                 self._thread = None
                 self._wake.set()
 
+    def drain(self, runs: Iterable[str]) -> None:
+        """Let nothing new begin in these runs: the next call that would record something stops them."""
+        with self._lock:
+            for run in runs:
+                if run in self._journals:
+                    self._journals[run][0].is_drained = True
+
     @property
     def runs(self) -> Iterable[str]:
         """The runs this process holds here."""

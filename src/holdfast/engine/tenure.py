@@ -17,13 +17,14 @@ from orjson import loads
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
 from holdfast.core.lookout import nudge_in
+from holdfast.core.queueing import waited_for_by
 from holdfast.engine.budgets import Spending
 from holdfast.engine.context import Trail, current_task
 from holdfast.engine.conversation import Conversation
 from holdfast.engine.loading import Pager
 from holdfast.engine.reliance import Reliance
 from holdfast.engine.states import States
-from holdfast.errors import ForkedHandle, HandleClosed, RunFinished
+from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.rows import RunRow, Status
 
@@ -53,6 +54,11 @@ class Tenure:
         self.store = workshop.store
         self.clock = workshop.clock
         self.run = row.run
+        self.agent = row.agent
+        self.waited_for_by = waited_for_by(view)
+        """The run that has submitted this one and waits for its end."""
+        self.letters_seen: frozenset[str] = frozenset()
+        """What lay in the inbox when this attempt had taken in what it could."""
         # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
         self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
         self.view = view
@@ -121,14 +127,16 @@ class Tenure:
         if self._pid != os.getpid():
             raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
 
-    def require_journal(self, what: str) -> "Journal":
-        """The journal to append to; a finished run has none. LeaseLost; Cancelled."""
+    def require_journal(self, what: str, *, begins: bool = True) -> "Journal":
+        """The journal to append to; a finished run has none. LeaseLost; Cancelled; Drained, unless it is an end."""
         if self.is_finished or self.journal is None:
             raise RunFinished(run=self.run, what=repr(what))
         if self.journal.lost is not None:
             raise self.journal.lease_lost()
         if self.journal.cancelled is not None:
             raise self.journal.cancel_signal()
+        if begins and self.journal.is_drained:
+            raise Drained(run=self.run)
         self._live = True
         return self.journal
 

@@ -11,7 +11,7 @@ from holdfast.storehandle.moving import Moving
 from holdfast.storehandle.settling import How, Settling
 from holdfast.stores.url import is_there, lease_s_of, open_store
 
-__all__ = ["How", "Store", "check_export", "find_store", "store", "workshop_at"]
+__all__ = ["How", "Store", "check_export", "find_store", "store", "store_at", "workshop_at"]
 
 
 class Store(Settling, Moving):
@@ -39,5 +39,9 @@ def check_export(path: "str | os.PathLike[str]") -> None:
 
 def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
     """The workshop of a store handle, or of the store at a URL or path."""
-    handle = place if isinstance(place, Store) else store(place)
-    return handle._workshop  # noqa: SLF001 - its own handle
+    return store_at(place)._workshop  # noqa: SLF001 - its own handle
+
+
+def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
+    """A store handle as it is, or that of the store at a URL or path."""
+    return place if isinstance(place, Store) else store(place)

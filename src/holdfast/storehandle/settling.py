@@ -5,6 +5,7 @@ It writes to inboxes; only a run that nobody holds is cancelled at once, under i
 
 import getpass
 import os
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from orjson import dumps, loads
@@ -13,11 +14,14 @@ from holdfast.codec.blobs import address_of
 from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.moments import moment
+from holdfast.core.names import check_name
 from holdfast.core.premises import NOTHING
 from holdfast.core.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.engine import letters
 from holdfast.engine.cancelling import cancel
+from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.journal import read_all
+from holdfast.engine.opening import Entry, queue
 from holdfast.engine.sealing import check_may_act
 from holdfast.errors import (
     AlreadyAnswered,
@@ -28,6 +32,7 @@ from holdfast.errors import (
     RunOver,
     UnknownStep,
 )
+from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
@@ -68,6 +73,18 @@ class Settling(Reading):
             self._port, self._row(run)
         )  # if it was moved away just now, the letter may not have come along
         return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+
+    def submit(self, agent: str, run: str, inputs: Mapping[str, Any] | None = None) -> bool:
+        """Queue a run of an agent for a worker; one that has stopped is tried again. Durable when it returns.
+
+        False where there is nothing to do: it is queued, at work, or over already. InputsChanged, where inputs are told.
+        """
+        entry = Entry(
+            run,
+            inputs=None if inputs is None else dict(inputs),
+            agent=check_name("agent", agent, STEP_NAME_CHARS_MAX),
+        )
+        return drive(queue(BLOCKING, self._workshop, entry))
 
     def answer(
         self, run: str, value: Any, question: str | None = None, *, by: str | None = None, reason: str = ""

@@ -1,0 +1,58 @@
+"""``holdfast submit``: queue a run for a worker."""
+
+from json import JSONDecodeError, loads
+from typing import Any
+
+import click
+
+from holdfast.cli import render
+from holdfast.cli.blocks import Commands, Facts, Gap, Span
+from holdfast.cli.moods import status_span
+from holdfast.cli.options import desk, surface
+from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
+from holdfast.storehandle import store
+
+_FORM = """use --inputs '{"name": "value"}'"""
+
+
+@click.command(short_help="Queue a run for a worker.")
+@click.argument("agent")
+@click.argument("run", metavar="ID")
+@click.option("--inputs", default=None, metavar="JSON", help="The agent's arguments, by name.")
+@surface
+def command(*, agent: str, run: str, inputs: str | None, url: str | None, as_json: bool) -> None:
+    """Queue a run of an agent; any `holdfast worker` that serves the agent runs it. Durable when it returns.
+
+    Submitted again, a run that has stopped (failed, interrupted, parked) is tried again; one that is queued, at work or
+    over is left as it is. Other inputs under the same id are refused.
+
+    \b
+    Example:
+      holdfast submit auditor audit-7 --inputs '{"customer": "ACME"}'
+    """  # noqa: D301 - click's own mark
+    at = store(url)
+    is_queued = at.submit(agent, run, None if inputs is None else _inputs(inputs))
+    info = at.get(run)
+    if as_json:
+        render.show_json(
+            {"run": run, "agent": agent, "queued": is_queued, "status": info.status, "store": at.url}
+        )
+        return
+    told = "any worker that serves the agent takes it" if is_queued else "it is left as it is"
+    facts = Facts(
+        [
+            ("run", [Span(run, "strong"), Span(f" of {agent}", "dim")]),
+            ("status", [status_span(info.status), Span(f": {told}")]),
+        ]
+    )
+    render.show([facts, Gap(), Commands([(desk(url).holdfast("show", run), "how far it is")])])
+
+
+def _inputs(text: str) -> dict[str, Any]:
+    try:
+        inputs = loads(text)
+    except JSONDecodeError as error:
+        raise RefusedError(f"--inputs is not JSON: {error}", _FORM, code=EXIT_MISUSE) from None
+    if not isinstance(inputs, dict):
+        raise RefusedError("--inputs is not a JSON object", _FORM, code=EXIT_MISUSE)
+    return inputs

@@ -1,0 +1,97 @@
+"""Children in the queue: a run submits another one, and waits for its end, wherever that runs.
+
+What became of the child, its own row tells; the letter that it leaves when it ends only wakes the one that waits. Killed
+anywhere, the parent asks for the child again, which is there already.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from orjson import loads
+
+from holdfast.codec.bodies import unpack_body
+from holdfast.codec.failures import describe_failure
+from holdfast.core.names import check_run_id
+from holdfast.core.queueing import waited_for_by
+from holdfast.engine.asking import value_of
+from holdfast.engine.hands import Hands
+from holdfast.engine.loading import load
+from holdfast.engine.opening import Entry, queue
+from holdfast.engine.tenure import Tenure
+from holdfast.engine.waits import Vigil
+from holdfast.errors import AwaitingChild, ChildFailed, Misuse
+from holdfast.limits import WAIT_LOOK_S
+from holdfast.model.events import Kind
+from holdfast.model.rows import RunRow, Status
+
+CHILD: Final = "child"
+_LOOK_S: Final = 30.0
+"""How often a parked run looks at a child that somebody else submitted: that one leaves no word when it ends."""
+
+
+class Entrant(Protocol):
+    """An agent, as far as a parent needs to know it."""
+
+    name: str
+
+    def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name."""
+        ...
+
+
+def child_entry(
+    tenure: Tenure, name: str, agent: Entrant | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Entry:
+    """The child's id is its parent's and its own name behind that. Misuse."""
+    run = check_run_id(name if name.startswith(f"{tenure.run}/") else f"{tenure.run}/{name}")
+    if not isinstance(agent, str):
+        return Entry(run, inputs=agent.inputs_of(args, kwargs), agent=agent.name)
+    if args:
+        raise Misuse(
+            problem=f"run.child({name!r}, {agent!r}): an agent that is only named takes its inputs by name",
+            advice=f"run.child({name!r}, {agent!r}, name=value)",
+        )
+    return Entry(run, inputs=dict(kwargs), agent=agent)
+
+
+async def result_of_child(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
+    """Submit the child, and wait for what it comes to. ChildFailed; AwaitingChild after ``wait_s`` in this process."""
+    await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
+    vigil = Vigil(tenure, hands, CHILD)
+    clock, store = tenure.clock, tenure.store
+    park_at = None if wait_s is None else clock.monotonic() + wait_s
+    while True:
+        for record, letter in await vigil.look():
+            if letter["kind"] == CHILD:
+                await hands.store(store.delete_record, record.space, record.key, revision=record.revision)
+        row = await hands.store(store.find_run, entry.run)
+        if row is None or row.status == Status.CANCELLED or _has_failed(row):
+            raise ChildFailed(
+                run=tenure.run, child=entry.run, problem=await hands.store(_end_of, tenure, row)
+            )
+        if row.status == Status.FINISHED:
+            view = await hands.store(load, store, entry.run)
+            assert view.result is not None, f"run {entry.run} is finished without a result"
+            tree = unpack_body(view.result)
+            return value_of(tenure, tree, view.result, what=f"result of run {entry.run}")
+        left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
+        if left_s <= 0:
+            told = waited_for_by(await hands.store(load, store, entry.run)) == tenure.run
+            until = None if told else clock.wall() + _LOOK_S
+            raise AwaitingChild(run=tenure.run, child=entry.run, reason=row.status, until=until)
+        await vigil.pause(left_s)
+
+
+def _has_failed(row: RunRow) -> bool:
+    """Failed, and not about to be tried again."""
+    return row.status == Status.FAILED and row.due_at is None and not row.lease.owner
+
+
+def _end_of(tenure: Tenure, row: RunRow | None) -> str:
+    if row is None:
+        return "is not there any more"
+    if row.status == Status.CANCELLED:
+        return "was cancelled"
+    last = tenure.store.read_events(row.run, after_seq=max(0, row.head - 1), limit=1)
+    error = loads(last[0].body).get("error") if last and last[0].kind == Kind.ATTEMPT_ENDED else None
+    return f"has failed: {describe_failure(error)}" if isinstance(error, dict) else "has failed"

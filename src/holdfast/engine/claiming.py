@@ -1,0 +1,86 @@
+"""What a worker takes next: runs that are due, and runs whose holder is gone.
+
+A dead holder on this machine is found out at once. Any other is watched: a lease whose beat has not moved for its own
+``lease_s`` of this process's monotonic clock changes hands by compare-and-set, so clocks that differ do no harm.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from holdfast.engine.voice import log
+from holdfast.engine.workshop import Workshop
+from holdfast.limits import RUN_PAGE_MAX
+from holdfast.model.rows import Lease, Liveness, RunRow, owner_name
+
+LOOKS_PER_LEASE = 5
+"""How often those who hold runs are looked at, within the time that a lease lasts."""
+
+
+class _Sighting(NamedTuple):
+    lease: Lease
+    at: float
+
+
+class Claims:
+    """The runs of some agents in one store, to be claimed by this process."""
+
+    def __init__(self, workshop: Workshop, agents: Sequence[str]) -> None:
+        self._workshop = workshop
+        self._agents = tuple(agents)
+        self._sightings: dict[str, _Sighting] = {}
+        self._look_at = 0.0
+
+    def take(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
+        """Up to so many runs, each under a lease of this process. ``mine`` are those that it runs already."""
+        store, clock, lease_s = self._workshop.store, self._workshop.clock, self._workshop.lease_s
+        taken = self._orphans(limit, mine) if clock.monotonic() >= self._look_at else []
+        if len(taken) < limit:
+            left = limit - len(taken)
+            taken += store.claim(self._agents, at=clock.wall(), lease_s=lease_s, limit=left)
+        return taken
+
+    def _orphans(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
+        """Take over runs whose holder is dead, or silent for as long as it promised not to be."""
+        clock, store = self._workshop.clock, self._workshop.store
+        now = clock.monotonic()
+        held = {row.run: row for row in self._held()}
+        for run in mine():
+            held.pop(run, None)
+        self._sightings = {run: self._sighting(row, now) for run, row in held.items()}
+        silent = {run for run, seen in self._sightings.items() if now - seen.at >= seen.lease.lease_s}
+        fates: dict[str, Liveness] = {}
+        for row in held.values():
+            fates.setdefault(row.lease.owner, store.probe(row.lease.owner))
+        gone = [row for row in held.values() if row.run in silent or fates[row.lease.owner] == "dead"]
+        random.shuffle(gone)  # whoever looks at the same time sees the same ones
+        taken: list[RunRow] = []
+        for row in gone:
+            if len(taken) == limit:
+                return taken  # and look again as soon as there is room
+            grant = store.acquire(row.run, at=clock.wall(), lease_s=self._workshop.lease_s, over=row.lease)
+            if grant.granted:
+                how = "dead" if fates[row.lease.owner] == "dead" else "silent"
+                log().warning(
+                    "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
+                )
+                taken.append(row._replace(lease=grant.lease))
+        shortest_s = min((row.lease.lease_s for row in held.values()), default=self._workshop.lease_s)
+        self._look_at = now + min(shortest_s, self._workshop.lease_s) / LOOKS_PER_LEASE
+        return taken
+
+    def _held(self) -> Iterator[RunRow]:
+        after = ""
+        while page := self._workshop.store.list_held(self._agents, after=after, limit=RUN_PAGE_MAX):
+            yield from page
+            after = page[-1].run
+
+    def _sighting(self, row: RunRow, now: float) -> _Sighting:
+        """The first time that this very lease, with this beat, was seen."""
+        before = self._sightings.get(row.run)
+        if before is not None and (before.lease.fence, before.lease.beat) == (
+            row.lease.fence,
+            row.lease.beat,
+        ):
+            return before
+        return _Sighting(row.lease, now)

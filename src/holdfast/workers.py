@@ -1,0 +1,332 @@
+"""``holdfast.worker``: runs what is queued, orphaned or answered, on any number of machines.
+
+One thread claims; each run has a thread of its own, or a task in the event loop if its agent is ``async def``. Whatever
+ends an attempt is recorded by leaving the run's block; the worker adds nothing to that but what to take next.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event, Lock, Thread, current_thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from holdfast.agents import Agent, agents
+from holdfast.clock import SystemClock
+from holdfast.engine.claiming import Claims
+from holdfast.engine.leaving import how_it_ended
+from holdfast.engine.queueing import stand_down
+from holdfast.engine.voice import log
+from holdfast.errors import HoldfastError, LeaseLost, Misuse, RunRefused, StopSignal, StoreError
+from holdfast.limits import WORKER_CRASHES_MAX, WORKER_DRAIN_S, WORKER_POLL_S, WORKER_POLL_S_MIN, WORKER_RUNS
+from holdfast.model.rows import OVER, RunRow, Status
+from holdfast.storehandle import Store, store_at
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from concurrent.futures import Future
+
+_PUT_OFF_S: Final = 10.0
+_SPARE_S: Final = 1.0
+"""After that what is left of a drain is cut off, and gets so long to be recorded."""
+
+
+class Report(NamedTuple):
+    """Something that a worker did.
+
+    ``what`` is ``started``, ``took``, the status that a run was left with, ``refused`` or ``lost``; ``store`` when that cannot
+    be asked; ``draining`` and ``left`` at the end.
+    """
+
+    what: str
+    run: str = ""
+    agent: str = ""
+    text: str = ""
+    took_s: float = 0.0
+
+
+class Worker:
+    """Runs the agents' runs of one store. Use it with ``with``, with ``async with``, or through ``serve``."""
+
+    def __init__(
+        self,
+        by_name: Mapping[str, Agent[Any, Any]],
+        store: Store,
+        *,
+        concurrency: int = WORKER_RUNS,
+        drain_s: float = WORKER_DRAIN_S,
+        crashes_max: int = WORKER_CRASHES_MAX,
+        tell: Callable[[Report], None] | None = None,
+    ) -> None:
+        """Use ``holdfast.worker(…)``."""
+        self._agents = dict(by_name)
+        self._store = store
+        self._workshop = store._workshop  # noqa: SLF001 - its own handle
+        self._claims = Claims(self._workshop, list(self._agents))
+        self._concurrency = concurrency
+        self._drain_s = drain_s
+        self._crashes_max = crashes_max
+        self._tell = tell or (lambda _: None)
+        self._lock = Lock()
+        self._active: dict[str, Thread | Future[Any]] = {}
+        self._wake = Event()
+        self._is_draining = False
+        self._idle = Event()
+        self._thread: Thread | None = None
+        self._loop: AbstractEventLoop | None = None
+        self._own_loop: Thread | None = None
+
+    # -- its life --------------------------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """What it runs now."""
+        with self._lock:
+            return tuple(self._active)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing ran and nothing was due when it last looked."""
+        return self._idle.is_set()
+
+    def start(self, loop: "AbstractEventLoop | None" = None) -> None:
+        """Begin to claim, in a thread of its own. ``async def`` agents run in this loop, or else in one of the worker's."""
+        if self._thread is not None:
+            raise Misuse(problem="this worker was started before", advice="call holdfast.worker(...) again")
+        self._loop = loop
+        self._thread = Thread(target=self._claim_all, name="holdfast-worker", daemon=True)
+        self._tell(Report("started", agent=", ".join(sorted(self._agents)), text=self._store.url))
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Claim no more, and let nothing new begin: each run stops at its next call. Returns at once; ``stop`` waits."""
+        if not self._is_draining:
+            self._is_draining = True
+            self._tell(Report("draining", text=", ".join(self.runs)))
+        self._wake.set()
+
+    def stop(self) -> bool:
+        """Drain, and wait for it. False if something still ran after ``drain_s``: another worker takes that over."""
+        self.drain()
+        until = SystemClock.monotonic() + self._drain_s
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join(self._drain_s)
+        self._join(until)
+        with self._lock:
+            tasks = [one for one in self._active.values() if not isinstance(one, Thread)]
+        for task in tasks:
+            task.cancel()
+        self._join(SystemClock.monotonic() + (_SPARE_S if tasks else 0.0))
+        left = self.runs
+        if left:
+            self._tell(Report("left", text=", ".join(left)))
+        if self._own_loop is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        return not left
+
+    def wait_idle(self, timeout_s: float | None = None) -> bool:
+        """Block until nothing runs and nothing is due."""
+        return self._idle.wait(timeout_s)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        self.start(asyncio.get_running_loop())
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        self.drain()
+        await asyncio.to_thread(self.stop)
+
+    # -- claiming --------------------------------------------------------------------------------------------
+
+    def _claim_all(self) -> None:
+        pause_s = WORKER_POLL_S_MIN
+        while True:
+            self._wake.clear()
+            if self._is_draining:
+                break
+            taken = self._claim()
+            pause_s = WORKER_POLL_S_MIN if taken else min(pause_s * 2, WORKER_POLL_S)
+            if not taken or not self._room():
+                self._wake.wait(pause_s)
+        self._workshop.tender.drain(self.runs)
+
+    def _room(self) -> int:
+        with self._lock:
+            return self._concurrency - len(self._active)
+
+    def _claim(self) -> int:
+        """Take what there is room for; how many. A store that is away is asked again."""
+        room = self._room()
+        if room <= 0:
+            return 0
+        try:
+            rows = self._claims.take(room, lambda: self.runs)
+        except StoreError as error:
+            self._tell(Report("store", text=str(error)))
+            log().warning("the store cannot be asked for work: %s", error)
+            return 0
+        for row in rows:
+            self._launch(row)
+        with self._lock:
+            is_idle = not rows and not self._active
+        (self._idle.set if is_idle else self._idle.clear)()
+        return len(rows)
+
+    def _launch(self, row: RunRow) -> None:
+        agent = self._agents[row.agent]
+        with self._lock:
+            if agent.is_async:
+                import asyncio
+
+                work = self._attend_async(agent, row)
+                self._active[row.run] = asyncio.run_coroutine_threadsafe(work, self._running_loop())
+                return
+            thread = Thread(
+                target=self._attend, args=(agent, row), name=f"holdfast-run-{row.run}", daemon=True
+            )
+            self._active[row.run] = thread
+        thread.start()
+
+    def _running_loop(self) -> "AbstractEventLoop":
+        if self._loop is None:
+            import asyncio
+
+            self._loop = asyncio.new_event_loop()
+            self._own_loop = Thread(target=self._loop.run_forever, name="holdfast-worker-loop", daemon=True)
+            self._own_loop.start()
+        return self._loop
+
+    # -- one run ---------------------------------------------------------------------------------------------
+
+    def _attend(self, agent: Agent[Any, Any], row: RunRow) -> None:
+        began = SystemClock.monotonic()
+        error: BaseException | None = None
+        try:
+            if not self._needs_nobody(row):
+                agent.take_on(row, self._store, crashes_max=self._crashes_max)
+        except BaseException as raised:  # noqa: BLE001 - it is recorded, and told below
+            error = raised
+        self._done(row, error, SystemClock.monotonic() - began)
+
+    async def _attend_async(self, agent: Agent[Any, Any], row: RunRow) -> None:
+        began = SystemClock.monotonic()
+        error: BaseException | None = None
+        try:
+            if not self._needs_nobody(row):
+                await agent.take_on(row, self._store, crashes_max=self._crashes_max)
+        except BaseException as raised:  # noqa: BLE001 - it is recorded, and told below
+            error = raised
+        self._done(row, error, SystemClock.monotonic() - began)
+
+    def _needs_nobody(self, row: RunRow) -> bool:
+        """Whether there is nothing to run: it is over, or was never written down; then it is let go for good."""
+        if row.status not in OVER | {Status.SEALED, Status.IMPORTING} and row.head > 0:
+            self._tell(Report("took", row.run, row.agent, text=row.status))
+            return False
+        stand_down(self._workshop.store, row, self._workshop.clock.wall())
+        return True
+
+    def _done(self, row: RunRow, error: BaseException | None, took_s: float) -> None:
+        try:
+            if isinstance(error, HoldfastError):
+                self._put_off(row, error)
+            if error is not None or row.status not in OVER:
+                self._tell(_report(row, error, took_s))
+        except StoreError as again:  # then its lease runs out, and somebody takes it over
+            log().warning("run %s: %s", row.run, again)
+        finally:
+            with self._lock:
+                self._active.pop(row.run, None)
+            self._wake.set()
+
+    def _put_off(self, row: RunRow, error: HoldfastError) -> None:
+        """Entering it failed, and would again: it is due later if the store was the reason, else when it is called up."""
+        store, now = self._workshop.store, self._workshop.clock.wall()
+        found = store.find_run(row.run)
+        if found is None or found.head > row.head or found.lease.owner:
+            return
+        grant = store.acquire(row.run, at=now, lease_s=self._workshop.lease_s)
+        if grant.granted:
+            due_at = now + _PUT_OFF_S if isinstance(error, StoreError) else None
+            store.set_due(row.run, fence=grant.lease.fence, due_at=due_at)
+            store.release(row.run, fence=grant.lease.fence)
+
+    def _join(self, until: float) -> None:
+        """Wait for what runs; what ends wakes us."""
+        while self.runs and (left_s := until - SystemClock.monotonic()) > 0:
+            self._workshop.tender.drain(self.runs)  # also those that were just being entered
+            self._wake.clear()
+            if self.runs:
+                self._wake.wait(min(left_s, WORKER_POLL_S_MIN * 4))
+
+
+def worker(
+    *serving: Agent[Any, Any] | str,
+    store: "str | os.PathLike[str] | Store | None" = None,
+    concurrency: int = WORKER_RUNS,
+    drain_s: float = WORKER_DRAIN_S,
+    crashes_max: int = WORKER_CRASHES_MAX,
+    tell: Callable[[Report], None] | None = None,
+) -> Worker:
+    """A worker for these agents, or for all that this process knows: it runs what is queued, orphaned or answered.
+
+    ``async with holdfast.worker(…):`` embeds it in a service, ``with`` in a program without an event loop. At most
+    ``concurrency`` runs at a time. Leaving the block drains it: each run stops at its next call and goes on elsewhere.
+    A run whose last ``crashes_max`` attempts crashed without getting on is parked, with the reasons.
+    """
+    for name, value in (("concurrency", concurrency), ("crashes_max", crashes_max)):
+        if value < 1:
+            raise Misuse(problem=f"worker: {name}={value}", advice=f"{name} is 1 or more")
+    return Worker(
+        named_agents(serving),
+        store_at(store),
+        concurrency=concurrency,
+        drain_s=drain_s,
+        crashes_max=crashes_max,
+        tell=tell,
+    )
+
+
+def named_agents(serving: Sequence[Agent[Any, Any] | str]) -> dict[str, Agent[Any, Any]]:
+    """The agents by name; none told means all that were declared. Misuse for one that was not."""
+    found: dict[str, Agent[Any, Any]] = {}
+    for one in serving or tuple(agents.values()):
+        name = one if isinstance(one, str) else one.name
+        agent = agents.get(one) if isinstance(one, str) else one
+        if agent is None:
+            known = ", ".join(sorted(agents)) or "none"
+            raise Misuse(problem=f"there is no agent {name!r} here", advice=f"agents declared here: {known}")
+        found[name] = agent
+    if not found:
+        raise Misuse(
+            problem="a worker needs agents, and none is declared",
+            advice='declare one: @holdfast.agent("auditor") above a function',
+        )
+    return found
+
+
+def _report(row: RunRow, error: BaseException | None, took_s: float) -> Report:
+    """What became of it, for people."""
+    if error is None:
+        return Report(Status.FINISHED, row.run, row.agent, took_s=took_s)
+    what = how_it_ended(error)
+    if isinstance(error, RunRefused | Misuse):
+        what = "refused"
+    elif isinstance(error, LeaseLost):
+        what = "lost"
+    text = str(error) if isinstance(error, HoldfastError | StopSignal) else f"{type(error).__name__}: {error}"
+    return Report(what, row.run, row.agent, text, took_s)
