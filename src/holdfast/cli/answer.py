@@ -14,7 +14,7 @@ from holdfast.core.questions import UnfitError, offered, read_typed
 from holdfast.errors import BadAnswer
 from holdfast.model.infos import OpenQuestion
 from holdfast.storehandle import Store
-from holdfast.views.moves import Desk, answer_choices, resume_choices
+from holdfast.views.moves import Desk, answer_choices, is_workers, resume_choices
 from holdfast.views.plain import as_plain
 from holdfast.views.questions import question_line, unanswered
 from holdfast.views.words import readable
@@ -99,7 +99,9 @@ def _list(store: Store, at: Desk, run: str, questions: list[OpenQuestion], *, as
 
 def _tell(store: Store, at: Desk, answered: OpenQuestion, *, as_json: bool) -> None:
     is_held = store.get(answered.run).holder == "alive"
-    choices = () if is_held else resume_choices(store.view(answered.run), at)
+    view = store.view(answered.run)
+    goes_on = is_held or is_workers(view)
+    choices = () if goes_on else resume_choices(view, at)
     line = question_line(answered)
     if as_json:
         render.show_json({"run": answered.run, **as_plain(line), "next": as_plain(choices)})
@@ -114,8 +116,8 @@ def _tell(store: Store, at: Desk, answered: OpenQuestion, *, as_json: bool) -> N
             "next",
             [
                 Span(
-                    "the run takes it in"
-                    if is_held
+                    ("the run takes it in" if is_held else "any worker of its agent takes it in and goes on")
+                    if goes_on
                     else "start its program again: it takes this in and goes on"
                 )
             ],

@@ -15,7 +15,7 @@ from holdfast.cli.showing import doubt_blocks
 from holdfast.model.infos import Doubt
 from holdfast.storehandle import How, Store
 from holdfast.views.doubts import doubt_line
-from holdfast.views.moves import Desk, resolve_choices, resume_choices
+from holdfast.views.moves import Desk, is_workers, resolve_choices, resume_choices
 from holdfast.views.plain import as_plain
 
 _MEANINGS: Final[dict[How, str]] = {
@@ -173,13 +173,24 @@ def _list(store: Store, at: Desk, run: str, doubts: Sequence[Doubt], *, as_json:
 
 
 def _tell(store: Store, at: Desk, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
-    choices = resume_choices(store.view(settled.run), at)
+    view = store.view(settled.run)
+    goes_on = is_workers(view)
+    choices = () if goes_on else resume_choices(view, at)
     if as_json:
         render.show_json({**as_plain(settled), "next": as_plain(choices)})
         return
     facts = [
         ("resolved", [Span(settled.step, "strong"), Span(f" of run {settled.run}: {decision.how}", "good")]),
         ("meaning", [Span(_MEANINGS[decision.how])]),
-        ("next", [Span("start its program again: the run takes this in and goes on")]),
+        (
+            "next",
+            [
+                Span(
+                    "any worker of its agent takes this in and goes on"
+                    if goes_on
+                    else "start its program again: the run takes this in and goes on"
+                )
+            ],
+        ),
     ]
     render.show([Facts(facts), Commands(choices)] if choices else [Facts(facts)])

@@ -6,7 +6,7 @@ between that could lose one of them.
 
 import os
 import shlex
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from orjson import loads
@@ -82,7 +82,13 @@ def command(
     info = _check(store, store.get(whole_run(run, "resume")) if run is not None else _last(store))
     events = store.events(info.run)
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
-    launch = launch_of(info.run, _last_attempt(info.run, events), environ)
+    attempt = _last_attempt(info.run, events)
+    if "again" in attempt and not dry_run:
+        raise RefusedError(
+            f"run {info.run} is run by workers: there is no command of its own to start again",
+            f"`holdfast {shlex.join(map(str, attempt['again']))}` lets any worker go on with it",
+        )
+    launch = launch_of(info.run, attempt, environ)
     for premise in accept:
         store.accept(info.run, premise)
     plan = arrange(store.resume_plan(info.run), launch)
@@ -134,10 +140,10 @@ def _check(store: Store, info: RunInfo) -> RunInfo:
     return info
 
 
-def _last_attempt(run: str, events: list[Event]) -> dict[str, object]:
+def _last_attempt(run: str, events: list[Event]) -> dict[str, Any]:
     for event in reversed(events):
         if event.kind == Kind.ATTEMPT_STARTED:
-            body: dict[str, object] = loads(event.body)
+            body: dict[str, Any] = loads(event.body)
             return body
     raise RefusedError(
         f"run {run} was never begun: no command is recorded for it", "start the program that works on it"

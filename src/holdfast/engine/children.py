@@ -5,6 +5,7 @@ anywhere, the parent asks for the child again, which is there already.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from orjson import loads
@@ -14,13 +15,15 @@ from holdfast.codec.failures import describe_failure
 from holdfast.core.names import check_run_id
 from holdfast.core.queueing import waited_for_by
 from holdfast.engine.asking import value_of
-from holdfast.engine.hands import Hands
+from holdfast.engine.hands import AWAITING, BLOCKING, Hands, drive
 from holdfast.engine.loading import load
 from holdfast.engine.opening import Entry, queue
+from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.waits import Vigil
 from holdfast.errors import AwaitingChild, ChildFailed, Misuse
 from holdfast.limits import WAIT_LOOK_S
+from holdfast.model.calls import READ
 from holdfast.model.events import Kind
 from holdfast.model.rows import RunRow, Status
 
@@ -39,10 +42,34 @@ class Entrant(Protocol):
         ...
 
 
-def child_entry(
+async def child(
+    tenure: Tenure,
+    hands: Hands,
+    name: str,
+    agent: Entrant | str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    wait_s: float | None,
+) -> Any:
+    """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s`` in this process; Misuse."""
+    entry = _entry_of(tenure, name, agent, args, kwargs)
+    treatment = READ._replace(key=f"{CHILD}:{entry.run}")
+    wait = _awaited if hands.waits else _driven
+    return await step(tenure, hands, treatment, CHILD, partial(wait, tenure, entry, wait_s), (), {})
+
+
+def _driven(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
+    return drive(_result_of(tenure, BLOCKING, entry, wait_s))
+
+
+async def _awaited(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
+    return await _result_of(tenure, AWAITING, entry, wait_s)
+
+
+def _entry_of(
     tenure: Tenure, name: str, agent: Entrant | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Entry:
-    """The child's id is its parent's and its own name behind that. Misuse."""
+    """The child's id is its parent's and its own name behind that."""
     run = check_run_id(name if name.startswith(f"{tenure.run}/") else f"{tenure.run}/{name}")
     if not isinstance(agent, str):
         return Entry(run, inputs=agent.inputs_of(args, kwargs), agent=agent.name)
@@ -54,8 +81,8 @@ def child_entry(
     return Entry(run, inputs=dict(kwargs), agent=agent)
 
 
-async def result_of_child(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
-    """Submit the child, and wait for what it comes to. ChildFailed; AwaitingChild after ``wait_s`` in this process."""
+async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
+    """Submit the child, and wait for what it comes to."""
     await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
     vigil = Vigil(tenure, hands, CHILD)
     clock, store = tenure.clock, tenure.store

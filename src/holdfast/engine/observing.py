@@ -218,7 +218,7 @@ def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
     """
     code = fn.__code__
     file = _file_of(fn, code)
-    if file is None or (file.startswith(_STDLIB) and "-packages" not in file):
+    if file is None or file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file):
         return None
     try:
         if os.stat(file).st_mtime > loaded_by:
@@ -316,3 +316,4 @@ def _text(file: str) -> str:
 
 
 _STDLIB: Final = os.path.join(os.path.dirname(os.__file__), "")
+_OURS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")

@@ -278,6 +278,8 @@ def _attempt(store: StorePort, number: int, lease: Lease, entry: Entry) -> Draft
         "holdfast": __version__,
         "packages": packages_loaded(),
     }
+    if entry.lease is not None:  # by a worker: its command line is not how this run is started again
+        fields["again"] = ["submit", entry.agent, entry.run]
     if entry.budget is not None:
         fields["budget"] = {
             name: value for name, value in entry.budget._asdict().items() if value is not None

@@ -3,13 +3,12 @@
 import os
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine import checkpoints, marks, premising, sources, waits
-from holdfast.engine.children import CHILD, Entrant, child_entry, result_of_child
+from holdfast.engine.children import Entrant, child
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
@@ -207,10 +206,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
         and then parks; a worker takes it up again when the child has ended. ChildFailed.
         """
-        entry = child_entry(self._tenure, name, agent, args, kwargs)
-        treatment = READ._replace(key=f"child:{entry.run}")
-        wait = partial(result_of_child, self._tenure, AWAITING, entry, wait_s)
-        return await step(self._tenure, AWAITING, treatment, CHILD, wait, (), {})
+        return await child(self._tenure, AWAITING, name, agent, args, kwargs, wait_s)
 
     async def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
         """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.

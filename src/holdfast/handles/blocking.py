@@ -3,17 +3,15 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine import checkpoints, marks, premising, sources, waits
-from holdfast.engine.children import CHILD, Entrant, child_entry, result_of_child
+from holdfast.engine.children import Entrant, child
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
-from holdfast.engine.opening import Entry
 from holdfast.engine.questions import Inquiry, inquire
 from holdfast.engine.recounting import draw_context
 from holdfast.engine.stepping import step
@@ -181,10 +179,7 @@ class Run(Handle["RunOptions"]):
         Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
         and then parks; a worker takes it up again when the child has ended. ChildFailed.
         """
-        entry = child_entry(self._tenure, name, agent, args, kwargs)
-        treatment = READ._replace(key=f"child:{entry.run}")
-        wait = partial(_await_child, self._tenure, entry, wait_s)
-        return drive(step(self._tenure, BLOCKING, treatment, CHILD, wait, (), {}))
+        return drive(child(self._tenure, BLOCKING, name, agent, args, kwargs, wait_s))
 
     def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
         """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
@@ -220,10 +215,6 @@ class Run(Handle["RunOptions"]):
         error = drive(leave(self._tenure, BLOCKING, self._entry, None, finishes=False))
         if error is not None:
             raise error
-
-
-def _await_child(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
-    return drive(result_of_child(tenure, BLOCKING, entry, wait_s))
 
 
 class RunOptions:

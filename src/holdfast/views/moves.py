@@ -46,6 +46,7 @@ _WORDS: Final = {
 }
 """Where there is no command to type."""
 _AGAIN: Final = "start its program again: it resumes where it was"
+_ANY_WORKER: Final = "a worker that is told to try it again resumes where it was"
 
 
 def next_move(
@@ -90,7 +91,17 @@ def next_move(
         return _asking(view, questions, desk)
     if info.status == "parked":
         return _parked(info.run, view, desk, circle)
-    return Move(_AGAIN, resume_choices(view, desk))
+    return Move(again_words(view), resume_choices(view, desk))
+
+
+def again_words(view: View) -> str:
+    """How a run that stands still goes on."""
+    return _ANY_WORKER if is_workers(view) else _AGAIN
+
+
+def is_workers(view: View) -> bool:
+    """Whether a worker had it last: then any goes on with it."""
+    return bool(view.attempts) and "again" in loads(view.attempts[-1].event.body)
 
 
 _OUT_OF_BUDGET = (
@@ -106,8 +117,10 @@ def _at_work(run: str, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
 
 def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
     if unanswered(questions):
-        then = resume_choices(view, desk, meaning="then go on")
+        then = () if is_workers(view) else resume_choices(view, desk, meaning="then go on")
         return Move("somebody has to answer", (*answer_choices(questions, desk), *then))
+    if is_workers(view):
+        return Move("any worker of its agent takes the answer in, and goes on")
     return Move("start its program again: it takes the answer in, and goes on", resume_choices(view, desk))
 
 
@@ -131,7 +144,7 @@ def _parked(run: str, view: View, desk: Desk, circle: str) -> Move:
         return Move(
             "it goes in circles; started again, it goes on, and every count begins anew", (see, go_on)
         )
-    return Move(_AGAIN, resume_choices(view, desk))
+    return Move(again_words(view), resume_choices(view, desk))
 
 
 def answer_choices(questions: Sequence[OpenQuestion], desk: Desk) -> tuple[Choice, ...]:
@@ -169,6 +182,8 @@ def resume_choices(view: View, desk: Desk, *, meaning: str = "") -> tuple[Choice
     if not view.attempts:
         return ()
     body = loads(view.attempts[-1].event.body)
+    if "again" in body:  # it was a worker's
+        return (Choice(desk.holdfast(*body["again"]), meaning or "any worker of its agent takes it up"),)
     argv = [str(part) for part in body.get("argv", ())]
     if not argv or any("\n" in part for part in argv):
         return ()
