@@ -102,6 +102,9 @@ class Worker:
         if not self._is_draining:
             self._is_draining = True
             self._tell(Report("draining", text=", ".join(self.runs)))
+        self._workshop.tender.drain(
+            self.runs
+        )  # those that are just being entered get it while ``stop`` waits
         self._wake.set()
 
     def stop(self) -> bool:
@@ -121,6 +124,7 @@ class Worker:
             self._tell(Report("left", text=", ".join(left)))
         if self._own_loop is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+            self._own_loop.join(_SPARE_S)
         return not left
 
     def wait_idle(self, timeout_s: float | None = None) -> bool:
@@ -162,7 +166,6 @@ class Worker:
             pause_s = WORKER_POLL_S_MIN if taken else min(pause_s * 2, WORKER_POLL_S)
             if not taken or not self._room():
                 self._wake.wait(pause_s)
-        self._workshop.tender.drain(self.runs)
 
     def _room(self) -> int:
         with self._lock:
@@ -206,7 +209,9 @@ class Worker:
             import asyncio
 
             self._loop = asyncio.new_event_loop()
-            self._own_loop = Thread(target=self._loop.run_forever, name="holdfast-worker-loop", daemon=True)
+            self._own_loop = Thread(
+                target=_turn, args=(self._loop,), name="holdfast-worker-loop", daemon=True
+            )
             self._own_loop.start()
         return self._loop
 
@@ -268,7 +273,7 @@ class Worker:
     def _join(self, until: float) -> None:
         """Wait for what runs; what ends wakes us."""
         while self.runs and (left_s := until - SystemClock.monotonic()) > 0:
-            self._workshop.tender.drain(self.runs)  # also those that were just being entered
+            self._workshop.tender.drain(self.runs)
             self._wake.clear()
             if self.runs:
                 self._wake.wait(min(left_s, WORKER_POLL_S_MIN * 4))
@@ -317,6 +322,14 @@ def named_agents(serving: Sequence[Agent[Any, Any] | str]) -> dict[str, Agent[An
             advice='declare one: @holdfast.agent("auditor") above a function',
         )
     return found
+
+
+def _turn(loop: "AbstractEventLoop") -> None:
+    """A loop of our own, until it is stopped."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def _report(row: RunRow, error: BaseException | None, took_s: float) -> Report:

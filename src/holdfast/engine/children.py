@@ -83,7 +83,9 @@ def _entry_of(
 
 async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
     """Submit the child, and wait for what it comes to."""
-    await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
+    known = await hands.store(tenure.store.find_run, entry.run)
+    if known is None or not _has_failed(known) or _was_told(tenure):
+        await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
     vigil = Vigil(tenure, hands, CHILD)
     clock, store = tenure.clock, tenure.store
     park_at = None if wait_s is None else clock.monotonic() + wait_s
@@ -107,6 +109,11 @@ async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float |
             until = None if told else clock.wall() + _LOOK_S
             raise AwaitingChild(run=tenure.run, child=entry.run, reason=row.status, until=until)
         await vigil.pause(left_s)
+
+
+def _was_told(tenure: Tenure) -> bool:
+    """Whether the attempt before failed, and so knew: whoever tries this run again wants its child to be tried again, too."""
+    return len(tenure.view.attempts) > 1 and tenure.view.attempts[-2].how == Status.FAILED
 
 
 def _has_failed(row: RunRow) -> bool:
