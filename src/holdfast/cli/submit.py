@@ -35,7 +35,7 @@ def command(*, agent: str, run: str, inputs: str | None, url: str | None, as_jso
     info = at.get(run)
     if as_json:
         render.show_json(
-            {"run": run, "agent": agent, "queued": is_queued, "status": info.status, "store": at.url}
+            {"run": run, "agent": agent, "is_queued": is_queued, "status": info.status, "store": at.url}
         )
         return
     told = "any worker that serves the agent takes it" if is_queued else "it is left as it is"
