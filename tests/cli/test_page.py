@@ -171,6 +171,13 @@ def test_the_fields_of_export_import_and_erase(own_shop: "Shop", tmp_path: Path)
         assert set(found) == documented(args[0]), args[0]
 
 
+def test_the_fields_of_copy(own_shop: "Shop", tmp_path: Path) -> None:
+    """Documented and printed fields are the same."""
+    own_shop.work("debt-cycles", "finish")
+    found = json.loads(own_shop("copy", "--to", str(tmp_path / "other.db"), "--json").out)
+    assert tops(set(paths(found))) == tops(documented("copy"))
+
+
 def test_the_statuses_are_those_that_can_be_seen() -> None:
     """The page explains every status that is recorded or found by looking."""
     from holdfast.model.rows import Status

@@ -164,7 +164,10 @@ def test_an_import_that_was_cut_off_is_told(own_shop: "Shop") -> None:
     out = own_shop("runs").out
     assert re.search(r"half\s+importing", out)
     assert "importing: how to go on" in out
-    assert "run the same `holdfast import` or `holdfast erase` again" in own_shop("show", "half").out
+    assert (
+        "run the same `holdfast import`, `holdfast copy` or `holdfast erase` again"
+        in own_shop("show", "half").out
+    )
     assert "run half is not whole" in own_shop("doctor").out
     assert own_shop("resume", "half").code == 1
     assert own_shop("stats").code == 0

@@ -34,6 +34,7 @@ COMMANDS: Final = (
     "stats",
     "export",
     "import",
+    "copy",
     "erase",
     "doctor",
     "submit",

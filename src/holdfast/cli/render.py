@@ -12,7 +12,7 @@ from typing import Any, Protocol, TextIO
 
 from orjson import OPT_INDENT_2, dumps
 
-from holdfast.cli.blocks import Block
+from holdfast.cli.blocks import Block, text
 from holdfast.cli.plaintext import plain_lines
 from holdfast.clock import SystemClock
 
@@ -56,6 +56,53 @@ def show_json(content: Any) -> None:
 def show_json_line(content: Any) -> None:
     """Print one JSON object on a line of its own."""
     _stream(sys.stdout).write(dumps(content).decode() + "\n")
+
+
+class Bar(Protocol):
+    """How far something is that takes its time."""
+
+    def show(self, doing: str, done: int, total: int, note: str) -> None:
+        """Show it now: what is done, of how much, and what else there is to say."""
+        ...
+
+
+class BarLines:
+    """For a pipe: a line for each piece of work, when it begins."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._said = ("", -1)
+
+    def show(self, doing: str, done: int, total: int, note: str) -> None:  # noqa: ARG002 - too many to be lines
+        """Tell what is begun."""
+        if (doing, done) != self._said and done < total:
+            self._file.writelines(
+                f"{line}\n" for line in plain_lines([text(f"{done + 1} of {total}: {doing}")])
+            )
+            self._file.flush()
+        self._said = (doing, done)
+
+
+class NoBar:
+    """For a program, which waits for the end."""
+
+    def show(self, doing: str, done: int, total: int, note: str) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def progress(*, quietly: bool) -> Iterator[Bar]:
+    """A place on stderr to show progress: a bar on a terminal that is gone afterwards, lines in a pipe."""
+    err = _stream(sys.stderr)
+    if quietly:
+        yield NoBar()
+    elif not err.isatty() or os.environ.get("TERM") in {"dumb", "unknown"}:
+        yield BarLines(err)
+    else:
+        from holdfast.cli.screen import DrawnBar
+
+        with DrawnBar(err) as bar:
+            yield bar
 
 
 class Picture(Protocol):

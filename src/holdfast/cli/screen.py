@@ -47,13 +47,14 @@ _SIGNS: Final[dict[Mood, str]] = {
     "strong": "·",
 }
 _ASCII: Final = str.maketrans(
-    {"✓": "+", "✗": "x", "●": "*", "○": "o", "·": "-", "…": "~", "\u2013": "-", "µ": "u", "→": ">"}
+    {"✓": "+", "✗": "x", "●": "*", "○": "o", "·": "-", "…": "~", "\u2013": "-", "µ": "u", "→": ">", "━": "="}
 )
 _BETWEEN: Final = 2
 _GROWING_MIN: Final = 16
 _WRAPPING_MIN: Final = 40
 _COLUMN_MIN: Final = 8
 _WIDTH_MAX: Final = 10_000
+_BAR_WIDE: Final = 24
 _RESIZE_S: Final = 0.1
 """How soon a terminal's new size is noticed."""
 
@@ -248,6 +249,42 @@ class Drawing:
             SystemClock.sleep(min(left_s, _RESIZE_S))
             if self._screen.console.size != self._size:
                 self.show(self._blocks, is_news=False)
+
+
+class DrawnBar:
+    """One line that fills up, drawn in place and gone at the end."""
+
+    def __init__(self, file: TextIO) -> None:
+        from rich.live import Live
+
+        self._screen = Screen(file)
+        self._live = Live(
+            console=self._screen.console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, doing: str, done: int, total: int, note: str) -> None:
+        """Draw it."""
+        filled = _BAR_WIDE * done // max(1, total)
+        spans = [
+            Span("━" * filled, "good"),
+            Span("━" * (_BAR_WIDE - filled), "dim"),
+            Span(f" {done}/{total}  ", "strong"),
+            Span(f"{doing}  "),
+            Span(note, "dim"),
+        ]
+        line = self._screen.page([Lines([spans])])
+        self._live.update(line.split("\n")[0], refresh=True)
 
 
 def _heading(block: Heading) -> list[Text]:

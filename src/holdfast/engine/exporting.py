@@ -42,6 +42,8 @@ class Crate(Protocol):
 
     def clear(self) -> None: ...
 
+    def lacks(self, name: str) -> bool: ...
+
     def put(self, name: str, data: bytes) -> None: ...
 
     def complete(self) -> int: ...
@@ -160,7 +162,8 @@ def _write(
     for part in parts:
         crate.put(*part)
     for address in manifest.blobs:
-        crate.put(blob_file(address), read_blob(store, address))
+        if crate.lacks(blob_file(address)):
+            crate.put(blob_file(address), read_blob(store, address))
     return manifest, crate.complete()
 
 

@@ -17,7 +17,7 @@ from holdfast.engine.journal import all_runs, read_all
 from holdfast.errors import Corrupt
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.events import Event, Kind
-from holdfast.model.rows import RunRow, Status
+from holdfast.model.rows import Record, RunRow, Status
 from holdfast.stores.port import StorePort
 
 PINS = "pins"
@@ -77,13 +77,20 @@ def lineage_at(store: StorePort, family: Family, run: str, *, stands_at: int | N
 
 def pins_of(store: StorePort, run: str) -> dict[int, str]:
     """The pinned events of this run's own, and the name that each was pinned by."""
-    found: dict[int, str] = {}
+    return {seq_of(record): loads(record.body)["place"] for record in pin_records(store, run)}
+
+
+def pin_records(store: StorePort, run: str) -> Iterator[Record]:
+    """The pins of this run's own events, as they are kept."""
     after = ""
     while page := store.scan_records(PINS, prefix=f"{run}@#", after=after, limit=RECORD_PAGE_MAX):
-        for record in page:
-            found[int(record.key.rpartition("#")[2])] = loads(record.body)["place"]
+        yield from page
         after = page[-1].key
-    return found
+
+
+def seq_of(record: Record) -> int:
+    """The event that a pin is about."""
+    return int(record.key.rpartition("#")[2])
 
 
 def _dependents(

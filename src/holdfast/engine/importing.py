@@ -36,7 +36,7 @@ def bring_in(workshop: Workshop, parcel: Parcel, as_: str | None) -> Imported:
     if as_ is not None:
         check_run_id(as_)
     manifest = verified(parcel)
-    bringing = _Bringing(workshop, parcel, manifest, as_)
+    bringing = Bringing(workshop, parcel, manifest, as_)
     places = bringing.find_places()
     if not manifest.moved:
         bringing.check_name()
@@ -49,7 +49,7 @@ def bring_in(workshop: Workshop, parcel: Parcel, as_: str | None) -> Imported:
     )
 
 
-class _Place(NamedTuple):
+class Going(NamedTuple):
     """Where an exported run goes: its name and that of its origin here, and whether it is to act."""
 
     part: ExportedRun
@@ -58,7 +58,14 @@ class _Place(NamedTuple):
     acts: bool
 
 
-class _Bringing:
+class Missing(NamedTuple):
+    """What a run that goes somewhere lacks there: its row at least, so many events, the bytes of their bodies."""
+
+    events: int
+    size_bytes: int
+
+
+class Bringing:
     """One export on its way into one store."""
 
     def __init__(self, workshop: Workshop, parcel: Parcel, manifest: Manifest, as_: str | None) -> None:
@@ -70,16 +77,16 @@ class _Bringing:
 
     # -- where it goes, before anything is written ---------------------------------------------------------------
 
-    def find_places(self) -> list[_Place]:
+    def find_places(self) -> list[Going]:
         """Where each run goes, oldest first. ImportClash where a name is somebody else's."""
-        places: list[_Place] = []
+        places: list[Going] = []
         for part in reversed(self._manifest.runs):
             origin = places[-1].name if places else None
             acts = self._manifest.moved and part is self._manifest.runs[0]
-            places.append(self._find_place(_Place(part, part.run, origin, acts)))
+            places.append(self._find_place(Going(part, part.run, origin, acts)))
         return places
 
-    def _find_place(self, place: _Place) -> _Place:
+    def _find_place(self, place: Going) -> Going:
         clash: ImportClash | None = None
         for name in self._names(place):
             row = self._store.find_run(name)
@@ -90,7 +97,7 @@ class _Bringing:
         assert clash is not None, f"there is no name for {place.part.run}"
         raise clash
 
-    def _names(self, place: _Place) -> Iterator[str]:
+    def _names(self, place: Going) -> Iterator[str]:
         """The names that a run may get. The one that acts has one; a copy that is in the way of another gets a number."""
         if self._as is None or not place.acts:
             yield place.part.run
@@ -114,7 +121,7 @@ class _Bringing:
         if row is not None and not self._is_ours(row):
             raise self._taken(row.run, row.status)
 
-    def _clash(self, place: _Place, row: RunRow) -> ImportClash | None:
+    def _clash(self, place: Going, row: RunRow) -> ImportClash | None:
         """What speaks against going on with a run that is there; None where it is the same one."""
         part = place.part
         other = "or bring it in under another name: `holdfast import … --as NAME`"
@@ -142,17 +149,17 @@ class _Bringing:
         told = problem.format(path=self._parcel.path)
         return ImportClash(run=row.run, status=row.status, problem=told, advice=advice)
 
-    def _first_difference(self, place: _Place, row: RunRow) -> int | None:
+    def _first_difference(self, place: Going, row: RunRow) -> int | None:
         """The first event that is another one here than in the file, as far as both go."""
         upto = min(row.head, place.part.upto_seq)
-        stored = _stored(self._store, row, upto)
+        here = stored(self._store, row.run, row.origin_seq, upto)
         for event in self._events(place, upto_seq=upto):
-            if next(stored, None) != event:
+            if next(here, None) != event:
                 return event.seq
-        left = next(stored, None)
+        left = next(here, None)
         return None if left is None else left.seq
 
-    def _events(self, place: _Place, *, after_seq: int = 0, upto_seq: int | None = None) -> Iterator[Event]:
+    def _events(self, place: Going, *, after_seq: int = 0, upto_seq: int | None = None) -> Iterator[Event]:
         """The run's events as they are to stand here: byte for byte, but for the checksum where the name is another."""
         for event in events_of(self._parcel, place.part, after_seq=after_seq):
             if upto_seq is not None and event.seq > upto_seq:
@@ -161,26 +168,33 @@ class _Bringing:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def bring(self, place: _Place) -> int:
+    def bring(self, place: Going) -> int:
         """See that the run is there, whole, and as it is to be; how many events had to be written for that."""
         row = self._store.find_run(place.name) or self._create(place)
-        if self._is_done(place, row):
+        if _is_done(place, row):
             return 0
         fence = max((event.fence for event in self._events(place)), default=0)
         with holding(self._workshop, place.name, above=fence) as hold:
-            clash = self._clash(place, hold.row())  # once more: until now it could change
+            row = hold.row()  # once more: until now it could change
+            clash = self._clash(place, row)
             if clash is not None:
                 raise clash
+            if _is_done(place, row):
+                return 0
             written = self._continue(place, hold)
             self._finish(place, hold)
         return written
 
-    def _is_done(self, place: _Place, row: RunRow) -> bool:
-        if row.status == Status.IMPORTING or row.head < place.part.upto_seq:
-            return False
-        return not (place.acts and row.status == Status.SEALED)
+    def missing(self, place: Going, *, beyond: int = 0) -> Missing | None:
+        """What would have to be written, after that event; None where the run is there, whole, and as it is to be."""
+        row = self._store.find_run(place.name)
+        if (row is not None and _is_done(place, row)) or beyond >= place.part.upto_seq:
+            return None
+        after_seq = max(beyond, row.head if row else 0)
+        sizes = [len(event.body) for event in self._events(place, after_seq=after_seq)]
+        return Missing(len(sizes), sum(sizes))
 
-    def _create(self, place: _Place) -> RunRow:
+    def _create(self, place: Going) -> RunRow:
         part = place.part
         row = RunRow(
             place.name,
@@ -200,7 +214,7 @@ class _Bringing:
                 return found
         raise branching.restless(self._store, place.origin or place.name)
 
-    def _continue(self, place: _Place, hold: Hold) -> int:
+    def _continue(self, place: Going, hold: Hold) -> int:
         """Append what is not there yet."""
         written = 0
         after_seq = hold.row().head
@@ -213,18 +227,25 @@ class _Bringing:
             written += len(batch)
         return written
 
-    def _finish(self, place: _Place, hold: Hold) -> None:
+    def _finish(self, place: Going, hold: Hold) -> None:
         """The events are all there: the letters, and then the status with which the run is what it is to be."""
         part = place.part
         if place.acts:
-            for key, body in letters_of(self._parcel, self._manifest):
-                self._store.put_record(inbox_space(place.name), key, body, revision=0)
+            self.leave_letters(place)
         row = hold.row()
         was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
         body = with_facts(row, **{**part.facts, "elsewhere": part.upto_seq, "was": was or None})
         status = part.status if place.acts else Status.SEALED
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
             raise branching.restless(self._store, place.name)
+
+    def leave_letters(self, place: Going) -> list[str]:
+        """Put what waited for the run into its inbox here, unless it lies there already; the ids, in order."""
+        keys = []
+        for key, body in letters_of(self._parcel, self._manifest):
+            self._store.put_record(inbox_space(place.name), key, body, revision=0)
+            keys.append(key)
+        return keys
 
     # -- the fork of a plain import ------------------------------------------------------------------------------
 
@@ -254,7 +275,7 @@ class _Bringing:
         problem = f"what comes from {self._parcel.path} cannot have its name"
         return ImportClash(run=name, status=status, problem=problem, advice="choose another name for --as")
 
-    def is_copy(self, place: _Place) -> bool:
+    def is_copy(self, place: Going) -> bool:
         """Whether it is there only as a history to fork from."""
         row = self._store.find_run(place.name)
         return row is not None and row.status == Status.SEALED
@@ -279,10 +300,16 @@ def named(event: Event, run: str) -> Event:
     return event._replace(crc=checksum(run, seq, at, kind, name, key, fence, body))
 
 
-def _stored(store: StorePort, row: RunRow, upto_seq: int) -> Iterator[Event]:
-    after_seq = row.origin_seq
+def _is_done(place: Going, row: RunRow) -> bool:
+    if row.status == Status.IMPORTING or row.head < place.part.upto_seq:
+        return False
+    return not (place.acts and row.status == Status.SEALED)
+
+
+def stored(store: StorePort, run: str, after_seq: int, upto_seq: int) -> Iterator[Event]:
+    """The run's own events as they lie in a store, unverified, page by page."""
     while True:
-        page = store.read_events(row.run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
+        page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
         yield from page
         if len(page) < EVENT_PAGE_MAX:
             return
@@ -290,15 +317,31 @@ def _stored(store: StorePort, row: RunRow, upto_seq: int) -> Iterator[Event]:
 
 
 def _put_blobs(workshop: Workshop, parcel: Parcel, manifest: Manifest) -> None:
-    """All of them, in bounded batches; those that are there already are marked as wanted."""
-    batch: list[Blob] = []
-    size = 0
+    """All of them; those that are there already are marked as wanted."""
+    blobs = Blobs(workshop)
     for address in manifest.blobs:
-        data = pack(parcel.read(blob_file(address)))
-        batch.append(Blob(address, data))
-        size += len(data)
-        if size > _BATCH_BYTES:
-            workshop.store.put_blobs(batch, at=workshop.clock.wall())
-            batch, size = [], 0
-    if batch:
-        workshop.store.put_blobs(batch, at=workshop.clock.wall())
+        blobs.put(address, parcel.read(blob_file(address)))
+    blobs.flush()
+
+
+class Blobs:
+    """Blobs on their way into a store, in bounded batches."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        self._batch: list[Blob] = []
+        self._size = 0
+
+    def put(self, address: str, data: bytes) -> None:
+        """Take one; durable after the next flush."""
+        packed = pack(data)
+        self._batch.append(Blob(address, packed))
+        self._size += len(packed)
+        if self._size > _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was taken. Synced when it returns."""
+        if self._batch:
+            self._workshop.store.put_blobs(self._batch, at=self._workshop.clock.wall())
+        self._batch, self._size = [], 0

@@ -10,7 +10,7 @@ from holdfast.core.moments import ago, moment
 from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
 from holdfast.errors import RunHeld
-from holdfast.model.rows import Lease, owner_name
+from holdfast.model.rows import Lease, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 _LOOKS_PER_LEASE = 10
@@ -29,14 +29,25 @@ async def take(
             return grant.lease
         held = grant.lease
         if held.owner == store.owner or not await _is_gone(hands, store, clock, run, held):
-            raise RunHeld(
-                run=run,
-                owner=owner_name(held.owner) + (" (this process)" if held.owner == store.owner else ""),
-                since=moment(held.since),
-                fence=held.fence,
-                beat_age=ago(clock.wall() - held.beat_at),
-            )
+            raise _refusal(store, clock, run, held)
         over = held
+
+
+def check_is_free(store: StorePort, clock: Clock, row: RunRow) -> None:
+    """Refuse a run that somebody alive holds, without taking it: RunHeld. A holder that is dead or silent is none."""
+    held = row.lease
+    if held.owner and clock.wall() - held.beat_at < held.lease_s and store.probe(held.owner) != "dead":
+        raise _refusal(store, clock, row.run, held)
+
+
+def _refusal(store: StorePort, clock: Clock, run: str, held: Lease) -> RunHeld:
+    return RunHeld(
+        run=run,
+        owner=owner_name(held.owner) + (" (this process)" if held.owner == store.owner else ""),
+        since=moment(held.since),
+        fence=held.fence,
+        beat_age=ago(clock.wall() - held.beat_at),
+    )
 
 
 async def _is_gone(hands: Hands, store: StorePort, clock: Clock, run: str, held: Lease) -> bool:

@@ -7,7 +7,7 @@ refused by the store, and planned again.
 from orjson import dumps, loads
 
 from holdfast.core.places import is_kept
-from holdfast.engine.family import PINS
+from holdfast.engine.family import PINS, pin_records, seq_of
 from holdfast.engine.journal import chain_of, read_all
 from holdfast.errors import StoreUnavailable
 from holdfast.limits import RECORD_PAGE_MAX
@@ -41,6 +41,14 @@ def unpin(store: StorePort, run: str, seq: int) -> bool:
         if record is not None and store.delete_record(PINS, record.key, revision=record.revision):
             return True
     return False
+
+
+def carry(source: StorePort, target: StorePort, run: str) -> None:
+    """Pin in another store, which has the run, what is pinned in this one. Durable when it returns."""
+    for record in pin_records(source, run):
+        if target.get_record(PINS, record.key) is None:
+            told = loads(record.body)
+            pin(target, run, seq_of(record), told["place"], told["at"])
 
 
 def all_pins(store: StorePort) -> list[Pin]:

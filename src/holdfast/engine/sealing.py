@@ -20,9 +20,16 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
         return
     seal = find_seal(store, row)
     if seal is not None:
+        to = loads(seal.body)["to"]
+        if to == store.url:
+            raise RunSealed(
+                run=row.run,
+                problem="is on its way here: it was moved, and has not woken yet",
+                advice="run the same `holdfast copy --move` again",
+            )
         raise RunSealed(
             run=row.run,
-            problem=f"was moved to {loads(seal.body)['to']}",
+            problem=f"was moved to {to}",
             advice=f"import that where it is to go on; `holdfast fork {row.run} --as NAME` goes on here, as another run",
         )
     forks = [fork.run for fork in forks_of(store, row.run)]
@@ -46,9 +53,9 @@ def find_seal(store: StorePort, row: RunRow) -> Event | None:
 
 def _not_whole(row: RunRow) -> RunSealed:
     copied = facts_of(row).get("flattens")
-    how = "erase … --flatten" if copied else "import"
+    how = "erase … --flatten` again" if copied else "import` or `holdfast copy` again"
     return RunSealed(
         run=row.run,
         problem="is not whole: bringing it in was cut off, or is going on",
-        advice=f"run the same `holdfast {how}` again",
+        advice=f"run the same `holdfast {how}",
     )

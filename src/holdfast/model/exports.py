@@ -1,4 +1,4 @@
-"""What an export says of itself, and what exporting, importing and erasing came to."""
+"""What an export says of itself, and what exporting, importing, copying and erasing came to."""
 
 from typing import Any, NamedTuple
 
@@ -70,6 +70,54 @@ class Imported(NamedTuple):
     events: int
     blobs: int
     sha256: str
+
+
+class CopiedRun(NamedTuple):
+    """One run of a copy: what became of it, where it stands there now, and what had to be written for it."""
+
+    run: str
+    outcome: str
+    """``copied``, ``moved``, ``there`` (already, and the same), ``empty`` (it has no event yet) or ``refused``."""
+    status: str = ""
+    """Its status in the other store; empty where it is not there."""
+    head: int = 0
+    events: int = 0
+    blobs: int = 0
+    size_bytes: int = 0
+    """Of the events and blobs that had to be written, not compressed."""
+    origins: tuple[str, ...] = ()
+    """The runs that it was forked from and that came along as history only, nearest first."""
+    why: str = ""
+
+
+class CopyReport(NamedTuple):
+    """What a copy from one store to another came to, or would."""
+
+    source: str
+    target: str
+    move: bool
+    dry_run: bool
+    runs: tuple[CopiedRun, ...]
+    events: int
+    blobs: int
+    size_bytes: int
+    verified: int
+    """How many of the runs were read back from the other store, and compared event by event and blob by blob."""
+
+    @property
+    def refused(self) -> tuple[CopiedRun, ...]:
+        """The runs that were not copied, each with why; those that are asked to move and are live, for one."""
+        return tuple(run for run in self.runs if run.outcome == "refused")
+
+
+class CopyProgress(NamedTuple):
+    """How far a copy is: what is being done, with which run, the how manieth of all, and the bytes written so far."""
+
+    doing: str
+    run: str
+    done: int
+    total: int
+    size_bytes: int
 
 
 class Erased(NamedTuple):

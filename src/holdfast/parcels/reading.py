@@ -23,6 +23,11 @@ class Parcel(ABC):
         self.path: Final = str(path)
 
     @property
+    def sound(self) -> frozenset[str]:
+        """The blobs that need not be looked at again: of a file that comes from elsewhere, none."""
+        return frozenset()
+
+    @property
     @abstractmethod
     def names(self) -> list[str]:
         """The parts that are there, in order."""

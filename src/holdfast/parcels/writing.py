@@ -39,6 +39,10 @@ class Crate(ABC):
     def clear(self) -> None:
         """Begin anew, with nothing in it."""
 
+    def lacks(self, name: str) -> bool:  # noqa: ARG002 - of any part
+        """Whether a part has to be put: a file begins with nothing."""
+        return True
+
     @abstractmethod
     def put(self, name: str, data: bytes) -> None:
         """Add a part."""

@@ -8,10 +8,11 @@ import os
 from holdfast.engine.workshop import Workshop
 from holdfast.limits import LEASE_S
 from holdfast.storehandle.moving import Moving
+from holdfast.storehandle.reading import Reading
 from holdfast.storehandle.settling import How, Settling
-from holdfast.stores.url import is_there, lease_s_of, open_store
+from holdfast.stores.url import is_there, lease_s_of, open_store, without_password
 
-__all__ = ["How", "Store", "check_export", "find_store", "store", "store_at", "workshop_at"]
+__all__ = ["How", "Store", "check_export", "find_store", "store", "store_at", "target_at", "workshop_at"]
 
 
 class Store(Settling, Moving):
@@ -45,3 +46,14 @@ def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
 def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
     """A store handle as it is, or that of the store at a URL or path."""
     return place if isinstance(place, Store) else store(place)
+
+
+def target_at(place: "str | os.PathLike[str] | Reading", *, dry_run: bool) -> tuple[Workshop, str]:
+    """The workshop of a store that runs are to go to, and its URL. It is made where there is none, but not for a dry run."""
+    if isinstance(place, Reading):
+        return place._workshop, place.url  # noqa: SLF001 - its own handle
+    if not dry_run or is_there(place):
+        handle = store(place)
+        return handle._workshop, handle.url  # noqa: SLF001
+    empty = store(f"memory://{os.urandom(8).hex()}")  # as empty as the one that is not there
+    return empty._workshop, without_password(os.fspath(place))  # noqa: SLF001

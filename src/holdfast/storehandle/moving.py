@@ -1,14 +1,14 @@
 """What a store handle does to whole runs: fork, rewind, copy, prune and erase them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.core.names import check_run_id
 from holdfast.core.points import Place
 from holdfast.engine import branching
 from holdfast.engine.branching import Rewound
-from holdfast.model.exports import Erased, Exported, Imported
+from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.infos import RunInfo
 from holdfast.model.pruned import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
@@ -77,6 +77,31 @@ class Moving(Reading):
 
         with open_parcel(path) as parcel:
             return bring_in(self._workshop, parcel, as_)
+
+    def copy(
+        self,
+        to: "str | os.PathLike[str] | Reading",
+        runs: Sequence[str] | None = None,
+        *,
+        prefix: str = "",
+        move: bool = False,
+        dry_run: bool = False,
+        tell: "Callable[[CopyProgress], None] | None" = None,
+    ) -> CopyReport:
+        """Copy runs into another store, all of them by default, under their own ids and byte for byte, and verify them there.
+
+        What comes to lie there is sealed, so that a run never acts in two stores; with ``move`` it is sealed here and goes
+        on there. Named runs bring their children and what they were forked from. A run that is live, or another one there,
+        is refused: the report's ``refused`` tells, and the others go. Cut off or repeated, it goes on. ``tell`` is
+        called as it goes. Misuse where both are the same store; UnknownRun before anything is written.
+        """
+        from holdfast.engine.copying import Copying, select
+        from holdfast.storehandle import target_at
+
+        rows = select(self._port, [check_run_id(run) for run in runs or ()], prefix)
+        target, shown = target_at(to, dry_run=dry_run)
+        copying = Copying(self._workshop, target, move=move, dry_run=dry_run, tell=tell)
+        return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
         """Remove every trace of a run from the store's files; it cannot be brought back.

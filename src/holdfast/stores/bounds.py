@@ -99,7 +99,7 @@ def partial_finding(run: str) -> Finding:
         "imports",
         "warning",
         f"run {run} is not whole: bringing it in was cut off, or is going on",
-        "run the same `holdfast import` or `holdfast erase` again",
+        "run the same `holdfast import`, `holdfast copy` or `holdfast erase` again",
     )
 
 

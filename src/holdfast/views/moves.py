@@ -42,7 +42,7 @@ class Move(NamedTuple):
 _WORDS: Final = {
     Status.FINISHED: "",
     Status.CANCELLED: 'it was cancelled; if_finished="reopen" in its program opens it again',
-    Status.IMPORTING: "it is not whole: run the same `holdfast import` or `holdfast erase` again",
+    Status.IMPORTING: "it is not whole: run the same `holdfast import`, `holdfast copy` or `holdfast erase` again",
 }
 """Where there is no command to type."""
 _AGAIN: Final = "start its program again: it resumes where it was"
