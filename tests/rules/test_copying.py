@@ -624,3 +624,26 @@ def test_blobs_that_nobody_names_stay(here: holdfast.Store, there: holdfast.Stor
     here._port.put_blobs([Blob("ab" * 32, b"lost")], at=1.0)
     here.copy(there)
     assert "ab" * 32 not in {info.address for info in there._port.scan_blobs(limit=99)}
+
+
+def test_a_queued_run_is_in_the_other_queue_after_a_move(tmp_path: Path) -> None:
+    """With its agent and when it is due; here, no worker finds it any more. One that nobody was to run waits there, too."""
+    from holdfast.stores.url import open_store
+
+    source, target = f"sqlite:///{tmp_path}/a.db", f"sqlite:///{tmp_path}/b.db"
+    store = holdfast.store(source)
+    assert store.submit("auditor", "queued", {"year": 2026})
+    store.submit("auditor", "stopped")
+    open_store(source).acquire("stopped", at=1.0, lease_s=9.0)
+    open_store(source).set_due("stopped", fence=2, due_at=None)
+    open_store(source).release("stopped", fence=2)
+    store.copy(target, move=True)
+    here, there = open_store(source), open_store(target)
+    assert [row.run for row in there.claim(["auditor"], at=store.now(), lease_s=9.0, limit=5)] == ["queued"]
+    stopped = there.find_run("stopped")
+    assert stopped is not None
+    assert (stopped.agent, stopped.due_at) == ("auditor", None)
+    sealed = [row.status for row in here.claim(["auditor"], at=store.now(), lease_s=9.0, limit=5)]
+    assert set(sealed) <= {"sealed"}
+    store.close()
+    holdfast.store(target).close()

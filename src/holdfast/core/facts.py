@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
-from holdfast.model.rows import RunRow
+from holdfast.model.rows import RunRow, Status
 
 _OF_ONE_STORE: Final = frozenset({"elsewhere", "imported", "flattens"})
 
@@ -38,6 +38,15 @@ def with_facts(row: RunRow, **facts: Any) -> bytes:
 def travelling(row: RunRow) -> dict[str, Any]:
     """The facts that go with a run into another store, in order."""
     return {name: value for name, value in sorted(facts_of(row).items()) if name not in _OF_ONE_STORE}
+
+
+def in_queue(row: RunRow) -> dict[str, Any]:
+    """What a worker in another store has to know of a run: its agent, and when it is due."""
+    if not row.agent:
+        return {}
+    # Nobody there holds it: what was at work here is due as soon as it is there.
+    due_at = row.created_at if row.status == Status.RUNNING else row.due_at
+    return {"agent": row.agent} if due_at is None else {"agent": row.agent, "due_at": due_at}
 
 
 def names_of(row: RunRow) -> list[str]:

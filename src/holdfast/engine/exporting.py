@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from orjson import loads
 
 from holdfast.codec.lines import event_line, letter_line
-from holdfast.core.facts import travelling
+from holdfast.core.facts import in_queue, travelling
 from holdfast.core.manifests import INBOX, MANIFEST, blob_file, run_file, sealed, write
 from holdfast.engine import letters
 from holdfast.engine.attempts import catching_up
@@ -183,7 +183,7 @@ def _described(row: RunRow, events: list[Event], part: _Part, status: str) -> Ex
         row.origin,
         row.origin_seq,
         events[-1].seq if events else row.origin_seq,
-        travelling(row),
+        {**travelling(row), **in_queue(row)},
         len(events),
         part.name,
         sha256(part.data).hexdigest(),

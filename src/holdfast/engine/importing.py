@@ -204,6 +204,7 @@ class Bringing:
             b"{}",
             place.origin,
             part.origin_seq,
+            agent=part.facts.get("agent", ""),
         )
         for _ in range(branching.TRIES):
             origin = self._store.find_run(place.origin) if place.origin is not None else None
@@ -231,10 +232,13 @@ class Bringing:
         """The events are all there: the letters, and then the status with which the run is what it is to be."""
         part = place.part
         if place.acts:
-            self.leave_letters(place)
+            has_letters = bool(self.leave_letters(place))
+            due_at = self._workshop.clock.wall() if has_letters else part.facts.get("due_at")
+            self._store.set_due(place.name, fence=hold.fence, due_at=due_at)
         row = hold.row()
         was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
-        body = with_facts(row, **{**part.facts, "elsewhere": part.upto_seq, "was": was or None})
+        facts = {name: fact for name, fact in part.facts.items() if name not in {"agent", "due_at"}}
+        body = with_facts(row, **{**facts, "elsewhere": part.upto_seq, "was": was or None})
         status = part.status if place.acts else Status.SEALED
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
             raise branching.restless(self._store, place.name)
