@@ -19,6 +19,7 @@ from bench import (
     importing,
     models,
     peers,
+    postgres,
     recording,
     replaying,
     resuming,
@@ -35,6 +36,7 @@ SUBJECTS = {
     "branching": branching,
     "resuming": resuming,
     "models": models,
+    "postgres": postgres,
 }
 PEERS = {"peers": peers}
 

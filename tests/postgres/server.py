@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -29,8 +30,11 @@ _SETTINGS = {
 class Server:
     """One server; ``url(database)`` names a database of it, with user and password."""
 
-    def __init__(self, directory: Path, *, tcp: bool = True) -> None:
+    def __init__(
+        self, directory: Path, *, tcp: bool = True, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._bin = _binaries()
+        self._settings = _SETTINGS if settings is None else settings
         self.directory = directory
         self.data = directory / "data"
         self.port = _free_port() if tcp else 5432
@@ -40,9 +44,9 @@ class Server:
             shutil.chown(directory, self._user)
 
     @classmethod
-    def started(cls) -> Self:
-        """A new one, in a directory of its own."""
-        server = cls(Path(tempfile.mkdtemp(prefix="holdfast-pg-")))
+    def started(cls, *, within: str | None = None, settings: Mapping[str, str] | None = None) -> Self:
+        """A new one, in a directory of its own; set as tests need it, or with only these settings."""
+        server = cls(Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir=within)), settings=settings)
         try:
             server.create()
             server.start()
@@ -60,7 +64,7 @@ class Server:
             "--locale=C.UTF-8", "--pwfile", str(secret),
         )  # fmt: skip
         with (self.data / "postgresql.conf").open("a") as file:
-            file.writelines(f"{name} = {value}\n" for name, value in _SETTINGS.items())
+            file.writelines(f"{name} = {value}\n" for name, value in self._settings.items())
             file.write(f"unix_socket_directories = '{self.directory}'\nlisten_addresses = '127.0.0.1'\n")
             file.write(f"port = {self.port}\n")
 

@@ -1,0 +1,155 @@
+"""A store in PostgreSQL beside bare psycopg: a real server, set as it comes, on a disk that is really synced."""
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from tests.postgres.server import Server
+
+import holdfast
+from bench.measuring import Figure, interleaved_us
+
+RESULT_BYTES = 4096
+RUNS = 200
+RUN_STEPS = 20
+LONE_STEPS = 400
+ROUNDS = 5
+STEPS = 10_000
+SELECT = (
+    "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc "
+    "FROM holdfast.runs r JOIN holdfast.events e ON e.run = r.id WHERE r.run = %s ORDER BY e.seq"
+)
+
+
+class Again(Exception):
+    """Ends an attempt without finishing the run."""
+
+
+def figures(place: Path) -> Iterator[Figure]:  # noqa: ARG001 - the server runs as another user, who may not look in there
+    """A ``read`` step, many runs at once, and entering a long run. Nothing is tuned; the disk is a real one."""
+    server = Server.started(within="/var/tmp", settings={})
+    try:
+        yield from _recording(server.url())
+        yield _concurrency(server.url())
+        yield _entering(server.url())
+    finally:
+        server.remove()
+
+
+# -- a step ---------------------------------------------------------------------------------------------------
+
+
+def _recording(url: str) -> Iterator[Figure]:
+    """Against an insert-and-commit of the same bytes, prepared, in binary, by autocommit."""
+    result = os.urandom(RESULT_BYTES // 2).hex()
+    data = f'"{result}"'.encode()
+    numbers = count()
+
+    def work(number: int) -> str:  # noqa: ARG001 - makes each call another one
+        return result
+
+    with closing(_bare(url)) as bare, closing(holdfast.store(url)) as store:
+        bare.execute("CREATE TABLE bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, b bytea NOT NULL)")
+
+        def insert() -> None:
+            bare.execute("INSERT INTO bare (b) VALUES (%s)", (data,), prepare=True, binary=True)
+
+        with holdfast.run("bench", store=store) as run:
+            bare_us, read_us, once_us = interleaved_us(
+                [
+                    insert,
+                    lambda: run.step("read", work, next(numbers)),
+                    lambda: run.once("once", work, next(numbers)),
+                ],
+                rounds=60,
+                block=25,
+            )
+    facts = f"bare {bare_us:.0f} µs, read {read_us:.0f} µs, once {once_us:.0f} µs"
+    yield Figure("PostgreSQL: read step, 4 KB result / bare commit", read_us / bare_us, 1.5, "×", facts)
+    yield Figure("PostgreSQL: once step, 4 KB result / bare commit", once_us / bare_us, None, "×", facts)
+
+
+def _bare(url: str) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute("SET synchronous_commit = on")
+    return connection
+
+
+# -- many runs ------------------------------------------------------------------------------------------------
+
+
+async def work(number: int) -> int:
+    return number
+
+
+def _concurrency(url: str) -> Figure:
+    alone, together = list[float](), list[float]()
+    with closing(holdfast.store(url)) as store:
+        for number in range(ROUNDS):
+            alone.append(_rate(store, f"alone-{number}", 1, LONE_STEPS))
+            together.append(_rate(store, f"together-{number}", RUNS, RUN_STEPS))
+    one, many = statistics.median(alone), statistics.median(together)
+    facts = f"steps/s: one run {one:,.0f}, {RUNS} runs {many:,.0f}"
+    return Figure(f"PostgreSQL: {RUNS} async runs / one", many / one, 5.0, "×", facts, at_least=True)
+
+
+def _rate(store: holdfast.Store, name: str, runs: int, steps: int) -> float:
+    times: list[float] = []
+
+    async def one(number: int) -> None:
+        async with holdfast.run(f"{name}-{number}", store=store) as run:
+            await barrier.wait()
+            began = time.perf_counter()
+            for step in range(steps):
+                await run.step("work", work, step)
+            await barrier.wait()
+            times.append(time.perf_counter() - began)
+
+    async def load() -> None:
+        await asyncio.gather(*(one(number) for number in range(runs)))
+
+    barrier = asyncio.Barrier(runs)
+    asyncio.run(load())
+    return runs * steps / max(times)
+
+
+# -- entering -------------------------------------------------------------------------------------------------
+
+
+def _entering(url: str) -> Figure:
+    """What a resume does before the program runs, against a SELECT of the same rows, in binary."""
+    _attempt(url, STEPS)
+    entering, selecting = list[float](), list[float]()
+    rows = 0
+    with closing(_bare(url)) as bare:
+        for _ in range(2 * ROUNDS + 1):
+            entering.append(_attempt(url, 0))
+            began = time.perf_counter()
+            rows = len(bare.execute(SELECT, ("long",), binary=True).fetchall())
+            selecting.append(time.perf_counter() - began)
+    enter_ms, select_ms = (statistics.median(times) * 1e3 for times in (entering, selecting))
+    facts = f"{rows:,} rows: SELECT {select_ms:.0f} ms, entering {enter_ms:.0f} ms"
+    return Figure(f"PostgreSQL: entering {STEPS:,} steps / one SELECT", enter_ms / select_ms, 2.0, "×", facts)
+
+
+def result_of(number: int) -> dict[str, object]:
+    return {"number": number, "text": "a short result, as most tools give"}
+
+
+def _attempt(url: str, steps: int) -> float:
+    began = time.perf_counter()
+    try:
+        with holdfast.run("long", store=url) as run:
+            entered = time.perf_counter()
+            for number in range(steps):
+                run.step("work", result_of, number)
+            raise Again
+    except Again:
+        return entered - began
