@@ -62,6 +62,9 @@ class Journal:
         self.head = head
         self._committer = committer
         self._lock = Lock()
+        self._is_sure = True
+        """Whether ``head`` is what the store says. After a write of unknown outcome it may move once more, when that one
+        arrives late; then the next append is waited for, whatever it is."""
         self.lost: Lease | None = None
         """The lease that stands instead of ours, once somebody took it."""
         self.cancelled: dict[str, Any] | None = None
@@ -76,16 +79,20 @@ class Journal:
         at: float,
         *,
         synced: bool = True,
+        hasty: bool = False,
         status: str | None = None,
         consumed: tuple[str, ...] = (),
     ) -> int:
-        """Append; the seq of the last event, once it is as durable as asked. LeaseLost, or the store's error."""
+        """Append; the seq of the last event, once it is as durable as asked. LeaseLost, or the store's error.
+
+        A hasty writer may learn only by its next append that the lease is lost.
+        """
         committer = self._committer
         for _ in range(_TRIES):
             if self.lost is not None:
                 raise self.lease_lost()
             with self._lock:  # one run's items enter the queue in the order of their seqs
-                item = self._next_item(drafts, at, synced, status, consumed)
+                item = self._next_item(drafts, at, synced, hasty and self._is_sure, status, consumed)
                 ticket = committer.submit(item)
             try:
                 if hands.waits and not committer.may_block_loop:
@@ -100,6 +107,7 @@ class Journal:
                 self._note_fate(cut, ticket)
                 raise
             if isinstance(outcome, Appended):
+                self._is_sure = True
                 return outcome.head
             if self._is_there_after(item, outcome):
                 return item.events[-1].seq
@@ -108,7 +116,13 @@ class Journal:
         )
 
     def _next_item(
-        self, drafts: Sequence[Draft], at: float, synced: bool, status: str | None, consumed: tuple[str, ...]
+        self,
+        drafts: Sequence[Draft],
+        at: float,
+        synced: bool,
+        hasty: bool,
+        status: str | None,
+        consumed: tuple[str, ...],
     ) -> Append:
         """The drafts with their places in the journal; only under the lock, and submitted before it is let go."""
         after = seq = self.head
@@ -122,7 +136,7 @@ class Journal:
             if attached:
                 blobs += attached
         self.head = seq
-        return Append(run, fence, after, tuple(events), blobs, consumed, status, synced)
+        return Append(run, fence, after, tuple(events), blobs, consumed, status, synced, hasty)
 
     def _is_there_after(self, item: Append, outcome: Refusal) -> bool:
         """After a refusal: raise what it means, or tell whether an earlier try had written it after all."""
@@ -160,6 +174,7 @@ class Journal:
         assert row is not None, f"run {self.run} vanished"
         with self._lock:
             self.head = row.head
+            self._is_sure = False
         if row.lease.fence != self.fence:
             self.lost = row.lease
 

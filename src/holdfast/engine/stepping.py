@@ -190,7 +190,9 @@ class Work:
             # It goes with its failure, in one append: an effect that is not tried is never in doubt.
             self._unwritten = (intent,)
             return
-        self.intent_seq = await self.append(intent, synced=self.treatment.effect not in _REPEATED)
+        effect = self.treatment.effect
+        # Only a read may be made by a process that has lost its run and does not know it yet.
+        self.intent_seq = await self.append(intent, synced=effect not in _REPEATED, hasty=effect == "read")
 
     def leave(self) -> None:
         """The call is over, as far as the program goes."""
@@ -357,12 +359,12 @@ class Work:
             return StepTimeout(run=self.tenure.run, step=self.asked.name, timeout_s=self.treatment.timeout_s)
         return error
 
-    def append(self, *events: Draft, synced: bool = True) -> Awaitable[int]:
+    def append(self, *events: Draft, synced: bool = True, hasty: bool = False) -> Awaitable[int]:
         """Append events of this call to the journal."""
         journal = self.tenure.journal
         assert journal is not None
         events, self._unwritten = (*self._unwritten, *events), ()
-        return journal.append(self.hands, events, self.tenure.clock.wall(), synced=synced)
+        return journal.append(self.hands, events, self.tenure.clock.wall(), synced=synced, hasty=hasty)
 
     async def conclude(self, event: Draft, *, good: bool) -> int:
         """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""

@@ -79,6 +79,10 @@ class Append(NamedTuple):
     The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head. The events follow each other
     without a gap, except where one stands for the stretch before it. ``consumed`` are ids in the run's inbox that the
     events are the consequence of; they go in the same transaction.
+
+    ``synced`` or else flushed. An item that is ``hasty``, too, need not be waited for: it survives this process when the
+    store answers, and is seen by whoever asks the same handle; but that it was refused may be told by the refusal of the
+    run's next append.
     """
 
     run: str
@@ -89,6 +93,7 @@ class Append(NamedTuple):
     consumed: tuple[str, ...] = ()
     status: str | None = None
     synced: bool = True
+    hasty: bool = False
 
 
 class Appended(NamedTuple):

@@ -75,6 +75,8 @@ class StorePort(Protocol):
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """Append each item or refuse it, in order, in one transaction; synced if any item asks for that.
 
+        Only hasty items may be answered before it is known whether they are taken, and then as taken.
+
         Blobs of an item are put or, without data, touched (marked as referenced at the first event's time).
         """
         ...

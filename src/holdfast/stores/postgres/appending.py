@@ -1,24 +1,30 @@
-"""Appending to journals: one event in one round trip, and any batch in one, too.
+"""Appending to journals: one event in one round trip, any batch in one, too, and a hasty one in none.
 
-Knows the guarded statement and what its answer means. The invariant: an item is in the journal whole or not at all,
+Knows the guarded statements and what their answers mean. The invariant: an item is in the journal whole or not at all,
 whatever happens to the items around it; the statement that moves the head is the one that writes. That threads share
 commits is not decided here but above the port, where it serves every store.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
+
+from psycopg import RawCursor
 
 from holdfast import limits
-from holdfast.model.events import Event
 from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database, Stage
 from holdfast.stores.postgres.escaping import escaped
+from holdfast.stores.postgres.line import ask, post, taken_of
+from holdfast.stores.postgres.wire import columns_of, is_plain, request_of
 
-Answer = tuple[Any, ...] | None
+T = TypeVar("T")
+Answer = tuple[Any, ...] | bool | None
+"""What became of an item: its run as it was before, only whether it was taken, or nothing where there is no such run."""
 
 
 class Appender:
@@ -26,35 +32,62 @@ class Appender:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._line = Lock()
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """See ``StorePort.append``."""
         database = self._database
-        if len(items) == 1 and not database.polls and _is_plain(items[0]):
+        if not items:
+            database.check()
+            return []
+        is_plain = not database.polls and _are_plain(items)
+        if is_plain and len(items) == 1:
             if len(items[0].events[0].body) > limits.APPEND_SIZE_BYTES_MAX:
                 raise append_too_large(items[0].run, len(items[0].events[0].body))
         else:
             check_items(items)
-        if not items:
-            database.check()
-            return []
-        outcomes = self._committed(items)
+        if is_plain and all(item.hasty and not item.synced for item in items):
+            return self._posted(items)
+        outcomes = self._committed(items, is_plain=is_plain)
         for number, outcome in enumerate(outcomes):
             if isinstance(outcome, Refusal) and outcome.head < items[number].after_seq:
                 outcomes[number] = self._mended(items[number], outcome)
         return outcomes
 
-    def _committed(self, items: Sequence[Append]) -> list[AppendOutcome]:
+    def put_back(self) -> None:
+        """Append once more what was posted and did not arrive, if its place is still free."""
+        for item in self._database.flushed.astray():
+            self._committed([item], is_plain=True)
+
+    def _posted(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        """Sent, and not waited for. Whoever is refused learns that by its next append, which builds on this one."""
+        database, request = self._database, request_of(items, synced=False)
+        sent: Sequence[Append] = ()
+        try:
+            self._by_line(lambda connection, _: database.flushed.keep(*post(connection, request)))
+            sent = items
+        finally:
+            database.flushed.add(*sent)
+        if database.flushed.is_long:
+            database.sync()
+        return [Appended(item.events[-1].seq) for item in items]
+
+    def _by_line(self, act: Callable[[Connection, Stage], T]) -> T:
+        """One at a time, so that whatever comes next stands behind what was posted."""
+        self._database.check()
+        with self._line:
+            return self._database.attempt(act, repeatable=True, settles=False)
+
+    def _committed(self, items: Sequence[Append], *, is_plain: bool) -> list[AppendOutcome]:
         """One transaction; afterwards it is known what of it a loss of power could take."""
         database, flushed = self._database, self._database.flushed
         synced = any(item.synced for item in items)
         mark = flushed.mark()
-        # Guarded by the head that they move, events cannot be written twice; a bare status could be.
-        repeatable = all(item.events for item in items)
         outcomes: list[AppendOutcome] = []
         try:
-            rows = database.attempt(self._act(items, synced=synced), repeatable=repeatable)
-            outcomes = [self._outcome(item, row) for item, row in zip(items, rows, strict=True)]
+            outcomes = (
+                self._asked(items, synced=synced) if is_plain else self._transacted(items, synced=synced)
+            )
         finally:
             if not synced:
                 taken = zip(items, outcomes, strict=False)  # none, if that is not known
@@ -65,22 +98,33 @@ class Appender:
             database.sync()
         return outcomes
 
-    def _act(self, items: Sequence[Append], *, synced: bool) -> Callable[[Connection, Stage], list[Answer]]:
+    def _asked(self, items: Sequence[Append], *, synced: bool) -> list[AppendOutcome]:
+        """Plain items by one statement, which is its own transaction."""
+        database, request = self._database, request_of(items, synced=synced)
+
+        def write(connection: Connection, stage: Stage) -> set[str]:
+            stage.committing = True
+            reply, astray = ask(connection, request)
+            if astray:
+                database.flushed.keep(*astray)
+            return taken_of(reply)
+
+        taken = self._by_line(write)
+        return [
+            Appended(item.events[-1].seq) if item.run in taken else self._refusal_now(item) for item in items
+        ]
+
+    def _transacted(self, items: Sequence[Append], *, synced: bool) -> list[AppendOutcome]:
+        """Any items, by a transaction of several statements."""
         database = self._database
-        if len(items) == 1 and not database.polls and _is_plain(items[0]):
-            values = _plain_values(items[0])
 
-            def write_one(connection: Connection, stage: Stage) -> list[Answer]:
-                stage.committing = True  # the statement is its own transaction
-                return [connection.execute(sql.APPEND_EVENT, values, prepare=True, binary=True).fetchone()]
-
-            return write_one
-
-        def write_all(connection: Connection, stage: Stage) -> list[Answer]:
+        def write(connection: Connection, stage: Stage) -> list[Answer]:
             stage.committing = True  # all is sent at once, the commit too
             return _in_one_go(database, connection, items, synced=synced)
 
-        return write_all
+        # Guarded by the head that they move, events cannot be written twice; a bare status could be.
+        rows = database.attempt(write, repeatable=all(item.events for item in items))
+        return [self._outcome(item, row) for item, row in zip(items, rows, strict=True)]
 
     def _mended(self, item: Append, refusal: Refusal) -> AppendOutcome:
         """The server lost what was only flushed, and the head with it: put that back, and the item behind it."""
@@ -96,9 +140,11 @@ class Appender:
         )
         if lost is None:
             return refusal
-        return self._committed([*lost, item._replace(synced=True)])[-1]
+        return self._committed([*lost, item._replace(synced=True)], is_plain=False)[-1]
 
     def _outcome(self, item: Append, row: Answer) -> AppendOutcome:
+        if isinstance(row, bool):
+            return Appended(item.events[-1].seq) if row else self._refusal_now(item)
         if row is None:
             return Refusal("unknown")
         taken, head, *rest = row
@@ -145,47 +191,24 @@ def _in_one_go(
         if len(items) > 1:
             connection.execute(sql.LOCK_RUNS, (sorted({item.run for item in items}),), prepare=True)
         often = Counter(item.run for item in items)
-        single = [item for item in items if often[item.run] == 1 and _is_plain(item)]
-        together = _apply_all(connection, single, synced=synced) if single else None
+        single = [item for item in items if often[item.run] == 1 and is_plain(item)]
+        together = _apply_all(connection, single, synced=synced) if len(single) > 1 else None
         cursors = {
             number: _apply(connection, item, synced=synced)
             for number, item in enumerate(items)
-            if often[item.run] > 1 or not _is_plain(item)
+            if together is None or often[item.run] > 1 or not is_plain(item)
         }
         connection.execute("COMMIT")
-    rows = {row[0]: row[1:] for row in together} if together is not None else {}
+    taken = {row[0] for row in together} if together is not None else set()
     return [
-        cursors[number].fetchone() if number in cursors else rows.get(item.run)
+        cursors[number].fetchone() if number in cursors else (item.run in taken)
         for number, item in enumerate(items)
     ]
 
 
-def _plain_values(item: Append) -> dict[str, Any]:
-    (event,) = item.events
-    return {
-        "run": item.run, "fence": item.fence, "after_seq": item.after_seq, "head": event.seq, "status": None,
-        "commit": "on" if item.synced else "off", "seq": event.seq, "at": event.at, "kind": event.kind,
-        "name": escaped(event.name), "key": escaped(event.key), "event_fence": event.fence, "body": event.body,
-        "crc": event.crc,
-    }  # fmt: skip
-
-
 def _apply_all(connection: Connection, items: Sequence[Append], *, synced: bool) -> Any:
     """Items of one event each, of different runs, which have nothing to do with each other."""
-    events = [item.events[0] for item in items]
-    values = {
-        "runs": [item.run for item in items], "run_fences": [item.fence for item in items],
-        "after_seqs": [item.after_seq for item in items], "commit": "on" if synced else "off", **_columns(events),
-    }  # fmt: skip
-    return connection.execute(sql.APPEND_MANY, values, prepare=True, binary=True)
-
-
-def _columns(events: Sequence[Event]) -> dict[str, Any]:
-    return {
-        "seqs": [e.seq for e in events], "ats": [e.at for e in events], "kinds": [e.kind for e in events],
-        "names": [escaped(e.name) for e in events], "keys": [escaped(e.key) for e in events],
-        "fences": [e.fence for e in events], "bodies": [e.body for e in events], "crcs": [e.crc for e in events],
-    }  # fmt: skip
+    return RawCursor(connection).execute(sql.APPEND_MANY, columns_of(items, synced=synced), binary=True)
 
 
 def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
@@ -193,7 +216,9 @@ def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
     values: dict[str, Any] = {
         "run": item.run, "fence": item.fence, "after_seq": item.after_seq,
         "head": events[-1].seq if events else item.after_seq, "status": item.status, "commit": "on" if synced else "off",
-        **_columns(events),
+        "seqs": [e.seq for e in events], "ats": [e.at for e in events], "kinds": [e.kind for e in events],
+        "names": [escaped(e.name) for e in events], "keys": [escaped(e.key) for e in events],
+        "fences": [e.fence for e in events], "bodies": [e.body for e in events], "crcs": [e.crc for e in events],
     }  # fmt: skip
     if not item.blobs and not item.consumed:
         return connection.execute(sql.APPEND_EVENTS, values, binary=True)
@@ -209,15 +234,9 @@ def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
     return connection.execute(sql.APPEND_WITH_BLOBS, values, binary=True)
 
 
-def _is_plain(item: Append) -> bool:
-    """One event right behind the head, and nothing else."""
-    return (
-        len(item.events) == 1
-        and item.events[0].seq == item.after_seq + 1
-        and item.status is None
-        and not item.blobs
-        and not item.consumed
-    )
+def _are_plain(items: Sequence[Append]) -> bool:
+    """Whether one statement can append them all."""
+    return all(map(is_plain, items)) and (len(items) == 1 or len({item.run for item in items}) == len(items))
 
 
 def _brought(blobs: Sequence[Blob]) -> dict[str, bytes]:

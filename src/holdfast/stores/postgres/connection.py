@@ -12,9 +12,18 @@ from psycopg import sql as composing
 
 from holdfast import limits
 from holdfast.errors import NotDurable
+from holdfast.model.rows import Append
 from holdfast.stores.postgres.address import Address
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection, and what is known of it beyond libpq."""
+
+    is_prepared = False
+    """Whether it knows the statements of the hot path (``wire``)."""
+    posted: tuple[Append, ...] = ()
+    """What was sent on it and is not answered yet (``line``); then it is in pipeline mode."""
+
 
 SERVER_VERSION_MIN: Final = 140_000
 
@@ -43,9 +52,7 @@ def open_connection(address: Address, *, polls: bool) -> Connection:
         "tcp_user_timeout": int(limits.STATEMENT_TIMEOUT_S * 1000),
         **address.conninfo,
     }
-    connection: Connection = psycopg.connect(
-        autocommit=True, prepare_threshold=None if polls else 5, **options
-    )
+    connection = Connection.connect(autocommit=True, prepare_threshold=None if polls else 5, **options)
     try:
         if not polls:
             settle(connection, address)

@@ -27,6 +27,7 @@ from holdfast.stores.postgres.connection import Connection, is_pooled, open_conn
 from holdfast.stores.postgres.creation import ensure_schema, is_ours
 from holdfast.stores.postgres.errors import is_lost, is_passing, is_starting, is_undone, translated
 from holdfast.stores.postgres.flushed import Flushed
+from holdfast.stores.postgres.line import settled
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05
@@ -95,27 +96,38 @@ class Database:
             if not synced:
                 self.flushed.add()
 
-    def attempt(self, act: Callable[[Connection, Stage], T], *, repeatable: bool) -> T:
-        """Lend a connection to the act, and again if that one was lost and nothing speaks against it."""
+    def attempt(self, act: Callable[[Connection, Stage], T], *, repeatable: bool, settles: bool = True) -> T:
+        """Lend a connection to the act, and again if that one was lost and nothing speaks against it.
+
+        What was posted is answered first, unless the act sees to that.
+        """
         deadline: float | None = None
         while True:
             stage = Stage()
-            with self._lending(deadline) as connection:
-                try:
-                    return act(connection, stage)
-                except psycopg.DataError as error:
-                    if error.sqlstate is None:  # it could not even be sent: this caller's, and nobody else's
-                        raise ValueError(str(error)) from error
+            connection = self._take(deadline)
+            is_calm = False
+            try:
+                if settles and connection.posted:
+                    self.flushed.keep(*settled(connection))
+                result = act(connection, stage)
+                is_calm = True
+            except psycopg.DataError as error:
+                if error.sqlstate is None:  # it could not even be sent: this caller's, and nobody else's
+                    raise ValueError(str(error)) from error
+                raise self.translate(error) from error
+            except psycopg.Error as error:
+                lost, undone = is_lost(error, connection), is_undone(error)
+                again = undone or (lost and (repeatable or not stage.committing))
+                now = SystemClock.monotonic()
+                if lost and deadline is None:
+                    self.drop_idle()  # they come from the same server
+                deadline = now + limits.BUSY_TIMEOUT_S if deadline is None else deadline
+                if not again or now > deadline:
                     raise self.translate(error) from error
-                except psycopg.Error as error:
-                    lost, undone = is_lost(error, connection), is_undone(error)
-                    again = undone or (lost and (repeatable or not stage.committing))
-                    now = SystemClock.monotonic()
-                    if lost and deadline is None:
-                        self.drop_idle()  # they come from the same server
-                    deadline = now + limits.BUSY_TIMEOUT_S if deadline is None else deadline
-                    if not again or now > deadline:
-                        raise self.translate(error) from error
+            else:
+                return result
+            finally:
+                self._give_back(connection, is_calm=is_calm)
 
     def sync(self) -> None:
         """Make what was flushed survive power loss; nothing is written when nothing was flushed."""
@@ -187,32 +199,14 @@ class Database:
 
     # -- lending -----------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _lending(self, deadline: float | None) -> Iterator[Connection]:
-        connection = self._take(deadline)
-        try:
-            yield connection
-        finally:
-            self._give_back(connection)
-
     def _take(self, deadline: float | None) -> Connection:
         self.check()  # before the lock: in a fork it may be held by a thread that does not exist there
-        until = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
         with self._freed:
-            while True:
-                self.check()
-                if self._idle:
-                    self._lent += 1
-                    return self._idle.pop()
-                if self._lent < limits.CONNECTIONS_MAX:
-                    self._lent += 1
-                    break
-                if not self._freed.wait(until - SystemClock.monotonic()):
-                    raise StoreBusy(
-                        store=self.address.url,
-                        problem=f"all {limits.CONNECTIONS_MAX} connections of this process are in use",
-                        advice="the server answers slowly, or many threads ask it at once: start again",
-                    )
+            if not self._idle and self._lent >= limits.CONNECTIONS_MAX:
+                self._wait_for_idle()
+            self._lent += 1
+            if self._idle:
+                return self._idle.pop()
         try:
             return self._connect(deadline)
         except BaseException:
@@ -221,13 +215,31 @@ class Database:
                 self._freed.notify()
             raise
 
-    def _give_back(self, connection: Connection) -> None:
-        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            _calm(connection)
+    def _wait_for_idle(self) -> None:
+        """Until somebody gives a connection back, or one may be opened. Only under the lock."""
+        until = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
+        while not self._idle and self._lent >= limits.CONNECTIONS_MAX:
+            if not self._freed.wait(until - SystemClock.monotonic()):
+                raise StoreBusy(
+                    store=self.address.url,
+                    problem=f"all {limits.CONNECTIONS_MAX} connections of this process are in use",
+                    advice="the server answers slowly, or many threads ask it at once: start again",
+                )
+            self.check()
+
+    def _give_back(self, connection: Connection, *, is_calm: bool) -> None:
+        """For others to use. One whose user was cut off by something is brought to rest first, or closed."""
+        if not is_calm:
+            if not connection.posted:
+                _calm(connection)
+            elif connection.closed:
+                self.flushed.keep(*connection.posted)  # nobody will hear what became of it
         with self._freed:
             self._lent -= 1
-            if not (connection.closed or self.is_closed):
-                self._idle.append(connection)
+            if not (self.is_closed or (not is_calm and connection.closed)):
+                # What is posted lies on top: whoever comes next reads the reply first.
+                is_covered = self._idle and self._idle[-1].posted
+                self._idle.insert(len(self._idle) - bool(is_covered), connection)
             elif not connection.closed:
                 connection.close()
             self._freed.notify()
@@ -255,6 +267,11 @@ class Database:
         with self._freed:
             idle, self._idle = self._idle, []
         for connection in idle:
+            if connection.posted:
+                try:
+                    self.flushed.keep(*settled(connection))
+                except psycopg.Error:
+                    self.flushed.keep(*connection.posted)
             connection.close()
 
     def _refuse(self) -> NoReturn:
@@ -298,8 +315,9 @@ _inherited: list[Connection] = []
 def _calm(connection: Connection) -> None:
     """Out of whatever transaction it is in; a connection that cannot be calmed is closed."""
     try:
-        if not connection.closed:
-            connection.rollback()
+        if not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            # not through psycopg, which would have the server forget every prepared statement
+            connection.pgconn.exec_(b"ROLLBACK")
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             connection.close()
     except psycopg.Error:

@@ -4,7 +4,7 @@ Knows nothing but characters. A NUL is kept as \1 0, and a \1 as \1 1, so that e
 texts have neither and stay as they are, readable for people with psql.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.model.events import Event
@@ -30,5 +30,8 @@ def event_of(row: tuple[Any, ...]) -> Event:
     return Event(seq, at, kind, name, key, fence, body, crc)
 
 
-def events_of(rows: Iterable[tuple[Any, ...]]) -> list[Event]:
-    return [event_of(row) for row in rows]
+def events_of(rows: Sequence[tuple[Any, ...]]) -> list[Event]:
+    """The events of a page; texts are looked at one by one only where some text has something to undo."""
+    if "\1" in "".join([row[3] for row in rows]) or "\1" in "".join([row[4] for row in rows]):
+        return [event_of(row) for row in rows]
+    return list(map(Event._make, rows))

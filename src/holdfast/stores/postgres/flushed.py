@@ -26,6 +26,7 @@ class Flushed:
         self._count = 0
         self._covered = 0
         self._items: deque[tuple[int, Append]] = deque()
+        self._astray: list[Append] = []
 
     @property
     def any(self) -> bool:
@@ -42,6 +43,19 @@ class Flushed:
             self._count += 1
             self._items.extend((self._count, item) for item in items)
 
+    def keep(self, *items: Append) -> None:
+        """These were posted and are not there: no commit that is under way covers them."""
+        if items:
+            self.add(*items)
+            with self._lock:
+                self._astray.extend(items)
+
+    def astray(self) -> list[Append]:
+        """What was posted and is not there, each once."""
+        with self._lock:
+            astray, self._astray = self._astray, []
+        return astray
+
     def mark(self) -> int:
         """To be asked for before a synced commit begins, and covered when it has ended and has written something."""
         return self._count
@@ -57,8 +71,11 @@ class Flushed:
         """The items that led a run from this head to that one, if they are all here."""
         found: list[Append] = []
         with self._lock:
-            for _, item in self._items:
-                if item.run == run and item.after_seq == head and item.events:
+            # From the end: of two for one place, the first was given up.
+            for _, item in reversed(self._items):
+                if item.run == run and item.events and item.events[-1].seq == after_seq:
                     found.append(item)
-                    head = item.events[-1].seq
-        return found if found and head == after_seq else None
+                    after_seq = item.after_seq
+                    if after_seq == head:
+                        return found[::-1]
+        return None

@@ -78,10 +78,12 @@ _NOTICE: Final = "(SELECT pg_notify(current_schema(), w.run) FROM waiting w, gua
 _OUTCOME: Final = "FROM runs r LEFT JOIN guarded g ON true WHERE r.run = %(run)s"
 _BEFORE: Final = f"SELECT g.id, r.head, {shared.LEASE}, {_SETTING}, {_NOTICE}"
 
+# The hot path: one event of a run. Taken, the run comes back; refused, nothing does, and why is asked then.
 APPEND_EVENT: Final = (
-    f"WITH {_GUARDED} RETURNING id), written AS ({_INTO_EVENTS}"  # noqa: S608 - constants
-    "SELECT id, %(seq)s, %(at)s, %(kind)s, %(name)s, %(key)s, %(event_fence)s, %(body)s, %(crc)s FROM guarded) "
-    f"{_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
+    "WITH guarded AS (UPDATE runs SET head = $3 WHERE run = $1 AND fence = $2 AND head = $3 - 1 RETURNING id) "  # noqa: S608 - constants
+    f"{_INTO_EVENTS}SELECT id, $3, $4, $5, $6, $7, $8, $9, $10 FROM guarded "
+    "RETURNING $1::text, set_config('synchronous_commit', $11, true), "
+    "(SELECT pg_notify(current_schema(), w.run) FROM waiting w WHERE w.run = $1)"
 )
 APPEND_EVENTS: Final = f"WITH {_GUARDED} RETURNING id), {_WRITTEN} {_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
 # What is referred to is locked before it is counted: a deletion that is under way either waits and finds it touched, or is
@@ -99,25 +101,27 @@ APPEND_WITH_BLOBS: Final = (
     "consumed AS (DELETE FROM records USING guarded WHERE space = %(inbox)s AND key = ANY(%(consumed)s::text[])) "
     f"{_BEFORE}, ARRAY(SELECT address FROM referred) {_OUTCOME}"
 )
-# The same for many runs at once, one event each: what a batch of concurrent runs mostly is.
+# The same for many runs at once, one event each: what a batch of concurrent runs mostly is. The rows are locked in the order
+# in which everybody does.
 APPEND_MANY: Final = (
-    "WITH item AS MATERIALIZED (SELECT * FROM unnest(%(runs)s::text[], %(run_fences)s::bigint[], %(after_seqs)s::bigint[], "  # noqa: S608 - constants
-    "%(seqs)s::bigint[], %(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], "
-    "%(fences)s::bigint[], %(bodies)s::bytea[], %(crcs)s::bigint[]) "
-    "AS i (run, run_fence, after_seq, seq, at, kind, name, key, fence, body, crc)), "
-    "guarded AS (UPDATE runs r SET head = i.seq FROM item i "
-    "WHERE r.run = i.run AND r.fence = i.run_fence AND r.head = i.after_seq RETURNING r.id, r.run), "
+    "WITH item AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::double precision[], "  # noqa: S608 - constants
+    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bytea[], $10::bigint[]) "
+    "AS i (run, run_fence, seq, at, kind, name, key, fence, body, crc)), "
+    "locked AS MATERIALIZED (SELECT id FROM runs WHERE run = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE), "
+    "guarded AS (UPDATE runs r SET head = i.seq FROM locked l, item i "
+    "WHERE r.id = l.id AND r.run = i.run AND r.fence = i.run_fence AND r.head = i.seq - 1 RETURNING r.id, r.run), "
     f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc "
     "FROM guarded g JOIN item i ON i.run = g.run), "
-    f"told AS (SELECT {_SETTING}, (SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
-    f"SELECT r.run, g.id, r.head, {shared.LEASE}, told.*, ARRAY[]::text[] "
-    "FROM told, runs r LEFT JOIN guarded g ON g.id = r.id WHERE r.run = ANY(%(runs)s::text[])"
+    "told AS MATERIALIZED (SELECT set_config('synchronous_commit', $11, true), "
+    "(SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
+    "SELECT g.run, told.* FROM told, guarded g"
 )
 LOCK_RUNS: Final = "SELECT 1 FROM runs WHERE run = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE"
 HEAD_AND_LEASE: Final = f"SELECT r.head, {shared.LEASE} FROM runs r WHERE r.run = %s"  # noqa: S608 - constants
+# Not a join: that would be sorted, and so every page would read all that follows it.
 READ_EVENTS: Final = (
-    "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc FROM runs r JOIN events e ON e.run = r.id "
-    "WHERE r.run = %s AND e.seq > %s AND e.seq <= %s ORDER BY e.seq LIMIT %s"
+    "SELECT seq, at, kind, name, key, fence, body, crc FROM events WHERE run = (SELECT id FROM runs WHERE run = %s) "
+    "AND seq > %s AND seq <= %s ORDER BY run, seq LIMIT %s"
 )
 DELETE_STRETCH: Final = "DELETE FROM events WHERE run = %s AND seq > %s AND seq <= %s"
 PUT_EVENT: Final = _INTO_EVENTS + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"

@@ -124,7 +124,9 @@ class PostgresStore:
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
         values = (run, after_seq, _SEQ_MAX if upto_seq is None else upto_seq, limit)
-        rows = self._database.read(lambda c: c.execute(sql.READ_EVENTS, values, binary=True).fetchall())
+        rows = self._database.read(
+            lambda c: c.execute(sql.READ_EVENTS, values, prepare=True, binary=True).fetchall()
+        )
         return events_of(rows)
 
     def replace_events(
@@ -313,6 +315,7 @@ class PostgresStore:
 
     def sync(self) -> None:
         self._database.sync()
+        self._appender.put_back()
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
         return reclaimed(self._database, thoroughly=thoroughly)

@@ -34,7 +34,7 @@ class Appender:
         """See ``StorePort.append``. One event of one run is one statement, without the layers of the general path."""
         if len(items) != 1:
             return self._commit(items)
-        run, fence, after_seq, events, blobs, consumed, status, synced = items[0]
+        run, fence, after_seq, events, blobs, consumed, status, synced, _ = items[0]
         if len(events) != 1 or status is not None or blobs or consumed or events[0].seq != after_seq + 1:
             return self._commit(items)
         seq, at, kind, name, key, event_fence, body, crc = events[0]

@@ -5,7 +5,7 @@ import pytest
 from holdfast import limits
 from holdfast.errors import TooLarge
 from holdfast.model.events import Event, Kind
-from holdfast.model.rows import Append, Appended, inbox_space
+from holdfast.model.rows import Append, Appended, Blob, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.testing.rules.making import AT, an_append, an_event, append, held
 
@@ -156,3 +156,34 @@ class EventRules:
         assert store.append(batch) == [Appended(3), Appended(4)]
         store.sync()
         assert [event.seq for event in other.read_events("r", limit=10)] == [1, 2, 3, 4]
+
+    def test_a_hasty_item_is_seen_by_the_same_handle_and_built_upon(self, store: StorePort) -> None:
+        """By every verb that asks about the run, and by whatever is appended behind it, alone or among others."""
+        fences = {run: held(store, run) for run in ("r", "s")}
+
+        def hasty(run: str, after_seq: int) -> Append:
+            return an_append(run, fences[run], after_seq, synced=False, hasty=True)
+
+        assert append(store, hasty("r", 0)) == 1
+        assert [event.seq for event in store.read_events("r", limit=9)] == [1]
+        assert append(store, hasty("r", 1)) == 2
+        found = store.find_run("r")
+        assert found is not None
+        assert found.head == 2
+        assert append(store, hasty("r", 2)) == 3
+        assert append(store, hasty("r", 3)) == 4
+        assert append(store, an_append("r", fences["r"], 4)) == 5
+        assert store.append([hasty("r", 5), hasty("s", 0)]) == [Appended(6), Appended(1)]
+        assert append(store, an_append("s", fences["s"], 1, 3)) == 4
+        assert store.append([hasty("r", 6), an_append("s", fences["s"], 4)]) == [Appended(7), Appended(5)]
+        assert [event.seq for event in store.read_events("r", limit=9)] == [1, 2, 3, 4, 5, 6, 7]
+        assert [event.seq for event in store.read_events("s", limit=9)] == [1, 2, 3, 4, 5]
+
+    def test_a_hasty_item_may_be_anything(self, store: StorePort) -> None:
+        """Several events, blobs, letters, a status: whatever a store cannot hurry with, it does not."""
+        fence = held(store)
+        blob = Blob("ab" * 32, b"content")
+        item = an_append("r", fence, 0, 3, synced=False, hasty=True, blobs=(blob,), status="running")
+        assert append(store, item) == 3
+        assert append(store, an_append("r", fence, 3, hasty=True)) == 4
+        assert store.get_blobs([blob.address]) == {blob.address: b"content"}

@@ -51,6 +51,24 @@ class RefusalRules:
         assert isinstance(outcome, Refusal)
         assert (outcome.reason, outcome.lease.fence) == ("fenced", fence + 1)
 
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_a_late_writer_in_haste_is_fenced_by_its_next_append(
+        self, store: StorePort, other: StorePort, count: int
+    ) -> None:
+        """It may be told so only then; but nothing of either is written, and nothing comes later."""
+        fence = held(store)
+        found = store.find_run("r")
+        assert found is not None
+        grant = other.acquire("r", at=AT, lease_s=30.0, over=found.lease)
+        (early,) = store.append([an_append("r", fence, 0, synced=False, hasty=True)])
+        assert early in (Appended(1), Refusal("fenced", 0, grant.lease))
+        assert store.append([an_append("r", fence, 1, count)]) == [Refusal("fenced", 0, grant.lease)]
+        store.sync()
+        assert other.read_events("r", limit=9) == []
+        assert append(other, an_append("r", grant.lease.fence, 0)) == 1
+        store.sync()
+        assert [event.fence for event in store.read_events("r", limit=9)] == [grant.lease.fence]
+
     def test_a_refused_item_does_not_fail_the_others(self, store: StorePort) -> None:
         """Each item is all or nothing by itself, wherever it stands in the batch."""
         fence_a, fence_b = held(store, "a"), held(store, "b")
