@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +30,14 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     schema = new_schema()
     yield f"{postgres_server}{'&' if '?' in postgres_server else '?'}schema={schema}"
     drop_schema(postgres_server, schema)
+
+
+@pytest.fixture
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new store that processes share: of the kind that the test is marked with, see ``tests/shared.py``."""
+    kind = getattr(request, "param", "sqlite")
+    if kind == "postgresql":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    assert kind == "sqlite", kind
+    return f"sqlite:///{tmp_path / 'shared.db'}"

@@ -3,15 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any, NamedTuple, Protocol
 
-import apsw
 import pytest
 import zstandard
+from tests.crash.tables import Tables, bare_tables
+from tests.postgres.sharing import drop_schema
 
-from holdfast.testing.crash import Case
+from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.killing import WHENS
 
 AGENT = Path(__file__).parent / "programs" / "agent.py"
 _ENDS = {
@@ -65,33 +68,25 @@ class Journal(NamedTuple):
         return [line for line in read_lines(self.directory, file) if line["run"] == self.run]
 
 
-def read_journals(directory: Path) -> list[Journal]:
-    connection = apsw.Connection(str(directory / "holdfast.db"))
-    journals = []
-    try:
-        for id_, run, status in connection.execute(
-            "SELECT id, run, status FROM runs ORDER BY run"
-        ).fetchall():
-            assert isinstance(run, str)
-            assert isinstance(status, str)
-            events = connection.execute(
-                "SELECT seq, kind, name, key, body FROM events WHERE run = ? ORDER BY seq", (id_,)
-            ).fetchall()
-            letters = connection.execute(
-                "SELECT key FROM records WHERE space = ?", (f"inbox/{run}",)
-            ).fetchall()
-            rows = list(_rows(events, _Packs(connection)))
-            journals.append(Journal(run, status, rows, [str(key) for (key,) in letters], directory))
-    finally:
-        connection.close()
-    return journals
+def read_journals(directory: Path, url: str) -> list[Journal]:
+    with bare_tables(url) as tables:
+        return [
+            Journal(
+                row.run,
+                row.status,
+                list(_rows(tables.events(row), _Packs(tables))),
+                tables.record_keys(f"inbox/{row.run}"),
+                directory,
+            )
+            for row in tables.runs()
+        ]
 
 
 class _Packs:
     """States put together from bare tables, by what the format says of nodes, without Holdfast's code."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     def state(self, value: Any, pack: str = "") -> Any:
         if isinstance(value, dict):
@@ -100,8 +95,7 @@ class _Packs:
             return [self.state(item, pack) for item in value] if isinstance(value, list) else value
         address, _, line = value[1].rpartition("/")
         address = address or pack
-        data = self._connection.execute("SELECT data FROM blobs WHERE address = ?", (address,)).get
-        assert isinstance(data, bytes)
+        data = self._tables.blob(address)
         plain = zstandard.decompress(data) if data[:4] == zstandard.FRAME_HEADER else data
         return self.state(json.loads(plain.split(b"\n")[int(line)]), address)
 
@@ -198,13 +192,43 @@ class Checker(Protocol):
 
 
 @pytest.fixture
-def check_case() -> Checker:
+def case_url(shared_url: str) -> Callable[[Path], str]:
+    """The store of each case by its directory: a file there, or a schema of its own on the server.
+
+    On a server the one before it is dropped when a walk comes to its next case: that one has passed.
+    """
+    if shared_url.startswith("sqlite:"):
+        return lambda directory: f"sqlite:///{directory / 'holdfast.db'}"
+    server, _, schema = shared_url.partition("?schema=")
+    passed: list[str] = []
+
+    def schema_of(directory: Path) -> str:
+        mine = f"{schema}_{sha256(str(directory).encode()).hexdigest()[:12]}"
+        if directory.name.startswith(WHENS):
+            for before in passed:
+                drop_schema(server, before)
+            passed[:] = [mine]
+        return f"{server}?schema={mine}"
+
+    return schema_of
+
+
+@pytest.fixture
+def crash_matrix(tmp_path: Path, case_url: Callable[[Path], str]) -> Iterator[CrashMatrix]:
+    """The kit's own fixture, over the kind of store that the test is marked with."""
+    with CrashMatrix(tmp_path / "crash-matrix", url_of=case_url) as matrix:
+        yield matrix
+
+
+@pytest.fixture
+def check_case(case_url: Callable[[Path], str]) -> Checker:
     """Judge a recovered case by what the world saw and what stands in the tables."""
 
     def check(case: Case, calm: Path | None = None) -> None:
         calm = calm or case.calm
-        journals = read_journals(case.directory)
-        assert [(j.run, _result(j)) for j in journals] == [(j.run, _result(j)) for j in read_journals(calm)]
+        journals = read_journals(case.directory, case.url)
+        undisturbed = read_journals(calm, case_url(calm))
+        assert [(j.run, _result(j)) for j in journals] == [(j.run, _result(j)) for j in undisturbed]
         check_effects(case.directory, calm)
         for journal in journals:
             assert (journal.status, journal.letters) == ("finished", [])
@@ -231,7 +255,7 @@ def ask_person() -> Callable[[Case], bool]:
         asked = (case.directory / "stop").read_text()
         doubts = case.store.doubts("agent")
         assert asked in {doubt.key for doubt in doubts}, "it stopped for something that is not in doubt"
-        (journal,) = read_journals(case.directory)
+        (journal,) = read_journals(case.directory, case.url)
         intents = {row.key: row for row in journal.rows if row.kind == "step.started"}
         paid = {line["key"]: line for line in journal.lines("ledger")}
         for doubt in doubts:

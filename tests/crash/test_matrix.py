@@ -6,16 +6,17 @@ with the undisturbed one. The outside is judged by files and by bare SQL, not by
 
 Planted once in a copy, and caught here: a last batch that is acknowledged and held back until the next one (lost
 acknowledgements); the intent recorded after the call (ran without an intent; paid twice); blobs left out of the append
-that refers to them; a recorded outcome not given to the program (started again after its end).
+that refers to them; a recorded outcome not given to the program (started again after its end); over a server, an intent
+that is kept back until its outcome is sent (ran without an intent).
 """
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 
-import apsw
 import pytest
+from tests.crash.tables import bare_tables
+from tests.shared import over_servers
 
 from holdfast.testing.crash import Case, CrashMatrix, Kill
 from holdfast.testing.killing import WHENS
@@ -23,6 +24,7 @@ from holdfast.testing.killing import WHENS
 Check = Callable[..., None]
 Settle = Callable[[Case], bool]
 
+PRELOAD = ("holdfast.stores.postgres", "psycopg")
 CALLS_MIN = {"replay": 40, "restore": 28, "autosave": 28, "gather": 36, "threads": 15, "many": 15}
 """Fewer port calls than this, and the program did not do what it is there for."""
 
@@ -42,6 +44,31 @@ def test_killed_at_every_call_and_again_while_recovering(
     report = crash_matrix.walk(agent, agent_name, check=check_case, start="fork", again_every=every)
     assert report.kills >= 2 * CALLS_MIN[agent_name]
     assert report.pairs >= 20
+
+
+@over_servers
+@pytest.mark.parametrize(("agent_name", "every"), [("replay", 997), ("threads", 211)])
+def test_killed_at_every_call_over_a_server(
+    crash_matrix: CrashMatrix, agent: Path, agent_name: str, every: int, check_case: Check
+) -> None:
+    """The same, where what was sent and not answered is in the hands of a server that lives on. Fewer pairs: a case costs more."""
+    report = crash_matrix.walk(
+        agent, agent_name, check=check_case, start="fork", preload=PRELOAD, again_every=every
+    )
+    assert report.kills >= 2 * CALLS_MIN[agent_name]
+    assert report.pairs >= 3
+
+
+@over_servers
+@pytest.mark.parametrize("agent_name", ["restore", "gather", "many"])
+def test_crash_after_crash_over_a_server(
+    crash_matrix: CrashMatrix, agent: Path, agent_name: str, check_case: Check
+) -> None:
+    """Each attempt killed a call further than the last, with checkpoints, tasks side by side, and many runs in one loop."""
+    calm = crash_matrix.case(agent, agent_name, start="fork", preload=PRELOAD)
+    assert calm.run().code == 0
+    case = crash_matrix.case(agent, agent_name, start="fork", preload=PRELOAD)
+    check_case(until_it_survives(case, CALLS_MIN[agent_name]), calm.directory)
 
 
 def test_without_verify_a_person_is_asked(
@@ -72,21 +99,20 @@ def test_crash_after_crash_after_crash(
     calm = crash_matrix.case(agent, agent_name, start="fork")
     assert calm.run().code == 0
     case = crash_matrix.case(agent, agent_name, *options, start="fork")
+    check_case(until_it_survives(case, CALLS_MIN[agent_name]), calm.directory)
+    with bare_tables(case.url) as tables:
+        assert len(tables.record_keys("snapshots")) >= bool(options)
+
+
+def until_it_survives(case: Case, calls_min: int) -> Case:
+    """Started again and again, each time to be killed a call further."""
     for at in range(500):
         case.run(Kill(at, WHENS[at % 2]))
         if case.struck is None:
             break
     assert case.exits[-1].code == 0, case.exits[-1].output
-    assert len(case.exits) >= CALLS_MIN[agent_name] // 3
-    check_case(case, calm.directory)
-    assert snapshot_count(case.directory) >= bool(options)
-
-
-def snapshot_count(directory: Path) -> int:
-    with closing(apsw.Connection(str(directory / "holdfast.db"))) as connection:
-        count = connection.execute("SELECT count(*) FROM records WHERE space = 'snapshots'").get
-    assert isinstance(count, int)
-    return count
+    assert len(case.exits) >= calls_min // 3
+    return case
 
 
 @pytest.mark.parametrize(

@@ -119,15 +119,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def url(shared_url: str) -> str:
     """A store with the default lease: nobody here waits for it to run out."""
-    return f"sqlite:///{tmp_path / 'race.db'}"
+    return shared_url
 
 
 @pytest.fixture
 def impatient(url: str) -> str:
     """The same store, for those whose silence may be noticed soon."""
-    return f"{url}?lease_s=1"
+    return f"{url}{'&' if '?' in url else '?'}lease_s=1"
 
 
 @pytest.fixture

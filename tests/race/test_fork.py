@@ -3,11 +3,15 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.shared import over_shared_stores
 
 import holdfast
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start
+
+
+pytestmark = over_shared_stores
 
 
 @pytest.mark.parametrize("how", ["exit", "leave", "inside"])

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.shared import over_shared_stores
 
 import holdfast
 
@@ -96,6 +97,7 @@ def test_one_run_leaves_before_another(
     assert store.doubts("run-paying") == []
 
 
+@over_shared_stores
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_interrupted_inside_a_payment(
     start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.shared import over_shared_stores
 
 import holdfast
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker
+
+pytestmark = over_shared_stores
 
 N = 8
 Ledger = Callable[[], list[str]]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.shared import over_shared_stores
 
 import holdfast
 from holdfast.model.events import Event
@@ -22,6 +23,8 @@ from holdfast.testing.relay import Relay
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker
+
+pytestmark = over_shared_stores
 
 Ledger = Callable[[], list[str]]
 

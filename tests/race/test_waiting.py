@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from orjson import loads
+from tests.shared import over_shared_stores
 
 import holdfast
 
@@ -37,6 +38,7 @@ def waiting(start: "Start", url: str, mode: str, how: str, store: holdfast.Store
     return worker
 
 
+@over_shared_stores
 @pytest.mark.parametrize("mode", ["wait", "wait_async"])
 def test_an_answer_wakes_a_waiting_process_at_once(
     start: "Start", url: str, store: holdfast.Store, mode: str
@@ -102,6 +104,7 @@ def test_killed_while_it_waits_it_goes_on_waiting(
     assert (kinds.count("question.asked"), kinds.count("question.answered")) == (1, 1)
 
 
+@over_shared_stores
 def test_of_two_who_answer_at_once_one_is_told_that_it_was_late(
     start: "Start", url: str, store: holdfast.Store
 ) -> None:
@@ -121,6 +124,7 @@ def test_of_two_who_answer_at_once_one_is_told_that_it_was_late(
         store.rewind(f"run@#{next(e.seq for e in store.events('run') if e.kind == 'attempt.started')}")
 
 
+@over_shared_stores
 def test_a_stopped_process_that_lost_its_run_does_not_take_the_answer(
     start: "Start", impatient: str, store: holdfast.Store
 ) -> None:

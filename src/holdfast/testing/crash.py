@@ -48,9 +48,13 @@ class Report(NamedTuple):
 class Case:
     """One crash and its recovery: where it was struck, how each start ended, and what lies in its directory."""
 
-    def __init__(self, directory: Path, calm: Path, kills: Sequence[Kill], starts: "_Starts") -> None:
+    def __init__(
+        self, directory: Path, calm: Path, kills: Sequence[Kill], starts: "_Starts", url: str
+    ) -> None:
         """Made by the matrix."""
         self.directory: Final = directory
+        self.url: Final = url
+        """The store's URL; the children have it as ``HOLDFAST_URL``."""
         self.calm: Final = calm
         """The directory of the undisturbed run, to compare with."""
         self.kills: Final = tuple(kills)
@@ -61,11 +65,6 @@ class Case:
         """How many port calls the last start made."""
         self._starts = starts
         self._store: Store | None = None
-
-    @property
-    def url(self) -> str:
-        """The store's URL; the children have it as ``HOLDFAST_URL``."""
-        return f"sqlite:///{self.directory / 'holdfast.db'}"
 
     @property
     def store(self) -> Store:
@@ -103,10 +102,16 @@ class Case:
 class CrashMatrix:
     """Walks scripts through every crash. The fixture ``crash_matrix`` gives one; or use it with ``with``."""
 
-    def __init__(self, directory: Path, *, timeout_s: float = 60.0) -> None:
-        """Cases get directories below this one; that of a case which passed is removed."""
+    def __init__(
+        self, directory: Path, *, timeout_s: float = 60.0, url_of: Callable[[Path], str] | None = None
+    ) -> None:
+        """Cases get directories below this one; that of a case which passed is removed.
+
+        ``url_of(directory)`` names a new, empty store for a case; without it there is a SQLite file in the directory.
+        """
         self._directory = directory
         self._timeout_s = timeout_s
+        self._url_of = url_of or _file_in
         self._children: dict[tuple[Start, tuple[str, ...]], Children] = {}
         self._walks = count()
 
@@ -131,7 +136,14 @@ class CrashMatrix:
         AssertionError tells the case; its directory stays.
         """
         starts = self._starts(script, arguments, start, preload)
-        walk = _Walk(self._directory / str(next(self._walks)), starts, check, settle, same_result=same_result)
+        walk = _Walk(
+            self._directory / str(next(self._walks)),
+            starts,
+            self._url_of,
+            check,
+            settle,
+            same_result=same_result,
+        )
         walk.calm()
         return walk.go(signum, again_every)
 
@@ -145,7 +157,8 @@ class CrashMatrix:
         """A case to be driven by hand: ``case.run(Kill(17)); case.run()``. Nothing is checked, and it stays."""
         directory = self._directory / str(next(self._walks))
         directory.mkdir(parents=True)
-        return Case(directory, directory, (), self._starts(script, arguments, start, preload))
+        starts = self._starts(script, arguments, start, preload)
+        return Case(directory, directory, (), starts, self._url_of(directory))
 
     def close(self) -> None:
         """End the processes that are kept between children."""
@@ -188,6 +201,7 @@ class _Walk:
         self,
         directory: Path,
         starts: _Starts,
+        url_of: Callable[[Path], str],
         check: Callable[[Case], object] | None,
         settle: Callable[[Case], bool] | None,
         *,
@@ -195,6 +209,7 @@ class _Walk:
     ) -> None:
         self._directory = directory
         self._starts = starts
+        self._url_of = url_of
         self._check = check
         self._settle = settle
         self._same_result = same_result
@@ -267,7 +282,11 @@ class _Walk:
         name = "-".join(f"{kill.when}-{kill.at}" for kill in kills) or "calm"
         directory = self._directory / name
         directory.mkdir(parents=True)
-        return Case(directory, self._directory / "calm", kills, self._starts)
+        return Case(directory, self._directory / "calm", kills, self._starts, self._url_of(directory))
+
+
+def _file_in(directory: Path) -> str:
+    return f"sqlite:///{directory / 'holdfast.db'}"
 
 
 def _sample(first: Kill, calls: int, every: int | None) -> Iterator[Kill]:

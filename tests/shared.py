@@ -1,0 +1,13 @@
+"""The stores that processes share, for suites that must hold over each of them.
+
+A test, or a module by its ``pytestmark``, says ``over_shared_stores``; the fixture ``shared_url`` of ``tests/conftest.py``, which
+it uses or its fixtures do, is then each of these in turn. Without the mark it is SQLite.
+"""
+
+import pytest
+
+STORES = ("sqlite", "postgresql")
+
+over_shared_stores = pytest.mark.parametrize("shared_url", STORES, indirect=True)
+over_servers = pytest.mark.parametrize("shared_url", STORES[1:], indirect=True)
+"""For what has a test of its own over SQLite already."""
