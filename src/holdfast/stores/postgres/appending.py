@@ -189,7 +189,7 @@ def _in_one_go(
     with connection.pipeline():
         database.begin(connection)
         if len(items) > 1:
-            connection.execute(sql.LOCK_RUNS, (sorted({item.run for item in items}),), prepare=True)
+            connection.execute(sql.LOCK_RUNS, (sorted({item.run for item in items}),))
         often = Counter(item.run for item in items)
         single = [item for item in items if often[item.run] == 1 and is_plain(item)]
         together = _apply_all(connection, single, synced=synced) if len(single) > 1 else None

@@ -26,6 +26,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 SERVER_VERSION_MIN: Final = 140_000
+_PREPARE_AFTER: Final = 5
 
 
 def settings_of(schema: str) -> dict[str, str]:
@@ -52,7 +53,7 @@ def open_connection(address: Address, *, polls: bool) -> Connection:
         "tcp_user_timeout": int(limits.STATEMENT_TIMEOUT_S * 1000),
         **address.conninfo,
     }
-    connection = Connection.connect(autocommit=True, prepare_threshold=None if polls else 5, **options)
+    connection = Connection.connect(autocommit=True, prepare_threshold=None, **options)
     try:
         if not polls:
             settle(connection, address)
@@ -64,6 +65,7 @@ def open_connection(address: Address, *, polls: bool) -> Connection:
 
 def settle(connection: Connection, address: Address) -> None:
     """Set what a session of our own needs, and prove each setting by reading it."""
+    connection.prepare_threshold = _PREPARE_AFTER
     wanted = settings_of(address.schema)
     names = list(wanted)
     connection.execute(

@@ -23,7 +23,7 @@ from holdfast.clock import SystemClock
 from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError
 from holdfast.stores.postgres import statements
 from holdfast.stores.postgres.address import Address, address_of
-from holdfast.stores.postgres.connection import Connection, is_pooled, open_connection, prelude
+from holdfast.stores.postgres.connection import Connection, is_pooled, open_connection, prelude, settle
 from holdfast.stores.postgres.creation import ensure_schema, is_ours
 from holdfast.stores.postgres.errors import is_lost, is_passing, is_starting, is_undone, translated
 from holdfast.stores.postgres.flushed import Flushed
@@ -48,7 +48,7 @@ class Database:
         self.opened_by: Final = os.getpid()
         self.flushed: Final = Flushed()
         self.is_closed = False
-        self.polls = address.polls
+        self.polls = True  # until it is known: a pooler's session is nobody's to change
         self._idle: list[Connection] = []
         self._lent = 0
         self._is_up = False
@@ -57,6 +57,8 @@ class Database:
         connection = self._connect(None)
         try:
             self.polls = address.polls or is_pooled(connection)
+            if not self.polls:
+                settle(connection, address)
             ensure_schema(connection, address)
         except psycopg.Error as error:
             connection.close()
@@ -65,10 +67,7 @@ class Database:
             connection.close()
             raise
         self._prelude: Final = prelude(address)
-        if address.polls != self.polls:
-            connection.close()  # it was opened as if it were our own
-        else:
-            self._idle.append(connection)
+        self._idle.append(connection)
 
     @property
     def is_gone(self) -> bool:

@@ -125,7 +125,7 @@ class PostgresStore:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
         values = (run, after_seq, _SEQ_MAX if upto_seq is None else upto_seq, limit)
         rows = self._database.read(
-            lambda c: c.execute(sql.READ_EVENTS, values, prepare=True, binary=True).fetchall()
+            lambda c: c.execute(sql.READ_EVENTS, values, binary=True).fetchall()
         )
         return events_of(rows)
 
