@@ -18,7 +18,6 @@ from holdfast.stores.url import open_store, place_of
 from holdfast.testing.contract import StoreContract
 from holdfast.testing.rules.making import an_append, append, held
 
-
 CALLS: list[tuple[int, int]] = []
 
 

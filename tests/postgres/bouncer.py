@@ -56,15 +56,17 @@ class Bouncer:
 
     def _await(self) -> None:
         deadline = time.monotonic() + _DEADLINE_S
-        while True:
-            try:
-                psycopg.connect(self.url).close()
-            except psycopg.OperationalError as error:
-                assert self._process.poll() is None, (self.directory / "log").read_text()
-                assert time.monotonic() < deadline, error
-                time.sleep(0.02)
-            else:
-                return
+        while not self._answers():
+            assert self._process.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < deadline, "PgBouncer does not answer"
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def __enter__(self) -> Self:
         return self

@@ -129,6 +129,36 @@ def test_late_write_is_refused_before_the_successor_writes(
     assert ledger() == [str(holder.pid)]
 
 
+def test_a_read_that_is_made_late_is_not_recorded(
+    start: "Start", impatient: str, store: holdfast.Store
+) -> None:
+    """A holder that was stopped past its lease and wakes between two steps: nothing of the next one is written.
+
+    Its function may have run, since a store may send a read's intent ahead; a read may be made by anybody.
+    """
+    holder = start("read_late", impatient)
+    holder.hear("paused")
+    holder.stop()
+    successor = start("work", impatient, "patient", "pause")
+    successor.hear("entered")
+    successor.hear("paused")
+    before = store.events("run")
+    holder.signal(signal.SIGCONT)
+    holder.tell("go")
+    if holder.hear("inside", "lease_lost")["told"] == "inside":
+        holder.tell("go")
+        holder.hear("lease_lost")
+    assert holder.wait() == 4
+    assert store.events("run") == before, "a late write reached the journal"
+    successor.tell("go")
+    successor.hear("inside")
+    successor.tell("pay")
+    successor.hear("paid")
+    successor.hear("finished")
+    assert written_by(store.events("run"), before[0].fence)[-1] == "step.finished"
+    assert [event.seq for event in store.events("run")] == list(range(1, len(store.events("run")) + 1))
+
+
 def test_silent_but_beating_again(start: "Start", impatient: str, store: holdfast.Store) -> None:
     """A holder that wakes before it is taken over keeps its run: whoever watched it is refused."""
     holder = stop_inside_payment(start, impatient)

@@ -1,5 +1,7 @@
 """What the workers do: ``worker.py MODE URL``. They tell JSON lines on stdout and are told words on stdin.
 
+With ``CLOCK_OFF_S`` in its environment a worker's clock is wrong by so much.
+
 A payment is a line in the file ``ledger``, with the pid of who made it.
 """
 
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
+from holdfast.clock import SystemClock
 
 PATIENCE_S = 60.0
 
@@ -93,6 +96,16 @@ def work(url: str, *options: str) -> None:
                 tell("refused", owner=held.owner, text=str(held))
                 return
             time.sleep(0.02)
+
+
+def read_late(url: str) -> None:
+    """A read step that is begun after a pause in which anything may have happened to the lease."""
+    with holdfast.run("run", store=url) as run:
+        run.step("first", first)
+        tell("paused")
+        hear("go")
+        run.step("slow", slow)
+        tell("finished")
 
 
 def interrupt(url: str, *options: str) -> None:
@@ -259,8 +272,10 @@ def answer(url: str, name: str) -> None:
 
 def main(mode: str, *arguments: str) -> None:
     modes: dict[str, Any] = {
-        f.__name__: f for f in (contend, die, work, interrupt, thread, fork, wait, answer)
+        f.__name__: f for f in (contend, die, work, read_late, interrupt, thread, fork, wait, answer)
     }
+    if off_s := float(os.environ.get("CLOCK_OFF_S", "0")):
+        SystemClock.wall = staticmethod(lambda: time.time() + off_s)
     try:
         if mode == "wait_async":
             asyncio.run(wait_async(*arguments))

@@ -124,9 +124,7 @@ class PostgresStore:
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
         values = (run, after_seq, _SEQ_MAX if upto_seq is None else upto_seq, limit)
-        rows = self._database.read(
-            lambda c: c.execute(sql.READ_EVENTS, values, binary=True).fetchall()
-        )
+        rows = self._database.read(lambda c: c.execute(sql.READ_EVENTS, values, binary=True).fetchall())
         return events_of(rows)
 
     def replace_events(
