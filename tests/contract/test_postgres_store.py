@@ -1,20 +1,25 @@
 """What a PostgreSQL store promises beyond the contract: who is dead, who is told, and what its URL shows."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from signal import SIGKILL
 
 import pytest
+from orjson import dumps
+from tests.postgres.server import ask
 
 from holdfast import limits
-from holdfast.model.rows import Cursor, Lease, inbox_space
+from holdfast.model.rows import Append, Cursor, Lease, inbox_space
 from holdfast.stores import url as urls
 from holdfast.stores.postgres import PostgresStore, owners
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.url import open_store, place_of
-from holdfast.testing.rules.making import AT, an_append, append, held
+from holdfast.testing.rules.making import AT, an_append, an_event, append, held
 
 _HOLD = (
     "import sys; from holdfast.stores.url import open_store; store = open_store(sys.argv[1]);"
@@ -153,3 +158,78 @@ def test_naming_a_postgres_store_imports_no_driver() -> None:
         "assert 'psycopg' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# -- for people -----------------------------------------------------------------------------------------------
+
+
+def test_the_views_say_what_those_of_sqlite_say(
+    postgres_url: str, store: PostgresStore, tmp_path: Path
+) -> None:
+    """Which tool ran most, where did runs fail, what did models cost: over the same events, the same rows in the same order."""
+    file = SqliteStore(tmp_path / "x.db")
+    for run, told in _TOLD.items():
+        for place in (store, file):
+            fence = held(place, run)
+            events = tuple(
+                an_event(run, seq, body=body, name=name, kind=kind)
+                for seq, (kind, name, body) in enumerate(told, 1)
+            )
+            append(place, Append(run, fence, 0, events))
+    file.close()
+    server, _, schema = postgres_url.partition("?schema=")
+    shell = sqlite3.connect(tmp_path / "x.db")
+    for view in ("journal", "tool_counts", "failures", "model_costs"):
+        here = ask(server, f"SELECT * FROM {schema}.{view}")
+        assert here == shell.execute(f"SELECT * FROM {view}").fetchall(), view
+        assert here, f"{view} is empty"
+    shell.close()
+
+
+def test_the_views_bear_bodies_that_are_no_json(postgres_url: str, store: PostgresStore) -> None:
+    """A damaged body costs its own numbers, not the answer; and it is shown."""
+    fence = held(store)
+    kinds = ("step.started", "step.failed", "step.settled", "attempt.ended", "step.finished")
+    events = tuple(
+        an_event("r", seq, kind=kind, body=b"\x00\xff" if seq % 2 else b'{"usage": [}')
+        for seq, kind in enumerate(kinds, 1)
+    )
+    append(store, Append("r", fence, 0, events))
+    server, _, schema = postgres_url.partition("?schema=")
+    assert ask(server, f"SELECT name, started, failed, total_s FROM {schema}.tool_counts") == [
+        ("survey", 1, 1, 0.0)
+    ]
+    assert ask(server, f"SELECT seq, error FROM {schema}.failures") == [(2, None)]
+    assert ask(server, f"SELECT * FROM {schema}.model_costs") == []
+    assert ask(server, f"SELECT body FROM {schema}.journal LIMIT 1") == [("\\000\\377",)]
+
+
+def _usage(**fields: object) -> bytes:
+    return b'{"usage":' + dumps(fields) + b',"ms":1.5}'
+
+
+_TOLD: dict[str, list[tuple[str, str, bytes]]] = {
+    "debt-cycles": [
+        ("step.started", "survey", b'{"effect":"read"}'),
+        ("step.finished", "survey", b'{"ms":1250.125}'),
+        ("step.started", "survey", b"{}"),
+        ("step.retried", "survey", b"{}"),
+        ("step.failed", "survey", b'{"ms":2.5,"error":{"type":"OSError","message":"rate limited"}}'),
+        ("step.started", "Draft", b"{}"),
+        ("step.settled", "Draft", b'{"how":"failed","via":"person","error":{"message":"no"}}'),
+        ("step.settled", "Draft", b'{"how":"failed","via":"origin","error":{"message":"elsewhere"}}'),
+        ("step.settled", "draft", b'{"how":"done","via":"late","usage":{"model":"m","cost":1}}'),
+        ("attempt.ended", "", b'{"how":"failed","error":{"message":"gave up"}}'),
+        ("attempt.ended", "", b'{"error":{"message":"in the middle"},"again":3}'),
+        ("attempt.ended", "", b'{"how":"interrupted","error":{"message":"SIGTERM"}}'),
+        ("attempt.ended", "", b'{"error":null}'),
+        ("attempt.crashed", "", '{"last":"in the middle of \'größe\'"}'.encode()),
+    ],
+    "spender": [
+        ("step.started", "ask", b"{}"),
+        ("step.finished", "ask", _usage(model="big-1", provider="p", input_tokens=10, output_tokens=5, cost=0.125)),
+        ("step.finished", "ask", _usage(model="big-1", provider="p", input_tokens=7, cached_tokens=3, cost=0.25)),
+        ("step.finished", "ask", _usage(model="local", input_tokens=1, output_tokens=1)),
+        ("step.finished", "ask", b'{"usage":null}'),
+    ],
+}  # fmt: skip

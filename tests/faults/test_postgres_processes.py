@@ -288,7 +288,9 @@ def test_a_full_disk_of_the_server_refuses_and_loses_nothing() -> None:
     """DiskFull, again and again; with some space freed the run goes on, in the same process, and nothing ran twice."""
     mounting = 'mount -t tmpfs -o size=2500k,mode=755 tmpfs "$1"; exec "$2" -c "$3" "$1"'
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    with TemporaryDirectory(prefix="holdfast-small-") as place:  # pytest's own are closed to the server's user
+    with TemporaryDirectory(
+        prefix="holdfast-small-"
+    ) as place:  # pytest's own are closed to the server's user
         done = subprocess.run(
             ["unshare", "--mount", "sh", "-ec", mounting, "sh", place, sys.executable, _FILL],
             capture_output=True,
