@@ -6,6 +6,7 @@ names one that is there already.
 """
 
 import atexit
+import hashlib
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.stores.dynamodb.creation import create_table
+from holdfast.stores.dynamodb.line import client_of
 from holdfast.stores.dynamodb.target import Target
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,17 @@ def table_for(name: object, server: str = "ministack") -> Target:
     target = Target("".join(c if c.isalnum() else "-" for c in str(name))[-200:], REGION, endpoint(server))
     create_table(target)
     return target
+
+
+@cache
+def with_bucket(target: Target, prefix: str = "some/place") -> Target:
+    """The same with a bucket of its name for large contents, made when it is first asked for."""
+    bucket = f"b-{hashlib.sha256(target.table.encode()).hexdigest()[:40]}"
+    made = target._replace(blobs=f"s3://{bucket}/{prefix}".rstrip("/"))
+    client = client_of("s3", made)
+    client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    client.close()
+    return made
 
 
 def _free_port() -> int:

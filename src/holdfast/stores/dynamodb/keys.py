@@ -7,7 +7,8 @@ pk                    sk                                    what
 ``runs``              time and id                           which runs there are, in order of creation
 ``log/JOURNAL``       seq, ten digits                       an event; the run's row names its journal
 ``space/SPACE``       ``.KEY``                              a record; the inbox of a run is a space
-``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content
+``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content,
+                                                            or where its object is
 ``part/STAGE``        five digits                           a piece of a long value; written once, never changed
 ``trash``             stage or journal                      what is to be swept
 ``due/AGENT``         when due, when made, and id           which runs of an agent are due when; a row says whether it is so

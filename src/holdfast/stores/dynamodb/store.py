@@ -118,7 +118,7 @@ class DynamoStore:
         self._table.check()
         for blob in blobs:
             assert blob.data is not None, f"blob {blob.address} is put without content"
-        blobs_.keep_blobs(self._table, blobs, at)
+        blobs_.keep_blobs(self._table, blobs_.wanted(blobs), at)
 
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
         self._table.check()

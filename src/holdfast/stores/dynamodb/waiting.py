@@ -21,8 +21,7 @@ def wait_for_change(table: Table, cursors: Cursors, *, timeout_s: float) -> froz
         left_s = deadline - SystemClock.monotonic()
         if moved or left_s <= 0:
             return moved
-        table.closing.wait(min(left_s, poll_s))
-        table.check()
+        table.line.pause(min(left_s, poll_s))
         poll_s = min(poll_s * 1.5, _POLL_S_MAX)
 
 
