@@ -2,7 +2,7 @@
 
 from holdfast.model.rows import RunRow
 from holdfast.stores.dynamodb.actions import put, update
-from holdfast.stores.dynamodb.keys import listing_key, new_id, row_key
+from holdfast.stores.dynamodb.keys import listing_key, name_key, new_id, row_key
 from holdfast.stores.dynamodb.queueing import due_note
 from holdfast.stores.dynamodb.rows import ROW_BODY_BYTES_MAX, fields_of, find_item
 from holdfast.stores.dynamodb.sweeping import sweep_let_go
@@ -22,6 +22,7 @@ def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
     actions = [
         update(row_key(row.run), change, _FREE, zero=0, **told),
         put(listing_key(row.run, row.created_at)),
+        put({**name_key(row.run), "created_at": row.created_at}),
         *parts,
     ]
     if row.agent and row.due_at is not None:

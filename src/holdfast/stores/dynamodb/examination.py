@@ -61,8 +61,8 @@ def _bucket(table: Table) -> list[Finding]:
         ]
     if not where and not there:
         return []
-    told = f"holds {there:,} content{'s' * (there != 1)} from {limits.OBJECT_SIZE_BYTES_MIN // 1000} KB on, none is missing"
-    return [Finding("bucket", "ok", f"{where or 'the bucket of another URL'}: {told}")]
+    text = f"{where or 'the bucket of another URL'} has what the table says: {there:,} object{'s' * (there != 1)}"
+    return [Finding("bucket", "ok", text)]
 
 
 def _lost_objects(table: Table) -> tuple[list[Item], int]:

@@ -21,7 +21,7 @@ from holdfast.stores.dynamodb.blobs import (
     missing,
     wanted,
 )
-from holdfast.stores.dynamodb.keys import listing_key, record_key, row_key, trash_key
+from holdfast.stores.dynamodb.keys import listing_key, name_key, record_key, row_key, trash_key
 from holdfast.stores.dynamodb.logs import event_actions, live_items
 from holdfast.stores.dynamodb.rows import STANDS, find_item
 from holdfast.stores.dynamodb.sweeping import leaving_the_rest, sweep_journal, sweep_let_go, sweep_void
@@ -189,6 +189,7 @@ def _farewell(row: Item) -> list[Action]:
     return [
         put({**row_key(run), "gone": True, "fence": row["fence"]}, _SAME, **same),
         delete(listing_key(run, float(row["created_at"]))),
+        delete(name_key(run)),
         *discarded(row),
     ]
 

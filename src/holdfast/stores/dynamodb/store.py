@@ -32,7 +32,7 @@ from holdfast.stores.dynamodb.examination import examined
 from holdfast.stores.dynamodb.sweeping import sweep_all, sweep_voids
 from holdfast.stores.dynamodb.table import Table
 from holdfast.stores.dynamodb.target import Target
-from holdfast.stores.dynamodb.waiting import wait_for_change
+from holdfast.stores.dynamodb.waiting import Waiter
 
 
 class DynamoStore:
@@ -41,6 +41,7 @@ class DynamoStore:
     def __init__(self, target: Target) -> None:
         self._table: Final = Table(target)
         self._appender: Final = Appender(self._table)
+        self._waiter: Final = Waiter(self._table)
         self._owner: Final = leases.owner_here()
 
     @property
@@ -190,7 +191,7 @@ class DynamoStore:
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
         self._table.check()
-        return wait_for_change(self._table, cursors, timeout_s=timeout_s)
+        return self._waiter.wait(cursors, timeout_s=timeout_s)
 
     def sync(self) -> None:
         self._table.check()

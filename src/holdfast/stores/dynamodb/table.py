@@ -97,6 +97,7 @@ class Table:
         low: str = "",
         high: str = "",
         below: str = "",
+        prefix: str = "",
         newest_first: bool = False,
         page: int = 0,
         attributes: Sequence[str] = (),
@@ -114,7 +115,9 @@ class Table:
             condition, values = f"{condition} AND #sk >= :low", {**values, "low": low}
         elif below:
             condition, values = f"{condition} AND #sk < :below", {**values, "below": below}
-        if low or below:
+        elif prefix:
+            condition, values = f"{condition} AND begins_with(#sk, :prefix)", {**values, "prefix": prefix}
+        if low or below or prefix:
             names["#sk"] = "sk"
         request["ExpressionAttributeValues"] = encoded({f":{name}": value for name, value in values.items()})
         request.update(TableName=self.target.table, KeyConditionExpression=condition, ConsistentRead=True)
