@@ -43,9 +43,13 @@ run_simple("127.0.0.1", int(os.environ["GATEWAY_PORT"]), DomainDispatcherApplica
 }
 
 
-@cache
 def endpoint(server: str = "ministack") -> str:
     """The address of a server that answers; started when it is first asked for."""
+    return _started(server)
+
+
+@cache
+def _started(server: str) -> str:
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "test")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "test")
     told = os.environ.get("HOLDFAST_TEST_DYNAMODB_ENDPOINT")

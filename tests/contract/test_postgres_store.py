@@ -11,8 +11,9 @@ import pytest
 
 from holdfast import limits
 from holdfast.model.rows import Cursor, Lease, inbox_space
+from holdfast.stores import owners
 from holdfast.stores import url as urls
-from holdfast.stores.postgres import PostgresStore, owners
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.url import open_store, place_of
 from holdfast.testing.rules.making import AT, an_append, append, held
 

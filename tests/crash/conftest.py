@@ -7,11 +7,11 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any, NamedTuple, Protocol
 
-import apsw
 import pytest
 import zstandard
+from tests.crash.homes import Files, Home
 
-from holdfast.testing.crash import Case
+from holdfast.testing.crash import Case, CrashMatrix
 
 AGENT = Path(__file__).parent / "programs" / "agent.py"
 _ENDS = {
@@ -65,33 +65,19 @@ class Journal(NamedTuple):
         return [line for line in read_lines(self.directory, file) if line["run"] == self.run]
 
 
-def read_journals(directory: Path) -> list[Journal]:
-    connection = apsw.Connection(str(directory / "holdfast.db"))
-    journals = []
-    try:
-        for id_, run, status in connection.execute(
-            "SELECT id, run, status FROM runs ORDER BY run"
-        ).fetchall():
-            assert isinstance(run, str)
-            assert isinstance(status, str)
-            events = connection.execute(
-                "SELECT seq, kind, name, key, body FROM events WHERE run = ? ORDER BY seq", (id_,)
-            ).fetchall()
-            letters = connection.execute(
-                "SELECT key FROM records WHERE space = ?", (f"inbox/{run}",)
-            ).fetchall()
-            rows = list(_rows(events, _Packs(connection)))
-            journals.append(Journal(run, status, rows, [str(key) for (key,) in letters], directory))
-    finally:
-        connection.close()
-    return journals
+def read_journals(home: Home, directory: Path) -> list[Journal]:
+    tables = home.read(directory)
+    return [
+        Journal(run, status, list(_rows(events, _Packs(tables.blobs))), letters, directory)
+        for run, status, events, letters in tables.runs
+    ]
 
 
 class _Packs:
     """States put together from bare tables, by what the format says of nodes, without Holdfast's code."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, blobs: dict[str, bytes]) -> None:
+        self._blobs = blobs
 
     def state(self, value: Any, pack: str = "") -> Any:
         if isinstance(value, dict):
@@ -100,8 +86,7 @@ class _Packs:
             return [self.state(item, pack) for item in value] if isinstance(value, list) else value
         address, _, line = value[1].rpartition("/")
         address = address or pack
-        data = self._connection.execute("SELECT data FROM blobs WHERE address = ?", (address,)).get
-        assert isinstance(data, bytes)
+        data = self._blobs[address]
         plain = zstandard.decompress(data) if data[:4] == zstandard.FRAME_HEADER else data
         return self.state(json.loads(plain.split(b"\n")[int(line)]), address)
 
@@ -198,13 +183,29 @@ class Checker(Protocol):
 
 
 @pytest.fixture
-def check_case() -> Checker:
+def home() -> Home:
+    """Where the stores of the cases are; a module that walks over another kind has a fixture of this name."""
+    return Files()
+
+
+@pytest.fixture
+def crash_matrix(tmp_path: Path, home: Home) -> Iterator[CrashMatrix]:
+    """A matrix over stores of that kind."""
+    with CrashMatrix(tmp_path / "crash-matrix", url=home.url) as matrix:
+        yield matrix
+
+
+@pytest.fixture
+def check_case(home: Home) -> Checker:
     """Judge a recovered case by what the world saw and what stands in the tables."""
+    undisturbed: dict[Path, list[Journal]] = {}
 
     def check(case: Case, calm: Path | None = None) -> None:
         calm = calm or case.calm
-        journals = read_journals(case.directory)
-        assert [(j.run, _result(j)) for j in journals] == [(j.run, _result(j)) for j in read_journals(calm)]
+        if calm not in undisturbed:
+            undisturbed[calm] = read_journals(home, calm)
+        journals = read_journals(home, case.directory)
+        assert [(j.run, _result(j)) for j in journals] == [(j.run, _result(j)) for j in undisturbed[calm]]
         check_effects(case.directory, calm)
         for journal in journals:
             assert (journal.status, journal.letters) == ("finished", [])
@@ -224,14 +225,14 @@ def _result(journal: Journal) -> Any:
 
 
 @pytest.fixture
-def ask_person() -> Callable[[Case], bool]:
+def ask_person(home: Home) -> Callable[[Case], bool]:
     """A person who is asked about what is in doubt: looks into the ledger, and says what stands there."""
 
     def settle(case: Case) -> bool:
         asked = (case.directory / "stop").read_text()
         doubts = case.store.doubts("agent")
         assert asked in {doubt.key for doubt in doubts}, "it stopped for something that is not in doubt"
-        (journal,) = read_journals(case.directory)
+        (journal,) = read_journals(home, case.directory)
         intents = {row.key: row for row in journal.rows if row.kind == "step.started"}
         paid = {line["key"]: line for line in journal.lines("ledger")}
         for doubt in doubts:

@@ -6,7 +6,7 @@
         crash_matrix.walk("agent.py")
 
 The script is an ordinary program that opens its run with ``holdfast.run(...)``; each case runs it in a directory of
-its own, with ``HOLDFAST_URL`` set to a store there. Knows how to walk and what must hold for every program; what must
+its own, with ``HOLDFAST_URL`` set to a store there, or to the one that ``url=`` makes for that directory. Knows how to walk and what must hold for every program; what must
 hold for yours (its files, its ledger), you say in ``check``. Guards one invariant: no case passes without a finished
 recovery whose runs ended as those of the undisturbed script did.
 """
@@ -48,9 +48,13 @@ class Report(NamedTuple):
 class Case:
     """One crash and its recovery: where it was struck, how each start ended, and what lies in its directory."""
 
-    def __init__(self, directory: Path, calm: Path, kills: Sequence[Kill], starts: "_Starts") -> None:
+    def __init__(
+        self, directory: Path, calm: Path, kills: Sequence[Kill], starts: "_Starts", url: str
+    ) -> None:
         """Made by the matrix."""
         self.directory: Final = directory
+        self.url: Final = url
+        """The store's URL; the children have it as ``HOLDFAST_URL``."""
         self.calm: Final = calm
         """The directory of the undisturbed run, to compare with."""
         self.kills: Final = tuple(kills)
@@ -61,11 +65,6 @@ class Case:
         """How many port calls the last start made."""
         self._starts = starts
         self._store: Store | None = None
-
-    @property
-    def url(self) -> str:
-        """The store's URL; the children have it as ``HOLDFAST_URL``."""
-        return f"sqlite:///{self.directory / 'holdfast.db'}"
 
     @property
     def store(self) -> Store:
@@ -103,9 +102,15 @@ class Case:
 class CrashMatrix:
     """Walks scripts through every crash. The fixture ``crash_matrix`` gives one; or use it with ``with``."""
 
-    def __init__(self, directory: Path, *, timeout_s: float = 60.0) -> None:
-        """Cases get directories below this one; that of a case which passed is removed."""
+    def __init__(
+        self, directory: Path, *, timeout_s: float = 60.0, url: Callable[[Path], str] | None = None
+    ) -> None:
+        """Cases get directories below this one; that of a case which passed is removed.
+
+        ``url(directory)`` makes a new store for a case, in a file there or on any server.
+        """
         self._directory = directory
+        self._url = url or _file_in
         self._timeout_s = timeout_s
         self._children: dict[tuple[Start, tuple[str, ...]], Children] = {}
         self._walks = count()
@@ -116,6 +121,7 @@ class CrashMatrix:
         *arguments: str,
         check: Callable[[Case], object] | None = None,
         settle: Callable[[Case], bool] | None = None,
+        every: int = 1,
         again_every: int | None = None,
         signum: int = SIGKILL,
         same_result: bool = True,
@@ -124,6 +130,7 @@ class CrashMatrix:
     ) -> Report:
         """Strike the script before and after every port call until it survives; recover and check after each.
 
+        ``every=n`` strikes at each n-th place only, for a store where each start is slow.
         ``settle(case)`` is the person who is asked when a start stops before its end: True to start once more.
         ``again_every=n`` kills each recovery too, at every n-th place of its own (1: at each). ``signum=SIGTERM``
         walks interruptions instead. ``same_result=False`` is for a program whose result is another one each time.
@@ -131,9 +138,10 @@ class CrashMatrix:
         AssertionError tells the case; its directory stays.
         """
         starts = self._starts(script, arguments, start, preload)
-        walk = _Walk(self._directory / str(next(self._walks)), starts, check, settle, same_result=same_result)
+        directory = self._directory / str(next(self._walks))
+        walk = _Walk(directory, starts, self._url, check, settle, same_result=same_result)
         walk.calm()
-        return walk.go(signum, again_every)
+        return walk.go(signum, every, again_every)
 
     def case(
         self,
@@ -145,7 +153,8 @@ class CrashMatrix:
         """A case to be driven by hand: ``case.run(Kill(17)); case.run()``. Nothing is checked, and it stays."""
         directory = self._directory / str(next(self._walks))
         directory.mkdir(parents=True)
-        return Case(directory, directory, (), self._starts(script, arguments, start, preload))
+        starts = self._starts(script, arguments, start, preload)
+        return Case(directory, directory, (), starts, self._url(directory))
 
     def close(self) -> None:
         """End the processes that are kept between children."""
@@ -188,6 +197,7 @@ class _Walk:
         self,
         directory: Path,
         starts: _Starts,
+        url: Callable[[Path], str],
         check: Callable[[Case], object] | None,
         settle: Callable[[Case], bool] | None,
         *,
@@ -195,6 +205,7 @@ class _Walk:
     ) -> None:
         self._directory = directory
         self._starts = starts
+        self._url = url
         self._check = check
         self._settle = settle
         self._same_result = same_result
@@ -208,11 +219,11 @@ class _Walk:
         assert self._expected, f"{self._starts.command[0]} left no run in {case.url}"
         self._judge(case)
 
-    def go(self, signum: int, again_every: int | None) -> Report:
+    def go(self, signum: int, every: int, again_every: int | None) -> Report:
         calls = kills = pairs = 0
-        for when in WHENS:
+        for side, when in enumerate(WHENS):
             survived = 0
-            for at in range(CALLS_MAX):
+            for at in range(side % every, CALLS_MAX, every):
                 first = Kill(at, when, signum)
                 case, struck = self._strike(first)
                 survived = 0 if struck else survived + 1
@@ -267,7 +278,11 @@ class _Walk:
         name = "-".join(f"{kill.when}-{kill.at}" for kill in kills) or "calm"
         directory = self._directory / name
         directory.mkdir(parents=True)
-        return Case(directory, self._directory / "calm", kills, self._starts)
+        return Case(directory, self._directory / "calm", kills, self._starts, self._url(directory))
+
+
+def _file_in(directory: Path) -> str:
+    return f"sqlite:///{directory / 'holdfast.db'}"
 
 
 def _sample(first: Kill, calls: int, every: int | None) -> Iterator[Kill]:

@@ -23,7 +23,7 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
-from holdfast.stores import bounds
+from holdfast.stores import bounds, owners
 from holdfast.stores.dynamodb import blobs as blobs_
 from holdfast.stores.dynamodb import leases, listing, logs, queueing, records, removing, rows
 from holdfast.stores.dynamodb.appending import Appender
@@ -42,7 +42,7 @@ class DynamoStore:
         self._table: Final = Table(target)
         self._appender: Final = Appender(self._table)
         self._waiter: Final = Waiter(self._table)
-        self._owner: Final = leases.owner_here()
+        self._owner: Final = owners.owner_here()
 
     @property
     def url(self) -> str:
@@ -152,7 +152,7 @@ class DynamoStore:
 
     def probe(self, owner: str) -> Liveness:
         self._table.check()
-        return leases.liveness(owner)
+        return owners.probe(owner)
 
     # -- the queue -------------------------------------------------------------------------------------------
 
