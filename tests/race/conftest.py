@@ -13,9 +13,15 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.aws.server import table_for
 
 import holdfast
 
+STORES: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda directory: f"sqlite:///{directory / 'race.db'}",
+    "dynamodb": lambda directory: table_for(directory).url,
+}
+"""The kinds of store that processes race over: how a new one is made."""
 PROGRAM = Path(__file__).parent / "programs" / "worker.py"
 DEADLINE_S = 60.0
 """Nothing here takes a second on an idle machine; this is for a busy one."""
@@ -119,15 +125,21 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def kind() -> str:
+    """The kind of store; modules that race over every kind are marked so."""
+    return "sqlite"
+
+
+@pytest.fixture
+def url(tmp_path: Path, kind: str) -> str:
     """A store with the default lease: nobody here waits for it to run out."""
-    return f"sqlite:///{tmp_path / 'race.db'}"
+    return STORES[kind](tmp_path)
 
 
 @pytest.fixture
 def impatient(url: str) -> str:
     """The same store, for those whose silence may be noticed soon."""
-    return f"{url}?lease_s=1"
+    return f"{url}{'&' if '?' in url else '?'}lease_s=1"
 
 
 @pytest.fixture

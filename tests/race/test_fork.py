@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from tests.race.conftest import Start
 
 
+pytestmark = pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
+
+
 @pytest.mark.parametrize("how", ["exit", "leave", "inside"])
 def test_a_fork_may_not_use_the_handles(start: "Start", url: str, store: holdfast.Store, how: str) -> None:
     """Every use of the run or the store in a forked child is refused; the parent goes on as if nothing had been.

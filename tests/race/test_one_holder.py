@@ -18,6 +18,7 @@ import holdfast
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker
 
+pytestmark = pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
 N = 8
 Ledger = Callable[[], list[str]]
 

@@ -23,6 +23,7 @@ from holdfast.testing.relay import Relay
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker
 
+pytestmark = pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
 Ledger = Callable[[], list[str]]
 
 

@@ -18,6 +18,7 @@ import holdfast
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker
 
+pytestmark = pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
 DEADLINE_S = 60.0
 AT_ONCE_S = 1.0
 """Well below the two seconds after which a waiter looks by itself."""
