@@ -16,6 +16,7 @@ from bench import (
     checkpoints,
     concurrency,
     diffing,
+    dynamodb,
     importing,
     models,
     peers,
@@ -35,6 +36,7 @@ SUBJECTS = {
     "branching": branching,
     "resuming": resuming,
     "models": models,
+    "dynamodb": dynamodb,
 }
 PEERS = {"peers": peers}
 

@@ -4,7 +4,7 @@ import http.client
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,20 +19,22 @@ CUT_WITHIN = "cut within"
 
 
 class Proxy:
-    """Counts what passes by its operation, which for objects is the method. ``faults`` holds what happens to the next requests of an operation."""
+    """Counts what passes by its operation, which for objects is the method. ``faults`` holds what happens to the next requests
+    of an operation, and ``always`` tells what happens to all others."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = urlsplit(upstream)
         self.seen: Counter[str] = Counter()
         self.faults: dict[str, list[Any]] = {}
+        self.always: Callable[[str, bytes], Any] = lambda operation, body: None
         self.lock = threading.Lock()
         self.address = ""
 
-    def fault_for(self, operation: str) -> Any:
+    def fault_for(self, operation: str, body: bytes) -> Any:
         with self.lock:
             self.seen[operation] += 1
             left = self.faults.get(operation, [])
-            return left.pop(0) if left else None
+            return left.pop(0) if left else self.always(operation, body)
 
 
 @contextmanager
@@ -45,7 +47,7 @@ def proxy_to(upstream: str) -> Iterator[Proxy]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             target = self.headers.get("X-Amz-Target", "")
-            fault = proxy.fault_for(target.rpartition(".")[2] or self.command)
+            fault = proxy.fault_for(target.rpartition(".")[2] or self.command, body)
             if fault == CUT_BEFORE:
                 self.close_connection = True
                 return

@@ -55,30 +55,46 @@ def _started(server: str) -> str:
     told = os.environ.get("HOLDFAST_TEST_DYNAMODB_ENDPOINT")
     if told and server == "ministack":
         return told
-    assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
-    port = _free_port()
-    environment = {
-        **os.environ,
-        "BIND_HOST": "127.0.0.1",
-        "GATEWAY_PORT": str(port),
-        "SERVICES": "dynamodb,s3",
-    }
-    child = subprocess.Popen(
-        [PYTHON, "-c", _MINDFUL + _SERVERS[server]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        cwd="/tmp",
-    )
-    atexit.register(_end, child)
-    address = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + _START_S
-    while not _answers(address):
-        assert child.poll() is None, f"{server} ended with {child.returncode}"
-        assert time.monotonic() < deadline, f"{server} does not answer at {address}"
-        time.sleep(0.05)
-    return address
+    return Server(server).start()
+
+
+class Server:
+    """One server in a process of its own; it can be ended, and started again at the same address."""
+
+    def __init__(self, server: str = "ministack", **settings: str) -> None:
+        self._server = server
+        self._port = _free_port()
+        self._settings = settings
+        self._child: subprocess.Popen[bytes] | None = None
+        self.address = f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> str:
+        """Its address, once it answers."""
+        assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
+        told = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self._port), "SERVICES": "dynamodb,s3"}
+        self._child = child = subprocess.Popen(
+            [PYTHON, "-c", _MINDFUL + _SERVERS[self._server]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **told, **self._settings},
+            cwd="/tmp",
+        )
+        atexit.register(_end, child)
+        deadline = time.monotonic() + _START_S
+        while not _answers(self.address):
+            assert child.poll() is None, f"{self._server} ended with {child.returncode}"
+            assert time.monotonic() < deadline, f"{self._server} does not answer at {self.address}"
+            time.sleep(0.05)
+        return self.address
+
+    def stop(self) -> None:
+        """Tell it to end, as a machine that is shut down does, and wait until it has."""
+        assert self._child is not None
+        self._child.terminate()
+        self._child.wait(30)
+        _end(self._child)
+        self._child = None
 
 
 def table_for(name: object, server: str = "ministack") -> Target:

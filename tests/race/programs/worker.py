@@ -1,6 +1,6 @@
 """What the workers do: ``worker.py MODE URL``. They tell JSON lines on stdout and are told words on stdin.
 
-A payment is a line in the file ``ledger``, with the pid of who made it.
+A payment is a line in the file ``ledger``, with the pid of who made it. ``SKEW_S`` says how far this machine's clock is off.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
+from holdfast.clock import SystemClock
 
 PATIENCE_S = 60.0
 
@@ -282,4 +283,6 @@ def main(mode: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    SKEW_S = float(os.environ.get("SKEW_S", "0"))
+    SystemClock.wall = staticmethod(lambda: time.time() + SKEW_S)
     main(*sys.argv[1:])
