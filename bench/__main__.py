@@ -16,6 +16,7 @@ from bench import (
     checkpoints,
     concurrency,
     diffing,
+    dynamodb,
     importing,
     models,
     peers,
@@ -37,6 +38,7 @@ SUBJECTS = {
     "resuming": resuming,
     "models": models,
     "postgres": postgres,
+    "dynamodb": dynamodb,
 }
 PEERS = {"peers": peers}
 

@@ -39,5 +39,9 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if kind == "postgresql":
         url: str = request.getfixturevalue("postgres_url")
         return url
+    if kind == "dynamodb":
+        from tests.aws.server import table_for
+
+        return table_for(tmp_path).url
     assert kind == "sqlite", kind
     return f"sqlite:///{tmp_path / 'shared.db'}"

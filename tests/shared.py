@@ -6,8 +6,9 @@ it uses or its fixtures do, is then each of these in turn. Without the mark it i
 
 import pytest
 
-STORES = ("sqlite", "postgresql")
+STORES = ("sqlite", "postgresql", "dynamodb")
 
 over_shared_stores = pytest.mark.parametrize("shared_url", STORES, indirect=True)
-over_servers = pytest.mark.parametrize("shared_url", STORES[1:], indirect=True)
+over_postgresql = pytest.mark.parametrize("shared_url", ["postgresql"], indirect=True)
+over_dynamodb = pytest.mark.parametrize("shared_url", ["dynamodb"], indirect=True)
 """For what has a test of its own over SQLite already."""

@@ -407,7 +407,7 @@ class Throttled(StoreBusy):
 
 
 class StoreMissing(StoreError):
-    """The database or the table of a server is not there, or not at this place."""
+    """The database, table or bucket of a server is not there, or not at this place."""
 
     advises = "check the URL, region and endpoint included; `holdfast doctor --create-table --store '{store}'` makes it"
 

@@ -20,6 +20,8 @@ RECORD_PAGE_MAX: Final = 1_000
 RUN_PAGE_MAX: Final = 1_000
 BLOB_PAGE_MAX: Final = 10_000
 BLOB_SIZE_BYTES_MAX: Final = 64_000_000
+OBJECT_SIZE_BYTES_MIN: Final = 256_000
+"""Where a DynamoDB store has a bucket, content of this size or more lies in it."""
 
 # values
 VALUE_INLINE_BYTES_MAX: Final = 16_384

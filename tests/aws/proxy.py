@@ -1,10 +1,10 @@
-"""Between a store and its DynamoDB: a proxy that loses requests, loses answers, and answers by itself."""
+"""Between a store and its servers: a proxy that loses requests, loses answers, and answers by itself."""
 
 import http.client
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,23 +14,27 @@ CUT_BEFORE = "cut before"
 """The request never reaches the server."""
 CUT_AFTER = "cut after"
 """The server acts, and nobody hears of it."""
+CUT_WITHIN = "cut within"
+"""The server acts, and half of its answer is heard."""
 
 
 class Proxy:
-    """Counts what passes by its operation. ``faults`` holds what happens to the next requests of an operation."""
+    """Counts what passes by its operation, which for objects is the method. ``faults`` holds what happens to the next requests
+    of an operation, and ``always`` tells what happens to all others."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = urlsplit(upstream)
         self.seen: Counter[str] = Counter()
         self.faults: dict[str, list[Any]] = {}
+        self.always: Callable[[str, bytes], Any] = lambda operation, body: None
         self.lock = threading.Lock()
         self.address = ""
 
-    def fault_for(self, operation: str) -> Any:
+    def fault_for(self, operation: str, body: bytes) -> Any:
         with self.lock:
             self.seen[operation] += 1
             left = self.faults.get(operation, [])
-            return left.pop(0) if left else None
+            return left.pop(0) if left else self.always(operation, body)
 
 
 @contextmanager
@@ -41,30 +45,52 @@ def proxy_to(upstream: str) -> Iterator[Proxy]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            fault = proxy.fault_for(self.headers["X-Amz-Target"].rpartition(".")[2])
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            target = self.headers.get("X-Amz-Target", "")
+            fault = proxy.fault_for(target.rpartition(".")[2] or self.command, body)
             if fault == CUT_BEFORE:
                 self.close_connection = True
                 return
             if isinstance(fault, tuple):
-                self._answer(fault[0], "application/x-amz-json-1.0", json.dumps(fault[1]).encode())
+                status, told = fault
+                content = told if isinstance(told, bytes) else json.dumps(told).encode()
+                self._answer(status, [("Content-Type", "application/x-amz-json-1.0")], content)
                 return
-            server = http.client.HTTPConnection(str(proxy.upstream.hostname), proxy.upstream.port)
-            server.request("POST", self.path, body, dict(self.headers.items()))
-            answer = server.getresponse()
-            content = answer.read()
-            server.close()
+            try:
+                answer, content = self._passed_on(body)
+            except OSError:  # there is no server at the moment
+                self.close_connection = True
+                return
             if fault == CUT_AFTER:
                 self.close_connection = True
                 return
-            self._answer(answer.status, answer.headers["Content-Type"], content)
+            if fault == CUT_WITHIN:
+                self._answer(answer.status, answer.getheaders(), content, cut=True)
+                return
+            self._answer(answer.status, answer.getheaders(), content)
 
-        def _answer(self, status: int, kind: str, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
+        do_GET = do_PUT = do_DELETE = do_HEAD = do_POST
+
+        def _passed_on(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+            server = http.client.HTTPConnection(str(proxy.upstream.hostname), proxy.upstream.port)
+            try:
+                server.request(self.command, self.path, body, dict(self.headers.items()))
+                answer = server.getresponse()
+                return answer, answer.read()
+            finally:
+                server.close()
+
+        def _answer(
+            self, status: int, headers: list[tuple[str, str]], content: bytes, *, cut: bool = False
+        ) -> None:
+            self.send_response_only(status)
+            for name, value in headers:
+                if name.lower() not in {"content-length", "transfer-encoding", "connection"}:
+                    self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            self.wfile.write(content[: len(content) // 2] if cut else content)
+            self.close_connection = self.close_connection or cut
 
         def log_message(self, *args: object) -> None:
             pass
@@ -90,3 +116,8 @@ def refusal(code: str, status: int = 400, **more: Any) -> tuple[int, dict[str, A
 def cancelled(*codes: str) -> tuple[int, dict[str, Any]]:
     """A transaction that was cancelled, for these reasons."""
     return refusal("TransactionCanceledException", CancellationReasons=[{"Code": code} for code in codes])
+
+
+def object_refusal(code: str, status: int) -> tuple[int, bytes]:
+    """An answer of S3 that refuses."""
+    return status, f"<Error><Code>{code}</Code><Message>told: {code}</Message></Error>".encode()

@@ -6,6 +6,7 @@ names one that is there already.
 """
 
 import atexit
+import hashlib
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.stores.dynamodb.creation import create_table
+from holdfast.stores.dynamodb.line import client_of
 from holdfast.stores.dynamodb.target import Target
 
 ROOT = Path(__file__).parents[2]
@@ -41,38 +43,58 @@ run_simple("127.0.0.1", int(os.environ["GATEWAY_PORT"]), DomainDispatcherApplica
 }
 
 
-@cache
 def endpoint(server: str = "ministack") -> str:
     """The address of a server that answers; started when it is first asked for."""
+    return _started(server)
+
+
+@cache
+def _started(server: str) -> str:
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "test")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "test")
     told = os.environ.get("HOLDFAST_TEST_DYNAMODB_ENDPOINT")
     if told and server == "ministack":
         return told
-    assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
-    port = _free_port()
-    environment = {
-        **os.environ,
-        "BIND_HOST": "127.0.0.1",
-        "GATEWAY_PORT": str(port),
-        "SERVICES": "dynamodb,s3",
-    }
-    child = subprocess.Popen(
-        [PYTHON, "-c", _MINDFUL + _SERVERS[server]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        cwd="/tmp",
-    )
-    atexit.register(_end, child)
-    address = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + _START_S
-    while not _answers(address):
-        assert child.poll() is None, f"{server} ended with {child.returncode}"
-        assert time.monotonic() < deadline, f"{server} does not answer at {address}"
-        time.sleep(0.05)
-    return address
+    return Server(server).start()
+
+
+class Server:
+    """One server in a process of its own; it can be ended, and started again at the same address."""
+
+    def __init__(self, server: str = "ministack", **settings: str) -> None:
+        self._server = server
+        self._port = _free_port()
+        self._settings = settings
+        self._child: subprocess.Popen[bytes] | None = None
+        self.address = f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> str:
+        """Its address, once it answers."""
+        assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
+        told = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self._port), "SERVICES": "dynamodb,s3"}
+        self._child = child = subprocess.Popen(
+            [PYTHON, "-c", _MINDFUL + _SERVERS[self._server]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **told, **self._settings},
+            cwd="/tmp",
+        )
+        atexit.register(_end, child)
+        deadline = time.monotonic() + _START_S
+        while not _answers(self.address):
+            assert child.poll() is None, f"{self._server} ended with {child.returncode}"
+            assert time.monotonic() < deadline, f"{self._server} does not answer at {self.address}"
+            time.sleep(0.05)
+        return self.address
+
+    def stop(self) -> None:
+        """Tell it to end, as a machine that is shut down does, and wait until it has."""
+        assert self._child is not None
+        self._child.terminate()
+        self._child.wait(30)
+        _end(self._child)
+        self._child = None
 
 
 def table_for(name: object, server: str = "ministack") -> Target:
@@ -80,6 +102,17 @@ def table_for(name: object, server: str = "ministack") -> Target:
     target = Target("".join(c if c.isalnum() else "-" for c in str(name))[-200:], REGION, endpoint(server))
     create_table(target)
     return target
+
+
+@cache
+def with_bucket(target: Target, prefix: str = "some/place") -> Target:
+    """The same with a bucket of its name for large contents, made when it is first asked for."""
+    bucket = f"b-{hashlib.sha256(target.table.encode()).hexdigest()[:40]}"
+    made = target._replace(blobs=f"s3://{bucket}/{prefix}".rstrip("/"))
+    client = client_of("s3", made)
+    client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    client.close()
+    return made
 
 
 def _free_port() -> int:

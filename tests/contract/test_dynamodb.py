@@ -1,12 +1,16 @@
 """The shipped contract suite over DynamoDB, as two servers understand it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.aws.server import table_for
+import pytest
+from tests.aws.server import table_for, with_bucket
 
+from holdfast import limits
 from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.stores.port import StorePort
 from holdfast.testing.contract import StoreContract
+from holdfast.testing.rules.blobs import BlobRules
 
 
 class TestDynamoStore(StoreContract):
@@ -21,3 +25,25 @@ class TestSecondOpinion(StoreContract):
 
     def make_store(self, directory: Path) -> StorePort:
         return DynamoStore(table_for(directory, "moto"))
+
+
+class TestDynamoStoreWithBucket(StoreContract):
+    """Every content of a byte or more lies in a bucket."""
+
+    @pytest.fixture(autouse=True)
+    def _all_in_the_bucket(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(limits, "OBJECT_SIZE_BYTES_MIN", 1)
+
+    def make_store(self, directory: Path) -> StorePort:
+        return DynamoStore(with_bucket(table_for(directory)))
+
+
+class TestSecondOpinionOnBuckets(BlobRules):
+    """What a bucket has a part in, there as well."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePort]:
+        monkeypatch.setattr(limits, "OBJECT_SIZE_BYTES_MIN", 1)
+        store = DynamoStore(with_bucket(table_for(tmp_path, "moto")))
+        yield store
+        store.close()

@@ -15,8 +15,9 @@ from tests.postgres.server import ask
 
 from holdfast import limits
 from holdfast.model.rows import Append, Cursor, Lease, inbox_space
+from holdfast.stores import owners
 from holdfast.stores import url as urls
-from holdfast.stores.postgres import PostgresStore, owners
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.url import open_store, place_of
 from holdfast.testing.rules.making import AT, an_append, an_event, append, held

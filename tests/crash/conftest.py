@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 import zstandard
+from tests.aws.server import table_for
 from tests.crash.tables import Tables, bare_tables
 from tests.postgres.sharing import drop_schema
 
@@ -193,17 +194,19 @@ class Checker(Protocol):
 
 @pytest.fixture
 def case_url(shared_url: str) -> Callable[[Path], str]:
-    """The store of each case by its directory: a file there, or a schema of its own on the server.
+    """The store of each case by its directory: a file there, or a schema or table of its own on the server.
 
     On a server the one before it is dropped when a walk comes to its next case: that one has passed.
     """
     if shared_url.startswith("sqlite:"):
         return lambda directory: f"sqlite:///{directory / 'holdfast.db'}"
+    if shared_url.startswith("dynamodb:"):
+        return lambda directory: table_for(f"crash-{_hash(directory)}").url
     server, _, schema = shared_url.partition("?schema=")
     passed: list[str] = []
 
     def schema_of(directory: Path) -> str:
-        mine = f"{schema}_{sha256(str(directory).encode()).hexdigest()[:12]}"
+        mine = f"{schema}_{_hash(directory)[:12]}"
         if directory.name.startswith(WHENS):
             for before in passed:
                 drop_schema(server, before)
@@ -211,6 +214,10 @@ def case_url(shared_url: str) -> Callable[[Path], str]:
         return f"{server}?schema={mine}"
 
     return schema_of
+
+
+def _hash(directory: Path) -> str:
+    return sha256(str(directory).encode()).hexdigest()[:32]
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
-"""The bare tables of a case's store, read without Holdfast: SQLite by apsw, PostgreSQL by psycopg."""
+"""The bare tables of a case's store, read without Holdfast: SQLite by apsw, PostgreSQL by psycopg, DynamoDB by boto3."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import apsw
+import boto3
 import psycopg
 from psycopg.conninfo import make_conninfo
 
@@ -12,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 class RunRow(NamedTuple):
     """What is needed of a run's row."""
 
-    id: int
+    id: Any
     run: str
     status: str
 
@@ -47,6 +49,9 @@ def bare_tables(url: str) -> Iterator[Tables]:
         finally:
             file.close()
         return
+    if url.startswith("dynamodb://"):
+        yield _Items(url)
+        return
     server, _, schema = url.partition("?schema=")
     with psycopg.connect(make_conninfo(server, options=f"-c search_path={schema}"), autocommit=True) as there:
         yield _Sql(lambda statement, *values: there.execute(statement.replace("?", "%s"), values).fetchall())
@@ -71,3 +76,40 @@ class _Sql:
     def blob(self, address: str) -> bytes:
         ((data,),) = self._ask("SELECT data FROM blobs WHERE address = ?", address)
         return bytes(data)
+
+
+class _Items:
+    """One table, whose partitions tell what an item is; all of it at once, since a case's store is small."""
+
+    def __init__(self, url: str) -> None:
+        from tests.aws.server import REGION, endpoint
+
+        client = boto3.client("dynamodb", region_name=REGION, endpoint_url=endpoint())
+        table = urlsplit(url).netloc
+        pages = client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
+        found = [item for page in pages for item in page["Items"]]
+        client.close()
+        plain = [{key: next(iter(value.values())) for key, value in item.items()} for item in found]
+        self._items = {(item["pk"], item["sk"]): item for item in plain}
+
+    def runs(self) -> list[RunRow]:
+        rows = [item for (_, sk), item in sorted(self._items.items()) if sk == "row" and "gone" not in item]
+        return [RunRow(row["journal"], row["pk"].removeprefix("run/"), row["status"]) for row in rows]
+
+    def events(self, run: RunRow) -> list[tuple[int, str, str, str, bytes]]:
+        return [
+            (int(sk), item["kind"], item["name"], item["key"], _body(item))
+            for (pk, sk), item in sorted(self._items.items())
+            if pk == f"log/{run.id}"
+        ]
+
+    def record_keys(self, space: str) -> list[str]:
+        return [sk[1:] for pk, sk in sorted(self._items) if pk == f"space/{space}"]
+
+    def blob(self, address: str) -> bytes:
+        return _body(self._items[f"blob/{address[0]}", address])
+
+
+def _body(item: dict[str, Any]) -> bytes:
+    assert "stage" not in item, "an agent of the matrix records nothing that long"
+    return bytes(item["body"])

@@ -1,18 +1,19 @@
-"""What takes DynamoDB several requests, cut off before and after each of them: whole or not at all, and nothing is left over."""
+"""What takes DynamoDB several requests, cut off between any two that write: whole or not at all, and nothing is left over."""
 
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import pytest
-from tests.aws.server import table_for
+from tests.aws.server import table_for, with_bucket
 
+from holdfast import limits
 from holdfast.model.rows import Append, Blob, inbox_space
 from holdfast.stores.dynamodb import blobs, logs, records, removing, sweeping, values
 from holdfast.stores.dynamodb.store import DynamoStore
-from holdfast.stores.dynamodb.table import Table
-from holdfast.stores.dynamodb.target import Target
+from holdfast.stores.dynamodb.target import Target, bucket_and_key
 from holdfast.testing.rules.making import AT, a_run, an_append, an_event, append, held, revision_of
 from holdfast.testing.rules.removal import pruned
 
@@ -32,6 +33,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removing, "_LETTERS_MAX", 5)
     monkeypatch.setattr(sweeping, "ACTIONS_MAX", 12)
     monkeypatch.setattr(sweeping, "STAGED_S", -1.0)
+    monkeypatch.setattr(limits, "OBJECT_SIZE_BYTES_MIN", len(LARGE))
 
 
 class Killed(BaseException):
@@ -39,23 +41,42 @@ class Killed(BaseException):
 
 
 class Fuse:
-    """Lets so many requests of a handle happen and kills it then, before the next one or after it was taken."""
+    """Lets so many writes of a handle happen and kills it then: before the next one, which is as good as after the last."""
 
-    def __init__(self, table: Table, left: int, *, after: bool) -> None:
-        self._ask = table._patiently
-        self._left, self._after = left, after
+    WRITES = frozenset(
+        {"transact_write_items", "batch_write_item", "update_item", "put_object", "delete_object"}
+    )
+
+    def __init__(self, store: DynamoStore, left: int) -> None:
+        self._left = left
         self.blown = False
-        table._patiently = self  # type: ignore[method-assign]
+        lines = [store._table.line]
+        if store._table.target.blobs:
+            lines.append(store._table.objects._line(bucket_of(store)))
+        for line in lines:
+            vars(line)["client"] = _Fused(line.client, self._burn)
 
-    def __call__(self, verb: str, **request: Any) -> Any:
-        if self._left == 0:
-            self.blown = True
-            if self._after:
-                self._ask(verb, **request)
+    def _burn(self, verb: str) -> None:
+        self.blown = self.blown or (verb in self.WRITES and self._left == 0)
         if self.blown:
             raise Killed
-        self._left -= 1
-        return self._ask(verb, **request)
+        self._left -= verb in self.WRITES
+
+
+class _Fused:
+    """A client of which each verb burns the fuse first."""
+
+    def __init__(self, client: Any, burn: Callable[[str], None]) -> None:
+        self._client, self._burn = client, burn
+
+    def __getattr__(self, verb: str) -> Any:
+        if verb != "close":
+            self._burn(verb)
+        return getattr(self._client, verb)
+
+
+def bucket_of(store: DynamoStore) -> str:
+    return bucket_and_key(store._table.target.blobs)[0]
 
 
 def picture(store: DynamoStore) -> dict[str, Any]:
@@ -73,23 +94,30 @@ def picture(store: DynamoStore) -> dict[str, Any]:
 
 def all_items(store: DynamoStore) -> list[dict[str, Any]]:
     """The whole table, as the service spells it."""
-    pages = store._table._client.get_paginator("scan").paginate(TableName=store._table.target.table)
+    pages = store._table.line.client.get_paginator("scan").paginate(TableName=store._table.target.table)
     return [item for page in pages for item in page["Items"]]
 
 
 def hidden(store: DynamoStore) -> set[str]:
-    """Partitions that nothing visible needs: journals that no row names, parts that no item names, markers."""
+    """What nothing visible needs: journals that no row names, parts and objects that no item names, markers."""
     rows = [store._table.get({"pk": f"run/{run}", "sk": "row"}) or {} for run in ("r", "copy")]
     needed = {f"log/{row['journal']}" for row in rows if "journal" in row}
     named: list[dict[str, Any]] = [*rows]
     for pk in ("space/s", "space/inbox/r", "space/inbox/copy", "blob/a", *needed):
         named += store._table.query(pk)
     needed |= {f"part/{item['stage']}" for item in named if "stage" in item}
-    return {
-        pk
-        for pk in {item["pk"]["S"] for item in all_items(store)}
-        if pk.startswith(("log/", "part/", "trash"))
-    } - needed
+    needed |= {item["object"] for item in named if "object" in item}
+    there = {item["pk"]["S"] for item in all_items(store)}
+    kept = {pk for pk in there if pk.startswith(("log/", "part/", "trash"))}
+    return (kept | objects(store).keys()) - needed
+
+
+def objects(store: DynamoStore) -> dict[str, bytes]:
+    """The whole bucket."""
+    if not store._table.target.blobs:
+        return {}
+    kept = store._table.objects
+    return {name: kept.find(name) or b"" for name, _ in kept.names("")}
 
 
 def a_long_run(store: DynamoStore, run: str = "r", status: str = "running") -> None:
@@ -105,7 +133,7 @@ def delete(store: DynamoStore) -> bool:
     return store.delete_run("r", fence=1, revision=1)
 
 
-def replace(store: DynamoStore) -> bool:
+def replace(store: DynamoStore, content: bytes = b"content") -> bool:
     return store.replace_events(
         "r",
         fence=1,
@@ -113,7 +141,7 @@ def replace(store: DynamoStore) -> bool:
         after_seq=0,
         upto_seq=HEAD,
         events=[pruned("r", 1, 5), pruned("r", 6, HEAD)],
-        blobs=[Blob(ADDRESS, b"content")],
+        blobs=[Blob(ADDRESS, content)],
     )
 
 
@@ -147,59 +175,88 @@ def drop_blob(store: DynamoStore) -> bool:
     return store.delete_blobs([ADDRESS], untouched_since=AT + 1) == 1
 
 
-DEEDS = {
-    deed.__name__: deed
-    for deed in (delete, replace, adopt, put_large, rewrite_record, drop_record, swap, consume, drop_blob)
+def append_object(store: DynamoStore) -> bool:
+    append(store, an_append("r", 1, HEAD, blobs=(Blob(ADDRESS, LARGE),)))
+    return True
+
+
+def replace_object(store: DynamoStore) -> bool:
+    return replace(store, LARGE)
+
+
+PLAIN = (delete, replace, adopt, put_large, rewrite_record, drop_record, swap, consume, drop_blob)
+DEEDS: dict[str, Callable[[DynamoStore], bool]] = {
+    **{deed.__name__: deed for deed in PLAIN},
+    "put_object": put_large,
+    "drop_object": drop_blob,
+    "append_object": append_object,
+    "replace_object": replace_object,
 }
+"""Those that are named for objects are done by a store that has a bucket."""
 
 
-def prepared(target: Target, deed: str) -> DynamoStore:
-    store = DynamoStore(target)
+def a_place(deed: str) -> Target:
+    table = table_for(f"crash-{uuid.uuid4().hex}")
+    return with_bucket(table) if "object" in deed else table
+
+
+def prepared(deed: str) -> DynamoStore:
+    store = DynamoStore(a_place(deed))
     a_long_run(store)
     if deed == "adopt":
         a_long_run(store, "copy", status="importing")
     if "record" in deed:
         store.put_record("s", "k", LONG, revision=0)
-    if deed == "drop_blob":
+    if deed in {"drop_blob", "drop_object"}:
         store.put_blobs([Blob(ADDRESS, LARGE)], at=AT)
     return store
 
 
-def copied(items: list[dict[str, Any]]) -> DynamoStore:
-    """A store in a table of its own that holds the same."""
-    store = DynamoStore(table_for(f"crash-{uuid.uuid4().hex}"))
+def copied(source: DynamoStore, deed: str) -> DynamoStore:
+    """A store in a place of its own that holds the same."""
+    store = DynamoStore(a_place(deed))
+    here, there = source._table.target.blobs, store._table.target.blobs
+    items = all_items(source)
+    for item in items:
+        if "object" in item:
+            item["object"] = {"S": item["object"]["S"].replace(here, there)}
     store._table.write_all({"PutRequest": {"Item": item}} for item in items)
+    for name, content in objects(source).items():
+        store._table.objects.put(name.replace(here, there), content)
     return store
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("deed", DEEDS)
-def test_a_deed_that_is_cut_off_is_whole_or_not_begun(deed: str, after: bool) -> None:
-    """At each of its requests: everybody reads the state before it or the state after it, examining finds no damage, the
-    rest is swept by ``reclaim``, and then the same deed can be done, or was.
+def test_a_deed_that_is_cut_off_is_whole_or_not_begun(deed: str) -> None:
+    """Before each of its writes: everybody reads the state before it or the state after it, examining finds no damage, the
+    rest is swept by ``reclaim``, and then the same deed can be done, or was. Of an append or a replacement that brings an
+    object, the blob may be there already, which nothing refers to yet.
 
-    Tried: without the void in the row, readers see half of a replaced stretch; without markers, parts stay for ever.
+    Tried: without the void in the row, readers see half of a replaced stretch; without markers, parts stay for ever; with
+    the head before its object, a killed put leaves a blob without content, and with the object deleted before its head so
+    does a killed deletion.
     """
-    act: Callable[[DynamoStore], bool] = DEEDS[deed]
-    whole = prepared(table_for(f"crash-{uuid.uuid4().hex}"), deed)
-    old, items = picture(whole), all_items(whole)
+    act = DEEDS[deed]
+    untouched, whole = prepared(deed), prepared(deed)
+    old = picture(untouched)
     assert act(whole)
     new = picture(whole)
     assert old != new
     assert hidden(whole) == set()
-    for requests in range(200):
-        store = copied(items)
-        fuse = Fuse(store._table, requests, after=after)
+    for writes in range(200):
+        store = copied(untouched, deed)
+        fuse = Fuse(store, writes)
         with suppress(Killed):
             act(store)
         survivor = DynamoStore(store._table.target)
         seen = picture(survivor)
-        assert seen in (old, new), f"torn by the {requests}th request"
+        halves = [{**old, "blobs": new["blobs"]}] if act in (append_object, replace_object) else []
+        assert seen in (old, new, *halves), f"torn before write {writes}"
         assert [found for found in survivor.examine() if found.verdict == "failure"] == []
         survivor.reclaim(thoroughly=True)
-        assert hidden(survivor) == set(), f"left over by the {requests}th request"
+        assert hidden(survivor) == set(), f"left over before write {writes}"
         assert picture(survivor) == seen
-        if seen == old:
+        if seen != new:
             assert act(survivor)
             assert picture(survivor) == new
         survivor.close()
@@ -208,7 +265,8 @@ def test_a_deed_that_is_cut_off_is_whole_or_not_begun(deed: str, after: bool) ->
             break
     else:
         pytest.fail("it never ends")
-    whole.close()
+    for one in (untouched, whole):
+        one.close()
 
 
 def test_a_late_sweeper_leaves_what_came_after_it() -> None:
@@ -234,7 +292,7 @@ def test_a_run_made_anew_while_its_forerunner_is_swept_is_untouched() -> None:
     target = table_for(f"anew-{uuid.uuid4().hex}")
     store = DynamoStore(target)
     a_long_run(store)
-    Fuse(store._table, 4, after=False)
+    Fuse(store, 1)
     with pytest.raises(Killed):
         delete(store)
     other = DynamoStore(target)
@@ -245,5 +303,70 @@ def test_a_run_made_anew_while_its_forerunner_is_swept_is_untouched() -> None:
     other.reclaim()
     assert len(other.read_events("r", limit=9)) == 3
     assert hidden(other) == set()
+    other.close()
+    store.close()
+
+
+@pytest.mark.parametrize("deed", ["drop_blob", "drop_object"])
+def test_a_late_deleter_leaves_what_was_put_again(deed: str) -> None:
+    """It was stopped between letting go of the blob and deleting the content, and the same blob was put meanwhile. Its
+    name ends in another stage: with objects named by their address alone, this fails."""
+    store = prepared(deed)
+    (head,) = store._table.query(f"blob/{ADDRESS[0]}")
+    assert blobs._delete(store._table, [head], AT + 1)
+    other = DynamoStore(store._table.target)
+    assert other.get_blobs([ADDRESS]) == {}
+    assert put_large(other)
+    sweeping.sweep_let_go(store._table, [head])
+    other.reclaim()
+    assert other.get_blobs([ADDRESS]) == {ADDRESS: LARGE}
+    assert hidden(other) == set()
+    other.close()
+    store.close()
+
+
+@pytest.mark.parametrize("deed", ["drop_blob", "drop_object"])
+def test_a_deleter_that_looked_before_the_blob_was_put_again_lets_it_be(deed: str) -> None:
+    """Its marker would name the old content, and the new one would be nobody's for ever."""
+    store = prepared(deed)
+    (seen,) = store._table.query(f"blob/{ADDRESS[0]}")
+    assert drop_blob(store)
+    assert put_large(store)
+    assert not blobs._delete(store._table, [seen], AT + 1)
+    assert store.get_blobs([ADDRESS]) == {ADDRESS: LARGE}
+    assert drop_blob(store)
+    assert hidden(store) == set()
+    store.close()
+
+
+@pytest.mark.parametrize("deed", ["put_large", "put_object"])
+def test_a_putter_whose_content_was_swept_before_its_head_came_puts_it_again(deed: str) -> None:
+    """The marker says that it was swept: a head that came nevertheless would have no content."""
+    store = prepared(deed)
+    sweeper = DynamoStore(store._table.target)
+    transact, sweeps = store._table.transact, chain([sweeper.reclaim], iter(lambda: lambda: 0, None))
+
+    def swept_before(actions: Any) -> bool:
+        next(sweeps)()
+        return transact(actions)
+
+    vars(store._table)["transact"] = swept_before
+    assert put_large(store)
+    assert sweeper.get_blobs([ADDRESS]) == {ADDRESS: LARGE}
+    assert hidden(sweeper) == set()
+    sweeper.close()
+    store.close()
+
+
+def test_what_lies_in_a_bucket_is_found_by_whoever_opens_the_table() -> None:
+    """The head names the bucket: a URL without one reads, touches and deletes what another has put there."""
+    store = prepared("put_object")
+    assert put_large(store)
+    assert list(objects(store).values()) == [LARGE]
+    other = DynamoStore(store._table.target._replace(blobs=""))
+    assert other.get_blobs([ADDRESS]) == {ADDRESS: LARGE}
+    assert append_object(other)
+    assert drop_blob(other)
+    assert objects(store) == {}
     other.close()
     store.close()

@@ -16,7 +16,7 @@ from signal import SIGINT, SIGTERM
 
 import pytest
 from tests.crash.tables import bare_tables
-from tests.shared import over_servers
+from tests.shared import over_postgresql
 
 from holdfast.testing.crash import Case, CrashMatrix, Kill
 from holdfast.testing.killing import WHENS
@@ -46,7 +46,7 @@ def test_killed_at_every_call_and_again_while_recovering(
     assert report.pairs >= 20
 
 
-@over_servers
+@over_postgresql
 @pytest.mark.parametrize(("agent_name", "every"), [("replay", 997), ("threads", 211)])
 def test_killed_at_every_call_over_a_server(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, every: int, check_case: Check
@@ -59,7 +59,7 @@ def test_killed_at_every_call_over_a_server(
     assert report.pairs >= 3
 
 
-@over_servers
+@over_postgresql
 @pytest.mark.parametrize("agent_name", ["restore", "gather", "many"])
 def test_crash_after_crash_over_a_server(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, check_case: Check

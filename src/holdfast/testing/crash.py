@@ -6,7 +6,7 @@
         crash_matrix.walk("agent.py")
 
 The script is an ordinary program that opens its run with ``holdfast.run(...)``; each case runs it in a directory of
-its own, with ``HOLDFAST_URL`` set to a store there. Knows how to walk and what must hold for every program; what must
+its own, with ``HOLDFAST_URL`` set to a store there, or to the one that ``url_of=`` names for that directory. Knows how to walk and what must hold for every program; what must
 hold for yours (its files, its ledger), you say in ``check``. Guards one invariant: no case passes without a finished
 recovery whose runs ended as those of the undisturbed script did.
 """
@@ -121,6 +121,7 @@ class CrashMatrix:
         *arguments: str,
         check: Callable[[Case], object] | None = None,
         settle: Callable[[Case], bool] | None = None,
+        every: int = 1,
         again_every: int | None = None,
         signum: int = SIGKILL,
         same_result: bool = True,
@@ -129,6 +130,7 @@ class CrashMatrix:
     ) -> Report:
         """Strike the script before and after every port call until it survives; recover and check after each.
 
+        ``every=n`` strikes at each n-th place only, for a store where each start is slow.
         ``settle(case)`` is the person who is asked when a start stops before its end: True to start once more.
         ``again_every=n`` kills each recovery too, at every n-th place of its own (1: at each). ``signum=SIGTERM``
         walks interruptions instead. ``same_result=False`` is for a program whose result is another one each time.
@@ -145,7 +147,7 @@ class CrashMatrix:
             same_result=same_result,
         )
         walk.calm()
-        return walk.go(signum, again_every)
+        return walk.go(signum, every, again_every)
 
     def case(
         self,
@@ -223,11 +225,11 @@ class _Walk:
         assert self._expected, f"{self._starts.command[0]} left no run in {case.url}"
         self._judge(case)
 
-    def go(self, signum: int, again_every: int | None) -> Report:
+    def go(self, signum: int, every: int, again_every: int | None) -> Report:
         calls = kills = pairs = 0
-        for when in WHENS:
+        for side, when in enumerate(WHENS):
             survived = 0
-            for at in range(CALLS_MAX):
+            for at in range(side % every, CALLS_MAX, every):
                 first = Kill(at, when, signum)
                 case, struck = self._strike(first)
                 survived = 0 if struck else survived + 1

@@ -16,7 +16,9 @@ from holdfast.stores.dynamodb.blobs import (
     Wanted,
     blob_actions,
     contended,
+    into_bucket,
     keep_blobs,
+    keep_objects,
     look,
     missing,
     wanted,
@@ -24,7 +26,7 @@ from holdfast.stores.dynamodb.blobs import (
 from holdfast.stores.dynamodb.keys import record_key, row_key
 from holdfast.stores.dynamodb.logs import event_actions
 from holdfast.stores.dynamodb.rows import find_item, lease_of
-from holdfast.stores.dynamodb.sweeping import sweep_stages
+from holdfast.stores.dynamodb.sweeping import sweep_let_go
 from holdfast.stores.dynamodb.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
 from holdfast.stores.dynamodb.values import discarded
 
@@ -67,6 +69,10 @@ class Appender:
         touched: set[tuple[str, str]] = set()
         count = size = 0
         for item in items:
+            if into_bucket(self._table, wanted(item.blobs), {}):
+                groups += [[item], []]
+                touched, count, size = set(), 0, 0
+                continue
             own = {("run", item.run), *(("blob", blob.address) for blob in item.blobs)}
             actions = self._actions(item, item.run, _NOTHING_SEEN)
             more = sum(action.size for action in actions)
@@ -98,17 +104,23 @@ class Appender:
             journal = self._journal(item.run)
             if journal is None:
                 return Refusal("unknown")
+            if into_bucket(self._table, wanted(blobs), sight.blobs):
+                refused, sight = self._look(item)  # before anything of it can be seen
+                if refused is not None:
+                    return refused
+                known = keep_objects(self._table, wanted(blobs), item.events[0].at, sight.blobs)
+                sight = sight._replace(blobs=known)
             actions = self._actions(item._replace(blobs=blobs), journal, sight)
             if len(actions) > ACTIONS_MAX or sum(action.size for action in actions) > TRANSACTION_BYTES_MAX:
                 if not blobs:
                     raise _too_many(item)
-                refused, _ = self._look(item)  # before anything of it can be seen
+                refused, _ = self._look(item)  # as above
                 if refused is not None:
                     return refused
-                keep_blobs(self._table, blobs, item.events[0].at)
+                keep_blobs(self._table, wanted(blobs), item.events[0].at)
                 blobs = ()
             elif self._table.transact(actions):
-                sweep_stages(self._table, [letter["stage"] for letter in sight.letters.values()])
+                sweep_let_go(self._table, sight.letters.values())
                 return Appended(_head(item))
             else:
                 refused, sight = self._look(item)

@@ -2,25 +2,32 @@
 
 The service cannot take the later of two times. So a blob's actions are written for what is known of it: at first that it
 is new, or there and touched earlier; when that turns out wrong, what was found by looking.
+
+A content that goes into a bucket, or that no transaction holds, is staged: a marker comes first, then the content, then the
+head while the marker goes. A crash in between leaves what the marker names, and nobody sees.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import Throttled
 from holdfast.model.rows import Blob, BlobInfo
 from holdfast.stores.dynamodb.actions import Action, check, delete, put, update
-from holdfast.stores.dynamodb.keys import SHARDS, blob_key, trash_key
-from holdfast.stores.dynamodb.sweeping import sweep_stages
+from holdfast.stores.dynamodb.keys import SHARDS, blob_key, new_id, trash_key
+from holdfast.stores.dynamodb.sweeping import sweep_let_go
 from holdfast.stores.dynamodb.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
-from holdfast.stores.dynamodb.values import bodied, discarded, read_body
+from holdfast.stores.dynamodb.values import Body, bodied, discarded, marker, read_body
 
 BLOB_INLINE_BYTES_MAX: Final = 8_000
 """Touching a blob pays for its item's size: a larger content lies in parts."""
 TRIES_MAX: Final = 20
-_HEAD: Final = ("pk", "sk", "touched", "size", "stage")
-_UNTOUCHED: Final = "#touched < :since"
+_HEAD: Final = ("pk", "sk", "touched", "size", "stage", "object")
+_UNTOUCHED: Final = "#touched < :since AND attribute_not_exists(#stage)"
+_UNTOUCHED_AND_SAME: Final = "#touched < :since AND #stage = :stage"
+_NEW: Final = "attribute_not_exists(#pk)"
+_UNSWEPT: Final = "attribute_exists(#pk) AND attribute_not_exists(#swept)"
 
 Known = Mapping[str, float | None]
 """When blobs were touched last; None where there is none. What is not in it has not been looked at."""
@@ -61,19 +68,42 @@ def blob_actions(blob: Wanted, at: float, known: Known) -> list[Action]:
         return [check(key, "#touched >= :at", at=at)]
     if touched is None and blob.data is not None:
         attributes, parts = bodied(blob.data, BLOB_INLINE_BYTES_MAX)
-        return [put({**key, "touched": at, **attributes}, "attribute_not_exists(#pk)"), *parts]
+        return [put({**key, "touched": at, **attributes}, _NEW), *parts]
     return [update(key, "SET #touched = :at", "#touched <= :at", at=at)]
 
 
-def keep_blobs(table: Table, blobs: Iterable[Blob], at: float) -> None:
+def into_bucket(table: Table, blobs: Iterable[Wanted], known: Known) -> list[Wanted]:
+    """Those whose content must be in the bucket before a transaction can name them."""
+    if not table.target.blobs:
+        return []
+    return [
+        blob
+        for blob in blobs
+        if blob.data is not None
+        and len(blob.data) >= limits.OBJECT_SIZE_BYTES_MIN
+        and known.get(blob.address) is None
+    ]
+
+
+def keep_objects(table: Table, blobs: Iterable[Wanted], at: float, known: Known) -> Known:
+    """Bring those into the bucket that belong there; what is known then."""
+    brought = into_bucket(table, blobs, known)
+    keep_blobs(table, brought, at)
+    return {**known, **{blob.address: at for blob in brought}}
+
+
+def keep_blobs(table: Table, blobs: Iterable[Wanted], at: float) -> None:
     """Put or touch each, in as many transactions as it takes."""
     group: list[Wanted] = []
     actions = size = 0
-    for blob in wanted(blobs):
+    for blob in blobs:
+        if into_bucket(table, [blob], {}):
+            _keep_staged(table, blob, at)
+            continue
         own = blob_actions(blob, at, {})
         own_size = sum(action.size for action in own)
         if own_size > TRANSACTION_BYTES_MAX:
-            _keep_large(table, blob, at)
+            _keep_staged(table, blob, at)
             continue
         if group and (actions + len(own) > ACTIONS_MAX or size + own_size > TRANSACTION_BYTES_MAX):
             _keep_group(table, group, at)
@@ -93,29 +123,37 @@ def _keep_group(table: Table, group: Sequence[Wanted], at: float) -> None:
     raise contended(table, "blobs")
 
 
-def _keep_large(table: Table, blob: Wanted, at: float) -> None:
-    """A content that no transaction holds: its parts first, under a marker that goes when the head comes."""
+def _keep_staged(table: Table, blob: Wanted, at: float) -> None:
+    """A content that no transaction holds: it comes first, under a marker that goes when the head comes."""
+    assert blob.data is not None, f"blob {blob.address} is staged without content"
     for _ in range(TRIES_MAX):
         known = look(table, [blob])
         if known[blob.address] is not None:
             if table.transact(blob_actions(blob, at, known)):
                 return
             continue
-        head, *parts = blob_actions(blob, at, known)
-        stage = head.request["Item"]["stage"]["S"]
-        staged = put({**trash_key(stage), "what": "part", "staged_at": SystemClock.wall()})
-        table.write_all([{"PutRequest": staged.request}])
+        attributes, parts = _outside(table, blob.address, blob.data)
+        table.write_all([{"PutRequest": put(marker(attributes, staged_at=SystemClock.wall())).request}])
+        if "object" in attributes:
+            table.objects.put(attributes["object"], blob.data)
         table.write_all({"PutRequest": part.request} for part in parts)
-        if table.transact(
-            [head, delete(trash_key(stage), "attribute_exists(#pk) AND attribute_not_exists(#swept)")]
-        ):
+        head = put({**blob_key(blob.address), "touched": at, **attributes}, _NEW)
+        if table.transact([head, delete(trash_key(attributes["stage"]), _UNSWEPT)]):
             return
-        sweep_stages(table, [stage])
+        sweep_let_go(table, [attributes])
     raise contended(table, f"blob {blob.address}")
 
 
+def _outside(table: Table, address: str, data: bytes) -> Body:
+    """How to write a content that does not lie in its head."""
+    if not into_bucket(table, [Wanted(address, data)], {}):
+        return bodied(data, BLOB_INLINE_BYTES_MAX)
+    stage = new_id()
+    return Body({"stage": stage, "object": table.objects.name(address, stage), "size": len(data)}, [])
+
+
 def get_blobs(table: Table, addresses: Iterable[str]) -> dict[str, bytes]:
-    """See ``StorePort.get_blobs``."""
+    """See ``StorePort.get_blobs``. A head whose content somebody took away is as good as none."""
     found: dict[str, bytes] = {}
     for item in table.get_all(map(blob_key, dict.fromkeys(addresses))):
         head: Item | None = item
@@ -124,7 +162,9 @@ def get_blobs(table: Table, addresses: Iterable[str]) -> dict[str, bytes]:
             if body is not None:
                 found[head["sk"]] = body
                 break
-            head = table.get(blob_key(head["sk"]))
+            gone, head = head, table.get(blob_key(head["sk"]))
+            if head is not None and head["stage"] == gone["stage"]:
+                break
     return found
 
 
@@ -138,13 +178,18 @@ def delete_blobs(table: Table, addresses: Iterable[str], untouched_since: float)
             deleted += group
         else:  # somebody wants one of them after all, or has deleted it: each by itself
             deleted += [item for item in group if _delete(table, [item], untouched_since)]
-    sweep_stages(table, [item["stage"] for item in deleted if "stage" in item])
+    sweep_let_go(table, deleted)
     return len(deleted)
 
 
 def _delete(table: Table, group: Sequence[Item], since: float) -> bool:
-    actions = [delete(blob_key(item["sk"]), _UNTOUCHED, since=since) for item in group]
-    return table.transact([*actions, *(action for item in group for action in discarded(item))])
+    """Only as they were seen: of a blob that was deleted and put again meanwhile, the content would be left behind."""
+    actions: list[Action] = []
+    for item in group:
+        same = {"stage": item["stage"]} if "stage" in item else {}
+        when = _UNTOUCHED_AND_SAME if same else _UNTOUCHED
+        actions += [delete(blob_key(item["sk"]), when, since=since, **same), *discarded(item)]
+    return table.transact(actions)
 
 
 def scan_blobs(table: Table, after: str, limit: int) -> Iterator[BlobInfo]:

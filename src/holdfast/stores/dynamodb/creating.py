@@ -2,10 +2,10 @@
 
 from holdfast.model.rows import RunRow
 from holdfast.stores.dynamodb.actions import put, update
-from holdfast.stores.dynamodb.keys import listing_key, new_id, row_key
+from holdfast.stores.dynamodb.keys import listing_key, name_key, new_id, row_key
 from holdfast.stores.dynamodb.queueing import due_note
 from holdfast.stores.dynamodb.rows import ROW_BODY_BYTES_MAX, fields_of, find_item
-from holdfast.stores.dynamodb.sweeping import sweep_stages
+from holdfast.stores.dynamodb.sweeping import sweep_let_go
 from holdfast.stores.dynamodb.table import Table
 from holdfast.stores.dynamodb.values import bodied, discarded
 
@@ -22,6 +22,7 @@ def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
     actions = [
         update(row_key(row.run), change, _FREE, zero=0, **told),
         put(listing_key(row.run, row.created_at)),
+        put({**name_key(row.run), "created_at": row.created_at}),
         *parts,
     ]
     if row.agent and row.due_at is not None:
@@ -50,5 +51,5 @@ def swap_run(table: Table, run: str, revision: int, status: str, body: bytes) ->
     when = "#revision = :revision AND #journal = :journal"
     values = {"one": 1, "revision": revision, "journal": found["journal"], **told}
     done = table.transact([update(row_key(run), change, when, **values), *parts, *discarded(found)])
-    sweep_stages(table, [found["stage"]] if done and "stage" in found else ())
+    sweep_let_go(table, [found] if done else ())
     return done

@@ -5,8 +5,8 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 
 from holdfast.errors import StoreUnavailable
-from holdfast.stores.dynamodb.errors import code_of, translated
-from holdfast.stores.dynamodb.table import client_of
+from holdfast.stores.dynamodb.errors import code_of, table_service, translated
+from holdfast.stores.dynamodb.line import client_of
 from holdfast.stores.dynamodb.target import Target
 
 _KEYS: Final = {"pk": "HASH", "sk": "RANGE"}
@@ -16,7 +16,7 @@ _POLLS_MAX: Final = 120
 
 def create_table(target: Target) -> bool:
     """Make the table and wait until it can be used; False if it was there already."""
-    client = client_of(target)
+    client = client_of("dynamodb", target)
     try:
         created = _create(client, target)
         client.get_waiter("table_exists").wait(
@@ -26,7 +26,7 @@ def create_table(target: Target) -> bool:
         problem = f"table {target.table!r} does not become active: {error}"
         raise StoreUnavailable(store=target.url, problem=problem) from error
     except (ClientError, BotoCoreError) as error:
-        raise translated(error, target) from error
+        raise translated(error, table_service(target)) from error
     finally:
         client.close()
     return created

@@ -4,7 +4,7 @@ The invariant: no exception of botocore leaves this package, and a write whose a
 that did not happen.
 """
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from botocore import exceptions as boto
 
@@ -19,6 +19,7 @@ THROTTLED: Final = frozenset(
         "ThrottlingError",
         "RequestLimitExceeded",
         "LimitExceededException",
+        "SlowDown",
     }
 )
 """The service did nothing and asks to come again later."""
@@ -28,17 +29,51 @@ CONTENDED: Final = frozenset(
 """Somebody else writes the same item at this moment; nothing was done, or the same request is still being done."""
 _DENIED: Final = frozenset(
     {
+        "403",
+        "AccessDenied",
         "AccessDeniedException",
+        "AllAccessDisabled",
+        "ExpiredToken",
         "ExpiredTokenException",
         "IncompleteSignature",
         "IncompleteSignatureException",
+        "InvalidAccessKeyId",
         "InvalidClientTokenId",
         "InvalidSignatureException",
+        "InvalidToken",
         "MissingAuthenticationToken",
         "MissingAuthenticationTokenException",
+        "SignatureDoesNotMatch",
         "UnrecognizedClientException",
     }
 )
+_MISSING: Final = frozenset({"404", "NoSuchBucket", "ResourceNotFoundException", "TableNotFoundException"})
+_PASSING: Final = frozenset({"RequestTimeout", "OperationAborted"})
+"""What S3 says, with a status that blames the caller, of a request that may as well be made again."""
+
+
+class Service(NamedTuple):
+    """What is asked, in words for people."""
+
+    kind: str
+    store: str
+    what: str
+    where: str
+    advice: str = ""
+    """What to do if it is not there, if that is not what StoreMissing says."""
+
+
+def table_service(target: Target) -> Service:
+    return Service("dynamodb", target.url, f"table {target.table!r}", _where(target, target.endpoint))
+
+
+def bucket_service(target: Target, bucket: str) -> Service:
+    advice = f"check blobs= in the URL; `aws s3 mb s3://{bucket}` makes a bucket, which is its owner's to configure"
+    return Service("s3", target.url, f"bucket {bucket!r}", _where(target, target.objects_at), advice)
+
+
+def _where(target: Target, endpoint: str) -> str:
+    return endpoint or f"region {target.region or 'of the environment'}"
 
 
 def code_of(error: Exception) -> str:
@@ -50,8 +85,8 @@ def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed in a moment: slowed down, contended, a fault of the service or of the way."""
     if isinstance(error, boto.ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return code_of(error) in THROTTLED | CONTENDED or status >= 500
-    return isinstance(error, boto.HTTPClientError)
+        return code_of(error) in THROTTLED | CONTENDED | _PASSING or status >= 500
+    return isinstance(error, boto.HTTPClientError | boto.IncompleteReadError)
 
 
 def is_answered(error: Exception) -> bool:
@@ -59,24 +94,33 @@ def is_answered(error: Exception) -> bool:
     return code_of(error) in THROTTLED | CONTENDED - {"TransactionInProgressException"}
 
 
-def translated(error: Exception, target: Target) -> StoreError:
+def reasons_of(error: Exception) -> frozenset[str]:
+    """Why a transaction was cancelled; empty for every other error."""
+    if code_of(error) != "TransactionCanceledException" or not isinstance(error, boto.ClientError):
+        return frozenset()
+    told: Any = error.response.get("CancellationReasons", ())
+    return frozenset(one.get("Code", "") for one in told)
+
+
+def translated(error: Exception, service: Service) -> StoreError:
     """The StoreError for it, with its cause set."""
-    code, where = code_of(error), target.endpoint or f"region {target.region or 'of the environment'}"
+    code, store = code_of(error), service.store
     made: StoreError
     if code in THROTTLED | CONTENDED:
-        made = Throttled(store=target.url, problem=f"the service did not come to it in time: {_text(error)}")
-    elif code in {"ResourceNotFoundException", "TableNotFoundException"}:
-        made = StoreMissing(store=target.url, problem=f"there is no table {target.table!r} at {where}")
+        made = Throttled(store=store, problem=f"the service did not come to it in time: {_text(error)}")
+    elif code in _MISSING:
+        problem = f"there is no {service.what} at {service.where}"
+        made = StoreMissing(store=store, problem=problem, advice=service.advice)
     elif code in _DENIED:
-        made = AccessDenied(store=target.url, problem=_text(error))
+        made = AccessDenied(store=store, problem=f"{service.what}: {_text(error)}")
     elif isinstance(
         error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.CredentialRetrievalError
     ):
-        made = AccessDenied(store=target.url, problem=f"no credentials were found: {error}")
+        made = AccessDenied(store=store, problem=f"no credentials were found: {error}")
     elif isinstance(error, boto.EndpointConnectionError | boto.ConnectTimeoutError):
-        made = StoreUnavailable(store=target.url, problem=f"nothing answers at {where}: {error}")
+        made = StoreUnavailable(store=store, problem=f"nothing answers at {service.where}: {error}")
     else:
-        made = StoreUnavailable(store=target.url, problem=_text(error))
+        made = StoreUnavailable(store=store, problem=_text(error))
     return made.because(error)
 
 

@@ -1,21 +1,21 @@
-"""What is sound about the table and what is not: its shape, what is left to sweep, and every event of every run."""
+"""What is sound about the table and what is not: its shape, its bucket, what is left to sweep, every event of every run."""
 
 from collections.abc import Iterator
 
 from holdfast import limits
-from holdfast.errors import AccessDenied
+from holdfast.errors import AccessDenied, StoreMissing
 from holdfast.model.events import is_intact, uncovered
 from holdfast.model.rows import Finding, RunRow, Status
 from holdfast.stores import bounds
-from holdfast.stores.dynamodb.keys import TRASH
+from holdfast.stores.dynamodb.keys import SHARDS, TRASH, blob_key
 from holdfast.stores.dynamodb.listing import list_runs
 from holdfast.stores.dynamodb.logs import read_page
-from holdfast.stores.dynamodb.table import Table
+from holdfast.stores.dynamodb.table import Item, Table
 
 
 def examined(table: Table) -> list[Finding]:
     """See ``StorePort.examine``."""
-    findings = [_table(table), _trash(table)]
+    findings = [_table(table), *_bucket(table), _trash(table)]
     damage: list[str] = []
     for row in _every_run(table):
         if row.status == Status.IMPORTING:
@@ -41,6 +41,52 @@ def _table(table: Table) -> Finding:
     if told.get("TableStatus") not in {"ACTIVE", "UPDATING"}:
         return Finding("table", "warning", f"it is {told.get('TableStatus')}")
     return Finding("table", "ok", f"{table.target.table} is there, with the keys pk and sk")
+
+
+def _bucket(table: Table) -> list[Finding]:
+    """Whether every content that lies outside of the table is where its head says."""
+    where = table.target.blobs
+    try:
+        lost, there = _lost_objects(table)
+    except StoreMissing as error:
+        return [Finding("bucket", "failure", error.problem, error.hint)]
+    except AccessDenied as error:
+        advice = "grant s3:ListBucket and s3:GetObject to whoever runs doctor"
+        return [Finding("bucket", "warning", f"it cannot be looked into: {error.problem}", advice)]
+    if lost:
+        advice = "no lifecycle rule may delete there: restore the objects, or the runs from an export"
+        return [
+            Finding("bucket", "failure", f"blob {head['sk']} has lost its {head['object']}", advice)
+            for head in lost
+        ]
+    if not where and not there:
+        return []
+    text = f"{where or 'the bucket of another URL'} has what the table says: {there:,} object{'s' * (there != 1)}"
+    return [Finding("bucket", "ok", text)]
+
+
+def _lost_objects(table: Table) -> tuple[list[Item], int]:
+    """Heads without their object, and how many have theirs. What lies in the URL's bucket is listed, all else asked for."""
+    lost: list[Item] = []
+    there = 0
+    for shard in SHARDS:
+        listed = dict(table.objects.names(shard)) if table.target.blobs else {}
+        for head in table.query(f"blob/{shard}", attributes=("sk", "stage", "object", "size")):
+            if "object" not in head:
+                continue
+            if listed.get(head["object"]) == head["size"] or not _is_lost(table, head):
+                there += 1
+            else:
+                lost.append(head)
+    return lost, there
+
+
+def _is_lost(table: Table, head: Item) -> bool:
+    """Looked at twice: it may have come after the listing, or the blob may be gone by now."""
+    if table.objects.size(head["object"]) == head["size"]:
+        return False
+    again = table.get(blob_key(head["sk"]))
+    return again is not None and again.get("object") == head["object"]
 
 
 def _trash(table: Table) -> Finding:

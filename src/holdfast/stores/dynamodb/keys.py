@@ -5,9 +5,11 @@ pk                    sk                                    what
 ====================  ====================================  ============================================================
 ``run/ID``            ``row``                               a run's row, or the fence that a deleted one has left
 ``runs``              time and id                           which runs there are, in order of creation
+``names``             id                                    the same in order of id, with the time: for prefixes
 ``log/JOURNAL``       seq, ten digits                       an event; the run's row names its journal
 ``space/SPACE``       ``.KEY``                              a record; the inbox of a run is a space
-``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content
+``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content,
+                                                            or where its object is
 ``part/STAGE``        five digits                           a piece of a long value; written once, never changed
 ``trash``             stage or journal                      what is to be swept
 ``due/AGENT``         when due, when made, and id           which runs of an agent are due when; a row says whether it is so
@@ -28,6 +30,7 @@ Key = dict[str, str]
 
 ROW: Final = "row"
 RUNS: Final = "runs"
+NAMES: Final = "names"
 TRASH: Final = "trash"
 SHARDS: Final = "0123456789abcdef"
 SEQ_MAX: Final = 9_999_999_999
@@ -40,6 +43,10 @@ def row_key(run: str) -> Key:
 
 def listing_key(run: str, created_at: float) -> Key:
     return {"pk": RUNS, "sk": f"{ordered(created_at)}/{run}"}
+
+
+def name_key(run: str) -> Key:
+    return {"pk": NAMES, "sk": run}
 
 
 def listed_run(sk: str) -> str:

@@ -1,41 +1,24 @@
 """Leases: part of the run's row, so that the fence is checked where the head is.
 
-An owner reads ``pid@host/nonce``. Of processes elsewhere nothing can be proven: their leases are taken over when they
-fall silent.
+Of processes on other machines nothing can be proven: their leases are taken over when they fall silent.
 """
 
-import os
-import re
-import secrets
-import socket
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.model.rows import Grant, Lease, Liveness
+from holdfast.model.rows import Grant, Lease
 from holdfast.stores.dynamodb.actions import Action, delete, put, update
 from holdfast.stores.dynamodb.blobs import TRIES_MAX, contended
 from holdfast.stores.dynamodb.keys import held_key, row_key
 from holdfast.stores.dynamodb.rows import find_item, lease_of
 from holdfast.stores.dynamodb.table import Item, Table
+from holdfast.stores.owners import owner_here
 
-_HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
-_NONCES: dict[int, str] = {}
 HELD: Final = "#fence = :fence AND #owner > :nobody"
 TAKE: Final = (
     "SET #fence = :new, #owner = :owner, #beat = :zero, #since = :at, #beat_at = :at, #lease_s = :lease_s"
 )
 AS_SEEN: Final = "#fence = :fence AND #owner = :held_by AND #journal = :journal"
-
-
-def owner_here() -> str:
-    """This process, the same through all its handles; a forked child is another one."""
-    nonce = _NONCES.setdefault(os.getpid(), secrets.token_hex(8))
-    return f"{os.getpid()}@{_HOST_UNSAFE.sub('-', socket.gethostname())}/{nonce}"
-
-
-def liveness(owner: str) -> Liveness:
-    """Only what can be proven: this process lives."""
-    return "alive" if owner == owner_here() else "unknown"
 
 
 def acquire(

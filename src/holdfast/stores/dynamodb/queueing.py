@@ -14,10 +14,11 @@ from holdfast.model.rows import Lease, RunRow
 from holdfast.stores.dynamodb.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.blobs import TRIES_MAX, contended
 from holdfast.stores.dynamodb.keys import due_key, due_run, held_key, ordered, row_key
-from holdfast.stores.dynamodb.leases import AS_SEEN, HELD, TAKE, noted, owner_here
+from holdfast.stores.dynamodb.leases import AS_SEEN, HELD, TAKE, noted
 from holdfast.stores.dynamodb.rows import due_of, find_item, find_row, row_of
 from holdfast.stores.dynamodb.table import Item, Table
 from holdfast.stores.dynamodb.values import read_body
+from holdfast.stores.owners import owner_here
 
 _PAGE_MIN: Final = 25
 _FIRST, _LAST = "0", "\U0010ffff"

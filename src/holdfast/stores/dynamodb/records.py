@@ -10,11 +10,12 @@ from typing import Final
 from holdfast.model.rows import Record
 from holdfast.stores.dynamodb.actions import delete, put
 from holdfast.stores.dynamodb.keys import record_key
-from holdfast.stores.dynamodb.sweeping import sweep_stages
+from holdfast.stores.dynamodb.sweeping import sweep_let_go
 from holdfast.stores.dynamodb.table import Item, Table
 from holdfast.stores.dynamodb.values import PART_BYTES_MAX, bodied, discarded, read_body
 
 _AT: Final = "#revision = :revision"
+_AT_AND_LONG: Final = f"{_AT} AND #stage = :stage"
 _AT_AND_SHORT: Final = f"{_AT} AND attribute_not_exists(#stage)"
 _NEW: Final = "attribute_not_exists(#pk)"
 
@@ -41,8 +42,9 @@ def put_record(table: Table, space: str, key: str, body: bytes, revision: int) -
     old = _long(table, space, key, revision)
     if old is None:
         return False
-    done = table.transact([put(item, _AT, revision=revision), *parts, *discarded(old)])
-    sweep_stages(table, [old["stage"]] if done else ())
+    same = {"revision": revision, "stage": old["stage"]}
+    done = table.transact([put(item, _AT_AND_LONG, **same), *parts, *discarded(old)])
+    sweep_let_go(table, [old] if done else ())
     return done
 
 
@@ -53,8 +55,9 @@ def delete_record(table: Table, space: str, key: str, revision: int) -> bool:
     old = _long(table, space, key, revision)
     if old is None:
         return False
-    done = table.transact([delete(record_key(space, key), _AT, revision=revision), *discarded(old)])
-    sweep_stages(table, [old["stage"]] if done else ())
+    same = {"revision": revision, "stage": old["stage"]}
+    done = table.transact([delete(record_key(space, key), _AT_AND_LONG, **same), *discarded(old)])
+    sweep_let_go(table, [old] if done else ())
     return done
 
 

@@ -12,17 +12,19 @@ from holdfast.model.rows import Blob, inbox_space
 from holdfast.stores.dynamodb.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.blobs import (
     TRIES_MAX,
+    Known,
     blob_actions,
     contended,
     keep_blobs,
+    keep_objects,
     look,
     missing,
     wanted,
 )
-from holdfast.stores.dynamodb.keys import listing_key, record_key, row_key, trash_key
+from holdfast.stores.dynamodb.keys import listing_key, name_key, record_key, row_key, trash_key
 from holdfast.stores.dynamodb.logs import event_actions, live_items
 from holdfast.stores.dynamodb.rows import STANDS, find_item
-from holdfast.stores.dynamodb.sweeping import leaving_the_rest, sweep_journal, sweep_stages, sweep_void
+from holdfast.stores.dynamodb.sweeping import leaving_the_rest, sweep_journal, sweep_let_go, sweep_void
 from holdfast.stores.dynamodb.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
 from holdfast.stores.dynamodb.values import discarded
 
@@ -46,7 +48,7 @@ def delete_run(table: Table, run: str, fence: int, revision: int) -> bool:
         if table.transact([*_farewell(row), *origin, *_doomed(row), *_letters_gone(run, letters)]):
             with leaving_the_rest():
                 sweep_journal(table, row["journal"])
-            sweep_stages(table, _stages([row, *letters]))
+            sweep_let_go(table, [row, *letters])
             return True
     raise contended(table, f"run {run}")
 
@@ -76,7 +78,7 @@ def adopt_events(table: Table, run: str, of: str, fence: int, revision: int) -> 
         if table.transact(actions):
             with leaving_the_rest():
                 sweep_journal(table, row["journal"])
-            sweep_stages(table, _stages([other, *letters]))
+            sweep_let_go(table, [other, *letters])
             return True
     raise contended(table, f"run {run}")
 
@@ -99,7 +101,7 @@ def replace_events(
         row = find_item(table, stretch.run)
         if row is None or (row["fence"], row["revision"]) != (stretch.fence, stretch.revision):
             return False
-        known = look(table, wanted(blobs)) if blobs else {}
+        known: Known = look(table, wanted(blobs)) if blobs else {}
         if missing(wanted(blobs), known):
             return False
         assert row["origin_seq"] <= stretch.after_seq < stretch.upto_seq <= row["head"], (
@@ -108,12 +110,13 @@ def replace_events(
         if "void" in row:
             sweep_void(table, row)
             continue
+        known = keep_objects(table, wanted(blobs), at, known)
         brought = [
             action for event in events for action in event_actions(row["journal"], event, row["edition"] + 1)
         ]
         kept = [action for blob in wanted(blobs) for action in blob_actions(blob, at, known)]
         if not _fits([*brought, *kept], room=1 + _OVERWRITTEN_LONG_MAX):
-            keep_blobs(table, blobs, at)
+            keep_blobs(table, wanted(blobs), at)
             blobs = ()
         elif _put_in_place(table, stretch, row, [*brought, *kept], {event.seq for event in events}):
             return True
@@ -129,7 +132,7 @@ def _put_in_place(table: Table, stretch: Stretch, row: Item, brought: list[Actio
     if _fits([*brought, *gone, *markers], room=1):
         if not table.transact([*brought, *gone, *markers, _moves_on(stretch, row, None)]):
             return False
-        sweep_stages(table, _stages(old))
+        sweep_let_go(table, old)
         return True
     edition = row["edition"] + 1
     void = {"after": stretch.after_seq, "upto": stretch.upto_seq, "kept": sorted(seqs), "edition": edition}
@@ -137,7 +140,7 @@ def _put_in_place(table: Table, stretch: Stretch, row: Item, brought: list[Actio
     markers = [action for item in overwritten for action in discarded(item)]
     if not table.transact([*brought, *markers, _moves_on(stretch, row, void)]):
         return False
-    sweep_stages(table, _stages(overwritten))
+    sweep_let_go(table, overwritten)
     with leaving_the_rest():
         sweep_void(table, {**row, "void": void})
     return True
@@ -186,6 +189,7 @@ def _farewell(row: Item) -> list[Action]:
     return [
         put({**row_key(run), "gone": True, "fence": row["fence"]}, _SAME, **same),
         delete(listing_key(run, float(row["created_at"]))),
+        delete(name_key(run)),
         *discarded(row),
     ]
 
@@ -217,7 +221,7 @@ def _last_letters(table: Table, row: Item) -> list[Item] | None:
         same = {"fence": row["fence"], "revision": row["revision"], "edition": row["edition"], "none": 0}
         if not table.transact([check(row_key(run), _SAME, **same), *_letters_gone(run, group)]):
             return None
-        sweep_stages(table, _stages(group))
+        sweep_let_go(table, group)
     return None
 
 
@@ -225,7 +229,3 @@ def _fits(actions: Sequence[Action], *, room: int) -> bool:
     return (
         len(actions) + room <= ACTIONS_MAX and sum(action.size for action in actions) < TRANSACTION_BYTES_MAX
     )
-
-
-def _stages(items: Sequence[Item]) -> list[str]:
-    return [item["stage"] for item in items if "stage" in item]

@@ -23,7 +23,7 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
-from holdfast.stores import bounds
+from holdfast.stores import bounds, owners
 from holdfast.stores.dynamodb import blobs as blobs_
 from holdfast.stores.dynamodb import leases, listing, logs, queueing, records, removing, rows
 from holdfast.stores.dynamodb.appending import Appender
@@ -32,7 +32,7 @@ from holdfast.stores.dynamodb.examination import examined
 from holdfast.stores.dynamodb.sweeping import sweep_all, sweep_voids
 from holdfast.stores.dynamodb.table import Table
 from holdfast.stores.dynamodb.target import Target
-from holdfast.stores.dynamodb.waiting import wait_for_change
+from holdfast.stores.dynamodb.waiting import Waiter
 
 
 class DynamoStore:
@@ -41,7 +41,8 @@ class DynamoStore:
     def __init__(self, target: Target) -> None:
         self._table: Final = Table(target)
         self._appender: Final = Appender(self._table)
-        self._owner: Final = leases.owner_here()
+        self._waiter: Final = Waiter(self._table)
+        self._owner: Final = owners.owner_here()
 
     @property
     def url(self) -> str:
@@ -118,7 +119,7 @@ class DynamoStore:
         self._table.check()
         for blob in blobs:
             assert blob.data is not None, f"blob {blob.address} is put without content"
-        blobs_.keep_blobs(self._table, blobs, at)
+        blobs_.keep_blobs(self._table, blobs_.wanted(blobs), at)
 
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
         self._table.check()
@@ -151,7 +152,7 @@ class DynamoStore:
 
     def probe(self, owner: str) -> Liveness:
         self._table.check()
-        return leases.liveness(owner)
+        return owners.probe(owner)
 
     # -- the queue -------------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class DynamoStore:
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
         self._table.check()
-        return wait_for_change(self._table, cursors, timeout_s=timeout_s)
+        return self._waiter.wait(cursors, timeout_s=timeout_s)
 
     def sync(self) -> None:
         self._table.check()

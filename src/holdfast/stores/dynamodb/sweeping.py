@@ -1,12 +1,12 @@
-"""Sweeping what nobody can see any more: parts that no item names, journals that no row names, events that are void.
+"""Sweeping what nobody can see any more: parts and objects that no item names, journals that no row names, events that are void.
 
 Markers in the partition ``trash`` say what; they were written with the deletion itself, so that a crash loses none. Sweeping
 is idempotent, and two may sweep the same thing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreError
@@ -33,7 +33,7 @@ def sweep_all(table: Table) -> int:
             swept += (
                 sweep_journal(table, marker["sk"])
                 if marker["what"] == "log"
-                else sweep_stage(table, marker["sk"])
+                else _sweep_stage(table, {**marker, "stage": marker["sk"]})
             )
     return swept
 
@@ -45,17 +45,22 @@ def leaving_the_rest() -> Iterator[None]:
         yield
 
 
-def sweep_stages(table: Table, stages: Iterable[str]) -> None:
-    """Sweep the parts of what was just let go of, as far as that works now."""
+def sweep_let_go(table: Table, items: Iterable[Mapping[str, Any]]) -> None:
+    """Sweep what lies outside of items that were just let go of, as far as that works now."""
     with leaving_the_rest():
-        for stage in stages:
-            sweep_stage(table, stage)
+        for item in items:
+            if "stage" in item:
+                _sweep_stage(table, item)
 
 
-def sweep_stage(table: Table, stage: str) -> int:
-    """Delete the parts, then the marker; how many bytes of bodies went."""
-    size = _delete_parts(table, stage)
-    table.delete_all([trash_key(stage)])
+def _sweep_stage(table: Table, item: Mapping[str, Any]) -> int:
+    """Delete the parts or the object, then the marker; how many bytes of bodies went."""
+    if "object" in item:
+        table.objects.delete(item["object"])
+        size = int(item["size"])
+    else:
+        size = _delete_parts(table, item["stage"])
+    table.delete_all([trash_key(item["stage"])])
     return size
 
 

@@ -1,6 +1,6 @@
-"""Bodies of any size: short ones lie in their item, long ones in parts that the item names.
+"""Bodies of any size: short ones lie in their item, long ones in parts that the item names, or in an object.
 
-Parts are written once under a name of their own, the stage, and never changed. So a reader that finds an item finds its
+Parts are written once under a name of their own, the stage, and never changed; an object's name ends in one. So a reader that finds an item finds its
 whole body, or finds that the item has another one by now; and whoever deletes a stage deletes nobody else's bytes.
 """
 
@@ -40,10 +40,19 @@ def read_body(table: Table, item: Mapping[str, Any]) -> bytes | None:
     """The body of an item; None when it is not this item's any more, so that the item must be read again."""
     if "stage" not in item:
         return bytes(item["body"])
+    if "object" in item:
+        content = table.objects.find(item["object"])
+        return content if content is not None and len(content) == item["size"] else None
     parts = [bytes(part["body"]) for part in table.query(f"part/{item['stage']}")]
     return b"".join(parts) if len(parts) == item["parts"] else None
 
 
 def discarded(item: Mapping[str, Any]) -> list[Action]:
-    """What to add to the transaction that lets go of an item, so that its parts are swept."""
-    return [put({**trash_key(item["stage"]), "what": "part"})] if "stage" in item else []
+    """What to add to the transaction that lets go of an item, so that its parts or its object are swept."""
+    return [put(marker(item))] if "stage" in item else []
+
+
+def marker(item: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """What says that the parts or the object of an item are to be swept."""
+    told = {"object": item["object"], "size": item["size"]} if "object" in item else {}
+    return {**trash_key(item["stage"]), "what": "part", **told, **more}

@@ -24,8 +24,7 @@ from holdfast.model.rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores import bounds
-from holdfast.stores.postgres import owners
+from holdfast.stores import bounds, owners
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.address import address_of
 from holdfast.stores.postgres.appending import Appender, keep_blobs, missing

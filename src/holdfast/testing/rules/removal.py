@@ -177,15 +177,15 @@ class RemovalRules:
     def test_pages_of_a_journal_with_gaps_cover_each_event_once(self, store: StorePort) -> None:
         """``after_seq`` and ``upto_seq`` are seqs and not positions, wherever they fall."""
         fence = held(store)
-        append(store, an_append("r", fence, 0, 30))
-        assert replace(store, fence, 2, 10)
-        assert replace(store, fence, 15, 25)
-        seqs = [1, 2, 10, 11, 12, 13, 14, 15, 25, 26, 27, 28, 29, 30]
-        for after_seq in range(32):
-            for upto_seq in (*range(32), None):
-                page = store.read_events("r", after_seq=after_seq, upto_seq=upto_seq, limit=5)
+        append(store, an_append("r", fence, 0, 14))
+        assert replace(store, fence, 2, 5)
+        assert replace(store, fence, 8, 12)
+        seqs = [1, 2, 5, 6, 7, 8, 12, 13, 14]
+        for after_seq in range(16):
+            for upto_seq in (*range(16), None):
+                page = store.read_events("r", after_seq=after_seq, upto_seq=upto_seq, limit=4)
                 within = [s for s in seqs if after_seq < s <= (99 if upto_seq is None else upto_seq)]
-                assert [event.seq for event in page] == within[:5]
+                assert [event.seq for event in page] == within[:4]
 
     def test_a_forks_own_events_are_replaced_and_not_its_origins(self, store: StorePort) -> None:
         """Of neither can a stretch reach into the other's."""

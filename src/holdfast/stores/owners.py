@@ -1,4 +1,4 @@
-"""Who is alive: each process holds a name in the kernel for as long as it lives, and asks the kernel about others.
+"""Who is alive, for stores on a server: each process holds a name in the kernel for as long as it lives, and asks about others.
 
 That a process's connections are gone proves nothing: a server's restart or a proxy cuts them all. But a socket bound to an
 abstract name is let go of by the kernel however its process ends, at once, and by nothing else. Such names belong to one
