@@ -180,3 +180,25 @@ def test_an_unanswered_error_is_not_success() -> None:
     ticket = made.submit(item(0))
     with pytest.raises(StoreUnavailable):
         made.finish(ticket)
+
+
+def test_of_a_mixture_the_hasty_ones_go_first_and_each_runs_items_in_order() -> None:
+    """Who need not wait for a sync does not wait for those who do. Planted: all hasty ones first; "b" came out of order."""
+    batches: list[list[tuple[str, int]]] = []
+
+    def note(items: Sequence[Append]) -> list[AppendOutcome]:
+        batches.append([(one.run, one.after_seq) for one in items])
+        return [Appended(one.after_seq + 1) for one in items]
+
+    made = committer(Recording(note))
+    queued = [
+        ("a", 0, True),
+        ("b", 0, False),
+        ("b", 1, True),
+        ("c", 0, True),
+        ("a", 1, False),
+        ("d", 0, False),
+    ]
+    tickets = [made.submit(Append(run, 1, seq, (), hasty=hasty)) for run, seq, hasty in queued]
+    assert [made.finish(ticket) for ticket in tickets] == [Appended(seq + 1) for _, seq, _ in queued]
+    assert batches == [[("a", 0), ("c", 0)], [("b", 0), ("b", 1), ("a", 1), ("d", 0)]]

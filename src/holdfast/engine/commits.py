@@ -127,16 +127,33 @@ class Committer:
 
     def _commit(self, mine: Ticket | None) -> None:
         """Commit what is queued as one batch. Only under the gate."""
-        queue = self.queue
-        batch = [queue.popleft()]
-        while queue and len(batch) < BATCH_ITEMS_MAX:
-            batch.append(queue.popleft())
+        batch = self._next_batch()
         began = time.perf_counter()
         try:
             self._answer(batch, mine)
         finally:
             self._measure(began, len(batch))
             _wake([ticket.future for ticket in batch if ticket.future is not None])
+
+    def _next_batch(self) -> list[Ticket]:
+        """What is queued; of a mixture, first the hasty ones, so that they do not wait for the others' sync."""
+        queue = self.queue
+        batch = [queue.popleft()]
+        while queue and len(batch) < BATCH_ITEMS_MAX:
+            batch.append(queue.popleft())
+        hasty: list[Ticket] = []
+        others: list[Ticket] = []
+        kept_runs: set[str] = set()  # one run's items stay in order
+        for ticket in batch:
+            if ticket.item.hasty and ticket.item.run not in kept_runs:
+                hasty.append(ticket)
+            else:
+                kept_runs.add(ticket.item.run)
+                others.append(ticket)
+        if not hasty or not others:
+            return batch
+        queue.extendleft(reversed(others))
+        return hasty
 
     def _answer(self, batch: list[Ticket], mine: Ticket | None) -> None:
         try:
@@ -176,14 +193,18 @@ def _wake(futures: "list[asyncio.Future[None]]") -> None:
     import asyncio
 
     here = asyncio._get_running_loop()  # noqa: SLF001 - see context.current_task
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for future in futures:
-        loop = future.get_loop()
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, theirs in by_loop.items():
         if loop is here:
-            _mark_done(future)
+            _mark_done(theirs)
         elif not loop.is_closed():
-            loop.call_soon_threadsafe(_mark_done, future)
+            # In one call, so that they go on in one tick: then their next items are one batch again.
+            loop.call_soon_threadsafe(_mark_done, theirs)
 
 
-def _mark_done(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+def _mark_done(futures: "list[asyncio.Future[None]]") -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
