@@ -239,7 +239,7 @@ class Worker:
 
     def _needs_nobody(self, row: RunRow) -> bool:
         """Whether there is nothing to run: it is over, or was never written down; then it is let go for good."""
-        if row.status not in OVER | {Status.SEALED, Status.IMPORTING} and row.head > 0:
+        if not _is_settled(row):
             self._tell(Report("took", row.run, row.agent, text=row.status))
             return False
         stand_down(self._workshop.store, row, self._workshop.clock.wall())
@@ -249,7 +249,7 @@ class Worker:
         try:
             if isinstance(error, HoldfastError):
                 self._put_off(row, error)
-            if error is not None or row.status not in OVER:
+            if error is not None or not _is_settled(row):
                 self._tell(_report(row, error, took_s))
         except StoreError as again:  # then its lease runs out, and somebody takes it over
             log().warning("run %s: %s", row.run, again)
@@ -330,6 +330,12 @@ def _turn(loop: "AbstractEventLoop") -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+def _is_settled(row: RunRow) -> bool:
+    """Whether a run asks for nothing: it is over, or not written down; or it failed, and whoever said so died before letting go."""
+    has_failed = row.status == Status.FAILED and row.due_at is None
+    return row.head == 0 or has_failed or row.status in OVER | {Status.SEALED, Status.IMPORTING}
 
 
 def _report(row: RunRow, error: BaseException | None, took_s: float) -> Report:

@@ -64,7 +64,8 @@ class Claims:
                 log().warning(
                     "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
                 )
-                taken.append(row._replace(lease=grant.lease))
+                # Its holder may have written since we saw it, and died only then.
+                taken.append(store.find_run(row.run) or row._replace(lease=grant.lease))
         shortest_s = min((row.lease.lease_s for row in held.values()), default=self._workshop.lease_s)
         self._look_at = now + min(shortest_s, self._workshop.lease_s) / LOOKS_PER_LEASE
         return taken
