@@ -247,7 +247,7 @@ class Worker:
 
     def _done(self, row: RunRow, error: BaseException | None, took_s: float) -> None:
         try:
-            if isinstance(error, HoldfastError):
+            if isinstance(error, Exception):
                 self._put_off(row, error)
             if error is not None or not _is_settled(row):
                 self._tell(_report(row, error, took_s))
@@ -258,7 +258,7 @@ class Worker:
                 self._active.pop(row.run, None)
             self._wake.set()
 
-    def _put_off(self, row: RunRow, error: HoldfastError) -> None:
+    def _put_off(self, row: RunRow, error: Exception) -> None:
         """Entering it failed, and would again: it is due later if the store was the reason, else when it is called up."""
         store, now = self._workshop.store, self._workshop.clock.wall()
         found = store.find_run(row.run)

@@ -134,7 +134,9 @@ async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
     while True:
         try:
             return await _queue(hands, workshop, entry)
-        except RunHeld:  # somebody writes the same run down, or has come upon one that nobody did: both take a moment
+        except (
+            RunHeld
+        ):  # somebody writes the same run down, or has come upon one that nobody did: both take a moment
             if clock.monotonic() >= until:
                 raise
             await hands.sleep(clock, _PAUSE_S)
