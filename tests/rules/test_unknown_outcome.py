@@ -157,7 +157,6 @@ def test_what_a_crashed_server_took_back_is_put_back(tmp_path: Path) -> None:
     def forget(value: int) -> int:
         with closing(apsw.Connection(str(tmp_path / "a.db"))) as connection:
             connection.execute("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
-            connection.execute("UPDATE runs SET head = head - 1")
         return value
 
     with pytest.raises(KeyboardInterrupt), holdfast.run("a", store=url) as run:
@@ -165,7 +164,10 @@ def test_what_a_crashed_server_took_back_is_put_back(tmp_path: Path) -> None:
         assert run.step("t", forget, 2) == 2
         raise KeyboardInterrupt
     events = holdfast.store(url).events("a")
-    assert [event.kind for event in events if event.kind.startswith("step")] == ["step.started", "step.finished"] * 2
+    assert [event.kind for event in events if event.kind.startswith("step")] == [
+        "step.started",
+        "step.finished",
+    ] * 2
     with holdfast.run("a", store=url) as run:
         assert [run.step("s", note, 1), run.step("t", forget, 2)] == [1, 2]
     assert calls == [1]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-
 from tests.postgres.server import Server
 from tests.soak import director, witnesses
 

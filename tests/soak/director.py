@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-import holdfast
 from tests.postgres.server import Server
+
+import holdfast
 
 ROOT: Final = Path(__file__).parents[2]
 AGENTS: Final = Path(__file__).with_name("agents.py")

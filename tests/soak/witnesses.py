@@ -5,9 +5,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.soak import agents
+
 import holdfast
 from holdfast.model.events import Event
-from tests.soak import agents
 
 
 class Books(NamedTuple):

@@ -45,6 +45,8 @@ class Claims:
         clock, store = self._workshop.clock, self._workshop.store
         now = clock.monotonic()
         held = {row.run: row for row in self._held()}
+        if clock.monotonic() - now > self._workshop.lease_s / 2:
+            self._sightings = {}  # the store was away: nobody could beat, and that is no silence
         for run in mine():
             held.pop(run, None)
         self._sightings = {run: self._sighting(row, now) for run, row in held.items()}
