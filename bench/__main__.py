@@ -23,6 +23,7 @@ from bench import (
     recording,
     replaying,
     resuming,
+    takeover,
 )
 from bench.measuring import Figure
 
@@ -37,6 +38,7 @@ SUBJECTS = {
     "resuming": resuming,
     "models": models,
     "postgres": postgres,
+    "takeover": takeover,
 }
 PEERS = {"peers": peers}
 

@@ -78,7 +78,7 @@ def _show(plan: director.Plan, course: director.Course, books: witnesses.Books, 
     row("finished steps made again", books.repeated, 0)
     row("workers started while the server was away", course.turned_away)
     ends = Counter(map(director.signal_name, course.exits))
-    row("workers ended", ", ".join(f"{n} × {how}" for how, n in ends.items()), "exit 0")
+    row("workers ended", ", ".join(f"{n} with {how}" for how, n in ends.items()), "exit 0")
     row("seconds until all had ended", f"{course.took_s:.0f}", f"≤ {plan.seconds + plan.wait_s:.0f}")
     Console(width=None if sys.stdout.isatty() else 100).print(table)
     for wrong in books.wrong[:40]:

@@ -3,9 +3,9 @@
 import signal
 import sys
 import time
+from collections.abc import Callable
+from importlib import import_module
 from threading import Event
-
-import served  # the agents; found beside this program
 
 import holdfast
 from holdfast.clock import SystemClock
@@ -17,7 +17,7 @@ class Skewed(SystemClock):
     """A clock that is off by so many seconds, and runs like any other."""
 
     def __init__(self, seconds: float) -> None:
-        self.wall = lambda: time.time() + seconds  # type: ignore[method-assign, assignment]
+        self.wall: Callable[[], float] = lambda: time.time() + seconds
 
 
 def main(url: str, seconds: str) -> None:
@@ -26,6 +26,7 @@ def main(url: str, seconds: str) -> None:
     port, lease_s = open_store(url), lease_s_of(url)
     assert lease_s is not None
     workshop_of(port, clock=Skewed(float(seconds)), lease_s=lease_s)
+    served = import_module("served")  # found beside this program
     with holdfast.worker(served.steady, store=holdfast.Store(port, lease_s=lease_s), concurrency=2):
         print('{"event": "started"}', flush=True)
         while not ended.wait(0.05):
