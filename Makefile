@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix e2e check format bench bench-peers kills clean
+.PHONY: help demo test test-openai-matrix e2e check format bench bench-peers kills soak clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -47,6 +47,9 @@ bench: .venv/.dev  ## the numbers, as ratios measured in one run
 
 kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minutes
 	$(BIN)/python -m bench.kills
+
+soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
+	$(BIN)/python -m tests.soak
 
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
 	$(PEERS)/python -m bench peers

@@ -24,6 +24,7 @@ from bench import (
     recording,
     replaying,
     resuming,
+    takeover,
 )
 from bench.measuring import Figure
 
@@ -39,6 +40,7 @@ SUBJECTS = {
     "models": models,
     "postgres": postgres,
     "dynamodb": dynamodb,
+    "takeover": takeover,
 }
 PEERS = {"peers": peers}
 

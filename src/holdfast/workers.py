@@ -14,7 +14,7 @@ from holdfast.agents import Agent, agents
 from holdfast.clock import SystemClock
 from holdfast.engine.claiming import Claims
 from holdfast.engine.leaving import how_it_ended
-from holdfast.engine.queueing import stand_down
+from holdfast.engine.queueing import is_suspect, let_go, stand_down
 from holdfast.engine.voice import log
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, RunRefused, StopSignal, StoreError
 from holdfast.limits import WORKER_CRASHES_MAX, WORKER_DRAIN_S, WORKER_POLL_S, WORKER_POLL_S_MIN, WORKER_RUNS
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _PUT_OFF_S: Final = 10.0
+_ASIDE_S: Final = 0.5
 _SPARE_S: Final = 1.0
 """After that what is left of a drain is cut off, and gets so long to be recorded."""
 
@@ -68,6 +69,8 @@ class Worker:
         self._tell = tell or (lambda _: None)
         self._lock = Lock()
         self._active: dict[str, Thread | Future[Any]] = {}
+        self._crashed: set[str] = set()
+        self._on_trial = ""
         self._wake = Event()
         self._is_draining = False
         self._idle = Event()
@@ -184,8 +187,8 @@ class Worker:
             return 0
         for row in rows:
             self._launch(row)
-        with self._lock:
-            is_idle = not rows and not self._active
+        # By what ran before we asked: what has ended since may have called something up.
+        is_idle = not rows and room == self._concurrency
         (self._idle.set if is_idle else self._idle.clear)()
         return len(rows)
 
@@ -220,45 +223,65 @@ class Worker:
     def _attend(self, agent: Agent[Any, Any], row: RunRow) -> None:
         began = SystemClock.monotonic()
         error: BaseException | None = None
+        is_run = False
         try:
-            if not self._needs_nobody(row):
+            is_run = self._admit(row)
+            if is_run:
                 agent.take_on(row, self._store, crashes_max=self._crashes_max)
         except BaseException as raised:  # noqa: BLE001 - it is recorded, and told below
             error = raised
-        self._done(row, error, SystemClock.monotonic() - began)
+        self._done(row, error, SystemClock.monotonic() - began, is_run=is_run)
 
     async def _attend_async(self, agent: Agent[Any, Any], row: RunRow) -> None:
         began = SystemClock.monotonic()
         error: BaseException | None = None
+        is_run = False
         try:
-            if not self._needs_nobody(row):
+            is_run = self._admit(row)
+            if is_run:
                 await agent.take_on(row, self._store, crashes_max=self._crashes_max)
         except BaseException as raised:  # noqa: BLE001 - it is recorded, and told below
             error = raised
-        self._done(row, error, SystemClock.monotonic() - began)
+        self._done(row, error, SystemClock.monotonic() - began, is_run=is_run)
 
-    def _needs_nobody(self, row: RunRow) -> bool:
-        """Whether there is nothing to run: it is over, or was never written down; then it is let go for good."""
-        if row.status not in OVER | {Status.SEALED, Status.IMPORTING} and row.head > 0:
-            self._tell(Report("took", row.run, row.agent, text=row.status))
+    def _admit(self, row: RunRow) -> bool:
+        """Whether to run it now. If not, it is let go: for good where it asks for nothing, else until its turn comes."""
+        store, now = self._workshop.store, self._workshop.clock.wall()
+        if _is_settled(row):
+            stand_down(store, row, now)
             return False
-        stand_down(self._workshop.store, row, self._workshop.clock.wall())
+        if row.status == Status.RUNNING and not self._gets_turn(row):
+            let_go(store, row, now + _ASIDE_S)
+            return False
+        self._tell(Report("took", row.run, row.agent, text=row.status))
         return True
 
-    def _done(self, row: RunRow, error: BaseException | None, took_s: float) -> None:
+    def _gets_turn(self, row: RunRow) -> bool:
+        """A run that has crashed may be what kills its workers. One more crash being too many, it runs beside no other such."""
+        is_last_chance = is_suspect(self._workshop.store, row.run, self._crashes_max)
+        with self._lock:
+            if self._on_trial or (is_last_chance and self._crashed):
+                return False
+            self._crashed.add(row.run)
+            self._on_trial = row.run if is_last_chance else ""
+            return True
+
+    def _done(self, row: RunRow, error: BaseException | None, took_s: float, *, is_run: bool) -> None:
         try:
-            if isinstance(error, HoldfastError):
+            if isinstance(error, Exception):
                 self._put_off(row, error)
-            if error is not None or row.status not in OVER:
+            if error is not None or is_run:
                 self._tell(_report(row, error, took_s))
         except StoreError as again:  # then its lease runs out, and somebody takes it over
             log().warning("run %s: %s", row.run, again)
         finally:
             with self._lock:
                 self._active.pop(row.run, None)
+                self._crashed.discard(row.run)
+                self._on_trial = "" if self._on_trial == row.run else self._on_trial
             self._wake.set()
 
-    def _put_off(self, row: RunRow, error: HoldfastError) -> None:
+    def _put_off(self, row: RunRow, error: Exception) -> None:
         """Entering it failed, and would again: it is due later if the store was the reason, else when it is called up."""
         store, now = self._workshop.store, self._workshop.clock.wall()
         found = store.find_run(row.run)
@@ -330,6 +353,12 @@ def _turn(loop: "AbstractEventLoop") -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+def _is_settled(row: RunRow) -> bool:
+    """Whether a run asks for nothing: it is over, or not written down; or it failed, and whoever said so died before letting go."""
+    has_failed = row.status == Status.FAILED and row.due_at is None
+    return row.head == 0 or has_failed or row.status in OVER | {Status.SEALED, Status.IMPORTING}
 
 
 def _report(row: RunRow, error: BaseException | None, took_s: float) -> Report:

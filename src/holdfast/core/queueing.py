@@ -37,3 +37,11 @@ def crashes_in_vain(view: "View") -> "list[Attempt]":
             break
         found.append(attempt)
     return found[::-1]
+
+
+def is_suspect(view: "View", crashes_max: int) -> bool:
+    """Whether its last attempt crashed, which nobody has recorded yet, and one more crash like that is one too many."""
+    last = view.attempts[-1] if view.attempts else None
+    if last is None or last.how is not None or last.event.seq < view.last_outcome_seq:
+        return False
+    return len(crashes_in_vain(view)) + 2 >= crashes_max

@@ -15,6 +15,7 @@ from holdfast.codec.failures import describe_failure
 from holdfast.core.names import check_run_id
 from holdfast.core.queueing import waited_for_by
 from holdfast.engine.asking import value_of
+from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, Hands, drive
 from holdfast.engine.loading import load
 from holdfast.engine.opening import Entry, queue
@@ -83,9 +84,7 @@ def _entry_of(
 
 async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
     """Submit the child, and wait for what it comes to."""
-    known = await hands.store(tenure.store.find_run, entry.run)
-    if known is None or not _has_failed(known) or _was_told(tenure):
-        await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
+    await _submit(tenure, hands, entry)
     vigil = Vigil(tenure, hands, CHILD)
     clock, store = tenure.clock, tenure.store
     park_at = None if wait_s is None else clock.monotonic() + wait_s
@@ -111,14 +110,20 @@ async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float |
         await vigil.pause(left_s)
 
 
-def _was_told(tenure: Tenure) -> bool:
-    """Whether the attempt before failed, and so knew: whoever tries this run again wants its child to be tried again, too."""
-    return len(tenure.view.attempts) > 1 and tenure.view.attempts[-2].how == Status.FAILED
+async def _submit(tenure: Tenure, hands: Hands, entry: Entry) -> None:
+    """Queue the child; not again where an earlier attempt has begun to wait for it: it may have stopped since, and that is told."""
+    here = here_now()
+    waiting = None if here is None else tenure.view.calls.get(here.scope)
+    if waiting is not None and waiting.is_open:
+        row = await hands.store(tenure.store.find_run, entry.run)
+        if row is not None and row.head > 0:
+            return
+    await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
 
 
 def _has_failed(row: RunRow) -> bool:
-    """Failed, and not about to be tried again."""
-    return row.status == Status.FAILED and row.due_at is None and not row.lease.owner
+    """Failed, and not about to be tried again. Its holder says that before it tells us, and lets go of it after that."""
+    return row.status == Status.FAILED and row.due_at is None
 
 
 def _end_of(tenure: Tenure, row: RunRow | None) -> str:

@@ -45,6 +45,8 @@ class Claims:
         clock, store = self._workshop.clock, self._workshop.store
         now = clock.monotonic()
         held = {row.run: row for row in self._held()}
+        if clock.monotonic() - now > self._workshop.lease_s / 2:
+            self._sightings = {}  # the store was away: nobody could beat, and that is no silence
         for run in mine():
             held.pop(run, None)
         self._sightings = {run: self._sighting(row, now) for run, row in held.items()}
@@ -64,7 +66,8 @@ class Claims:
                 log().warning(
                     "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
                 )
-                taken.append(row._replace(lease=grant.lease))
+                # Its holder may have written since we saw it, and died only then.
+                taken.append(store.find_run(row.run) or row._replace(lease=grant.lease))
         shortest_s = min((row.lease.lease_s for row in held.values()), default=self._workshop.lease_s)
         self._look_at = now + min(shortest_s, self._workshop.lease_s) / LOOKS_PER_LEASE
         return taken

@@ -65,6 +65,8 @@ class Journal:
         self._is_sure = True
         """Whether ``head`` is what the store says. After a write of unknown outcome it may move once more, when that one
         arrives late; then the next append is waited for, whatever it is."""
+        self._flushed: list[Append] = []
+        """What was appended without a sync since the last one with it: a server that crashes while we live takes it back."""
         self.lost: Lease | None = None
         """The lease that stands instead of ours, once somebody took it."""
         self.cancelled: dict[str, Any] | None = None
@@ -102,15 +104,17 @@ class Journal:
             except StoreError as error:
                 if not self._find(item, error):
                     raise
+                self._note_appended(item)
                 return item.events[-1].seq
             except BaseException as cut:
                 self._note_fate(cut, ticket)
                 raise
             if isinstance(outcome, Appended):
                 self._is_sure = True
-                return outcome.head
-            if self._is_there_after(item, outcome):
-                return item.events[-1].seq
+            elif not self._is_there_after(item, outcome):
+                continue
+            self._note_appended(item)
+            return item.events[-1].seq if item.events else item.after_seq
         raise StoreUnavailable(
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
@@ -137,6 +141,16 @@ class Journal:
                 blobs += attached
         self.head = seq
         return Append(run, fence, after, tuple(events), blobs, consumed, status, synced, hasty)
+
+    def _note_appended(self, item: Append) -> None:
+        """Behind what is synced, all that came before is, too."""
+        if item.synced and not self._flushed:
+            return
+        with self._lock:
+            if not item.synced:
+                self._flushed.append(item)
+            else:
+                self._flushed = [one for one in self._flushed if one.after_seq > item.after_seq]
 
     def _is_there_after(self, item: Append, outcome: Refusal) -> bool:
         """After a refusal: raise what it means, or tell whether an earlier try had written it after all."""
@@ -170,13 +184,23 @@ class Journal:
         return there == list(item.events)
 
     def _reread(self) -> None:
-        row = self.store.find_run(self.run)
-        assert row is not None, f"run {self.run} vanished"
+        row = self._row()
+        # An outcome behind an intent that is not there any more would be a journal that nobody can read.
+        for item in sorted(self._flushed, key=lambda one: one.after_seq):
+            if item.after_seq == row.head and row.lease.fence == self.fence:
+                log().warning("run %s: the store has lost event #%d; it is put back", self.run, row.head + 1)
+                self.store.append((item._replace(synced=True),))
+                row = self._row()
         with self._lock:
             self.head = row.head
             self._is_sure = False
         if row.lease.fence != self.fence:
             self.lost = row.lease
+
+    def _row(self) -> RunRow:
+        row = self.store.find_run(self.run)
+        assert row is not None, f"run {self.run} vanished"
+        return row
 
     def lease_lost(self) -> LeaseLost:
         """The stop-signal for a holder that is one no more."""

@@ -33,7 +33,7 @@ from holdfast.engine.sealing import check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import InputsChanged, RunExists, TooLarge, UnknownRun
+from holdfast.errors import InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.events import Kind
@@ -42,6 +42,8 @@ from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.rows import OVER, Lease, RunRow, Status
 from holdfast.stores.port import StorePort
+
+_PAUSE_S = 0.02
 
 
 class Entry(NamedTuple):
@@ -127,6 +129,20 @@ async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
 
     A run that is queued, held or over is left as it is. InputsChanged for other inputs, or another agent.
     """
+    clock = workshop.clock
+    until = clock.monotonic() + workshop.lease_s
+    while True:
+        try:
+            return await _queue(hands, workshop, entry)
+        except (
+            RunHeld
+        ):  # somebody writes the same run down, or has come upon one that nobody did: both take a moment
+            if clock.monotonic() >= until:
+                raise
+            await hands.sleep(clock, _PAUSE_S)
+
+
+async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
     store, run = workshop.store, check_run_id(entry.run)
     row = await hands.store(store.find_run, run) or await _create(hands, workshop, entry, run)
     await hands.store(check_may_act, store, row)

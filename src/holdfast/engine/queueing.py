@@ -6,6 +6,7 @@ from a holder that died in between does it again.
 
 from orjson import loads
 
+from holdfast.core import queueing
 from holdfast.core.queueing import crashes_in_vain, due_after, waited_for_by
 from holdfast.engine import letters
 from holdfast.engine.journal import read_own
@@ -19,6 +20,8 @@ from holdfast.stores.port import StorePort
 
 _TOLD = OVER | {Status.FAILED}
 """How a child stands when whoever waits for it can go on."""
+_WAKING = frozenset({"child", "outcome"})
+"""Letters that a run has no use for once it is over: they may come late."""
 _REASONS_MAX = 5
 
 
@@ -61,8 +64,22 @@ def stand_down(store: StorePort, row: RunRow, now: float) -> None:
     """A worker has taken a run that needs none: whatever its last holder did not come to is done, and it is let go."""
     if row.status in _TOLD:
         tell_parent(store, row.run, waited_for_by(load(store, row.run)), row.status, now)
-    store.set_due(row.run, fence=row.lease.fence, due_at=None)
+    if row.status in OVER:
+        for record, letter in letters.waiting(store, row.run):
+            if letter["kind"] in _WAKING:
+                store.delete_record(record.space, record.key, revision=record.revision)
+    let_go(store, row, None)
+
+
+def let_go(store: StorePort, row: RunRow, due_at: float | None) -> None:
+    """Give back a run that was claimed and not entered."""
+    store.set_due(row.run, fence=row.lease.fence, due_at=due_at)
     store.release(row.run, fence=row.lease.fence)
+
+
+def is_suspect(store: StorePort, run: str, crashes_max: int) -> bool:
+    """Whether one more crash of this run, which was claimed and not entered, is one too many."""
+    return queueing.is_suspect(load(store, run), crashes_max)
 
 
 def letter_ids(store: StorePort, run: str) -> frozenset[str]:
