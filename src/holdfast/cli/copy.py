@@ -81,7 +81,7 @@ def _blocks(report: CopyReport, again: str) -> list[Block]:
     if not report.runs:
         return [text(f"there is nothing to copy in {report.source}")]
     rows = [_row(run, report) for run in report.runs]
-    signs = [_mood(run) for run in report.runs]
+    signs: list[Mood] = [_mood(run) for run in report.runs]
     blocks: list[Block] = [Table(_COLUMNS, rows, signs), Gap(), Facts(_facts(report))]
     if report.dry_run:
         blocks += [Gap(), Commands([(again, "do it")])]
