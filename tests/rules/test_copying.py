@@ -505,7 +505,7 @@ def test_what_does_not_come_back_is_not_believed(
 ) -> None:
     """Everything is read back; what differs is told, and the run goes on where it was."""
     with contextlib.suppress(KeyError), holdfast.run("daily", store=here) as run:
-        run.step("large", note, "x" * 30_000)  # and no state: its packs are read to find out what it needs, anyway
+        run.step("large", note, "x" * 30_000)  # and no state, whose packs are looked into anyway
         raise KeyError
     port = Mangling(there._port)
     port.what = what
