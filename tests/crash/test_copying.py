@@ -4,7 +4,7 @@ Repeated, it must end as if it had never been cut off: both stores hold the same
 and each run has one seal. At no moment may a run act in both. Judged by bare SQL.
 
 Planted once, and caught here: the seal brought in before it was in the journal; a run woken as soon as it was sealed, before
-its child was there; a repetition that seals once more.
+its child was there.
 """
 
 import contextlib
