@@ -72,7 +72,9 @@ def _taken_over(url: str, place: Path) -> Figure:
             shares = [_share(worker) for worker in workers]
     assert not left, f"{left} of {RUNS} runs were not finished within {_DEADLINE_S:.0f} s"
     twice = _claimed_twice(url)
-    facts = f"{took_s:.1f} s, {RUNS / took_s:,.0f} runs/s; by each worker: {', '.join(map(str, sorted(shares)))}"
+    facts = (
+        f"{took_s:.1f} s, {RUNS / took_s:,.0f} runs/s; by each worker: {', '.join(map(str, sorted(shares)))}"
+    )
     return Figure(f"{RUNS:,} orphans, {WORKERS} workers: runs claimed twice", twice, 0, "runs", facts)
 
 
