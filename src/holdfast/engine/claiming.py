@@ -29,19 +29,42 @@ class Claims:
         self._workshop = workshop
         self._agents = tuple(agents)
         self._sightings: dict[str, _Sighting] = {}
+        self._gone: list[tuple[RunRow, str]] = []
+        """Runs that were found without a holder, and not taken yet: there may be more of them than there is room."""
         self._look_at = 0.0
 
     def take(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
         """Up to so many runs, each under a lease of this process. ``mine`` are those that it runs already."""
         store, clock, lease_s = self._workshop.store, self._workshop.clock, self._workshop.lease_s
-        taken = self._orphans(limit, mine) if clock.monotonic() >= self._look_at else []
+        if not self._gone and clock.monotonic() >= self._look_at:
+            self._look(mine)
+        taken = self._orphans(limit)
         if len(taken) < limit:
             left = limit - len(taken)
             taken += store.claim(self._agents, at=clock.wall(), lease_s=lease_s, limit=left)
         return taken
 
-    def _orphans(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
-        """Take over runs whose holder is dead, or silent for as long as it promised not to be."""
+    def _orphans(self, limit: int) -> list[RunRow]:
+        """Take over runs whose holder was found to be gone; what somebody else took since, or has a beat again, is refused."""
+        clock, store = self._workshop.clock, self._workshop.store
+        taken: list[RunRow] = []
+        while self._gone and len(taken) < limit:
+            seen, how = self._gone.pop()
+            row = store.find_run(
+                seen.run
+            )  # its holder may have written since; or is another one by now, or none
+            if row is None or row.lease != seen.lease:
+                continue
+            grant = store.acquire(row.run, at=clock.wall(), lease_s=self._workshop.lease_s, over=row.lease)
+            if grant.granted:
+                log().warning(
+                    "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
+                )
+                taken.append(row._replace(lease=grant.lease))
+        return taken
+
+    def _look(self, mine: Callable[[], Iterable[str]]) -> None:
+        """Find the runs whose holder is dead, or silent for as long as it promised not to be."""
         clock, store = self._workshop.clock, self._workshop.store
         now = clock.monotonic()
         held = {row.run: row for row in self._held()}
@@ -50,27 +73,17 @@ class Claims:
         for run in mine():
             held.pop(run, None)
         self._sightings = {run: self._sighting(row, now) for run, row in held.items()}
-        silent = {run for run, seen in self._sightings.items() if now - seen.at >= seen.lease.lease_s}
         fates: dict[str, Liveness] = {}
         for row in held.values():
             fates.setdefault(row.lease.owner, store.probe(row.lease.owner))
-        gone = [row for row in held.values() if row.run in silent or fates[row.lease.owner] == "dead"]
-        random.shuffle(gone)  # whoever looks at the same time sees the same ones
-        taken: list[RunRow] = []
-        for row in gone:
-            if len(taken) == limit:
-                return taken  # and look again as soon as there is room
-            grant = store.acquire(row.run, at=clock.wall(), lease_s=self._workshop.lease_s, over=row.lease)
-            if grant.granted:
-                how = "dead" if fates[row.lease.owner] == "dead" else "silent"
-                log().warning(
-                    "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
-                )
-                # Its holder may have written since we saw it, and died only then.
-                taken.append(store.find_run(row.run) or row._replace(lease=grant.lease))
+            seen = self._sightings[row.run]
+            if fates[row.lease.owner] == "dead":
+                self._gone.append((row, "dead"))
+            elif now - seen.at >= seen.lease.lease_s:
+                self._gone.append((row, "silent"))
+        random.shuffle(self._gone)  # whoever looks at the same time sees the same ones
         shortest_s = min((row.lease.lease_s for row in held.values()), default=self._workshop.lease_s)
         self._look_at = now + min(shortest_s, self._workshop.lease_s) / LOOKS_PER_LEASE
-        return taken
 
     def _held(self) -> Iterator[RunRow]:
         after = ""
