@@ -278,7 +278,7 @@ def test_no_flipped_bit_passes_unseen(image: bytes, tmp_path: Path) -> None:
     expected = whole.read_events("debt-cycles", limit=100)
     whole.close()
     seen = {"refused": 0, "named": 0, "harmless": 0}
-    for _ in range(150):
+    for _ in range(400):
         verdict = judge(
             damaged(image, chance.randrange(len(image)), chance.randrange(8), tmp_path / "x.db"), expected
         )
