@@ -266,15 +266,17 @@ def read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -
     while True:
         page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
         for event in page:
-            first = event.seq if event.seq == after_seq + 1 else covers_from(event)
+            seq = event[0]
+            first = seq if seq == after_seq + 1 else covers_from(event)
             if first > after_seq + 1 or not is_intact(run, event):
                 raise Corrupt(
                     store=store.url, problem=f"event #{after_seq + 1} of run {run} is damaged or missing"
                 )
-            while events and events[-1].seq >= first:
-                events.pop()  # its stretch was replaced between two pages
+            if first <= after_seq:
+                while events and events[-1].seq >= first:
+                    events.pop()  # its stretch was replaced between two pages
             events.append(event)
-            after_seq = event.seq
+            after_seq = seq
         if len(page) < EVENT_PAGE_MAX:
             return events
 

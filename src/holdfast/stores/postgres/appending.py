@@ -7,7 +7,6 @@ commits is not decided here but above the port, where it serves every store.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any, TypeVar
 
 from psycopg import RawCursor
@@ -32,7 +31,6 @@ class Appender:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._line = Lock()
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """See ``StorePort.append``."""
@@ -41,12 +39,11 @@ class Appender:
             database.check()
             return []
         is_plain = not database.polls and _are_plain(items)
-        if is_plain and len(items) == 1:
-            if len(items[0].events[0].body) > limits.APPEND_SIZE_BYTES_MAX:
-                raise append_too_large(items[0].run, len(items[0].events[0].body))
-        else:
+        if not is_plain or len(items) > 1:
             check_items(items)
-        if is_plain and all(item.hasty and not item.synced for item in items):
+        elif len(items[0].events[0].body) > limits.APPEND_SIZE_BYTES_MAX:
+            raise append_too_large(items[0].run, len(items[0].events[0].body))
+        if is_plain and not any(item.synced or not item.hasty for item in items):
             return self._posted(items)
         outcomes = self._committed(items, is_plain=is_plain)
         for number, outcome in enumerate(outcomes):
@@ -74,8 +71,7 @@ class Appender:
 
     def _by_line(self, act: Callable[[Connection, Stage], T]) -> T:
         """One at a time, so that whatever comes next stands behind what was posted."""
-        self._database.check()
-        with self._line:
+        with self._database.line:
             return self._database.attempt(act, repeatable=True, settles=False)
 
     def _committed(self, items: Sequence[Append], *, is_plain: bool) -> list[AppendOutcome]:
@@ -236,7 +232,9 @@ def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
 
 def _are_plain(items: Sequence[Append]) -> bool:
     """Whether one statement can append them all."""
-    return all(map(is_plain, items)) and (len(items) == 1 or len({item.run for item in items}) == len(items))
+    if len(items) == 1:
+        return is_plain(items[0])
+    return all(map(is_plain, items)) and len({item.run for item in items}) == len(items)
 
 
 def _brought(blobs: Sequence[Blob]) -> dict[str, bytes]:

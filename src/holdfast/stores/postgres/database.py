@@ -143,7 +143,7 @@ class Database:
         try:
             self.sync()
         finally:
-            with self._freed:
+            with self._mutex:
                 self.is_closed = True
                 self._freed.notify_all()
             self.drop_idle()
@@ -200,7 +200,7 @@ class Database:
 
     def _take(self, deadline: float | None) -> Connection:
         self.check()  # before the lock: in a fork it may be held by a thread that does not exist there
-        with self._freed:
+        with self._mutex:
             if not self._idle and self._lent >= limits.CONNECTIONS_MAX:
                 self._wait_for_idle()
             self._lent += 1
@@ -209,7 +209,7 @@ class Database:
         try:
             return self._connect(deadline)
         except BaseException:
-            with self._freed:
+            with self._mutex:
                 self._lent -= 1
                 self._freed.notify()
             raise
@@ -233,7 +233,7 @@ class Database:
                 _calm(connection)
             elif connection.closed:
                 self.flushed.keep(*connection.posted)  # nobody will hear what became of it
-        with self._freed:
+        with self._mutex:
             self._lent -= 1
             if not (self.is_closed or (not is_calm and connection.closed)):
                 # What is posted lies on top: whoever comes next reads the reply first.
@@ -263,7 +263,7 @@ class Database:
 
     def drop_idle(self) -> None:
         """Close what nobody uses; who needs a connection later opens one."""
-        with self._freed:
+        with self._mutex:
             idle, self._idle = self._idle, []
         for connection in idle:
             if connection.posted:
@@ -283,7 +283,10 @@ class Database:
     # -- fork ------------------------------------------------------------------------------------------------
 
     def _make_lock(self) -> None:
-        self._freed = threading.Condition()
+        self._mutex = threading.Lock()
+        self._freed = threading.Condition(self._mutex)
+        self.line = threading.Lock()
+        """Held by whoever posts, or asks behind what was posted: one at a time, so that order is kept."""
 
     def disown(self) -> None:
         """In a forked child: the connections are the parent's, and stay open for it. psycopg knows not to end them here."""
