@@ -67,7 +67,8 @@ def main() -> None:
         if row.due_at is not None:
             time.sleep(max(0.0, row.due_at - time.time()))
         for asked in store.questions("agent"):
-            with suppress(holdfast.AlreadyAnswered):  # killed before they heard that it was taken, people answer again
+            # Killed before they heard that it was taken, people answer again.
+            with suppress(holdfast.AlreadyAnswered):
                 store.answer("agent", True, asked.id, by="ada")
     raise AssertionError("nobody calls the run up")
 
