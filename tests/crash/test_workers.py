@@ -4,7 +4,8 @@ The program serves with one place, so that the claiming thread and the run's tak
 every case, but for a look for work more or less while the program turns to its worker. The matrix goes on until three
 kills in a row find nothing left to strike.
 
-Planted once in a copy, and caught here: …
+Planted once in a copy, and caught here: an ended child whose worker died before it could tell its parent, and whose next
+holder does not do so either.
 """
 
 import json

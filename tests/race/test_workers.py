@@ -3,7 +3,8 @@
 The world's side is told by files that Holdfast has no hand in (see ``programs/served.py``). The agents wait at gates, so that
 a test knows where each run stands when it strikes.
 
-Planted once in a copy, and caught here: …
+Planted once in a copy, and caught here: a drained run that is not due; silence that is measured by wall clocks; an ended
+child that tells nobody; suspects that run beside each other; a late letter that stays with a run that is over.
 """
 
 import json
