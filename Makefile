@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-peers kills soak clean
+.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-peers kills soak crash clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -44,6 +44,9 @@ check: .venv/.dev  ## style, types and the house rules
 format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+crash: .venv/.dev .venv-aws/.ready  ## every crash test at every place: make test strikes the longest ones at each third
+	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench

@@ -59,5 +59,5 @@ def test_killed_at_every_call_the_nudge_is_the_same(crash_matrix: CrashMatrix) -
         ]
         assert len(asked) == 2
 
-    report = crash_matrix.walk(PROGRAM, "nudged", check=check, start="fork", again_every=41)
+    report = crash_matrix.walk(PROGRAM, "nudged", check=check, start="fork", again_every=151)
     assert report.kills >= 30

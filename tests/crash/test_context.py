@@ -27,5 +27,5 @@ def test_killed_at_every_call_the_model_is_told_the_same(crash_matrix: CrashMatr
         for style in ("summary", "full", "facts"):
             assert verify(case.store.context("agent", style=style), events, lambda _: b"{}") == []
 
-    report = crash_matrix.walk(PROGRAM, check=check, start="fork", again_every=41)
+    report = crash_matrix.walk(PROGRAM, check=check, start="fork", again_every=151)
     assert report.kills >= 15

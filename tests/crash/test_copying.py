@@ -1,4 +1,4 @@
-"""A copy from store to store killed before and after every call of both ports, and again while it is repeated.
+"""A copy from store to store killed before and after calls all along both ports, and again while it is repeated.
 
 Repeated, it must end as if it had never been cut off: both stores hold the same rows, events, letters, pins and blobs,
 and each run has one seal. At no moment may a run act in both. Judged by bare SQL.
@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.crash.pace import EVERY
 
 import holdfast
 from holdfast.model.events import Kind
@@ -112,7 +113,14 @@ def test_killed_at_every_call(
 ) -> None:
     """Cut off anywhere and repeated, it ends as if nothing had happened; and so it does if the repetition is cut off."""
     report = crash_matrix.walk(
-        PROGRAM, what, str(prepared), check=check, start="fork", again_every=every, same_result=False
+        PROGRAM,
+        what,
+        str(prepared),
+        check=check,
+        start="fork",
+        every=EVERY,
+        again_every=every,
+        same_result=False,
     )
     assert report.calls >= calls_min
 

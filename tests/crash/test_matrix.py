@@ -15,6 +15,7 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 
 import pytest
+from tests.crash.pace import EVERY
 from tests.crash.tables import bare_tables
 from tests.shared import over_postgresql
 
@@ -53,9 +54,9 @@ def test_killed_at_every_call_over_a_server(
 ) -> None:
     """The same, where what was sent and not answered is in the hands of a server that lives on. Fewer pairs: a case costs more."""
     report = crash_matrix.walk(
-        agent, agent_name, check=check_case, start="fork", preload=PRELOAD, again_every=every
+        agent, agent_name, check=check_case, start="fork", preload=PRELOAD, every=EVERY, again_every=every
     )
-    assert report.kills >= 2 * CALLS_MIN[agent_name]
+    assert report.kills >= 2 * CALLS_MIN[agent_name] // EVERY
     assert report.pairs >= 3
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.conftest import read_lines
+from tests.crash.pace import EVERY
 
 from holdfast import Keep, Retention
 from holdfast.engine.references import references
@@ -42,5 +43,5 @@ def test_killed_at_every_call(
     crash_matrix: CrashMatrix, how: str, calls_min: int, again_every: int | None
 ) -> None:
     """The run ends as if nothing had happened, and killed again while it recovers too."""
-    report = crash_matrix.walk(PROGRAM, how, check=check, start="fork", again_every=again_every)
+    report = crash_matrix.walk(PROGRAM, how, check=check, start="fork", every=EVERY, again_every=again_every)
     assert report.calls >= calls_min
