@@ -5,7 +5,8 @@ ends an attempt is recorded by leaving the run's block; the worker adds nothing 
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -221,26 +222,28 @@ class Worker:
     # -- one run ---------------------------------------------------------------------------------------------
 
     def _attend(self, agent: Agent[Any, Any], row: RunRow) -> None:
-        began = SystemClock.monotonic()
-        error: BaseException | None = None
-        is_run = False
-        try:
-            is_run = self._admit(row)
+        with self._attending(row) as is_run:
             if is_run:
                 agent.take_on(row, self._store, crashes_max=self._crashes_max)
-        except BaseException as raised:  # noqa: BLE001 - it is recorded, and told below
-            error = raised
-        self._done(row, error, SystemClock.monotonic() - began, is_run=is_run)
 
     async def _attend_async(self, agent: Agent[Any, Any], row: RunRow) -> None:
-        began = SystemClock.monotonic()
-        error: BaseException | None = None
-        is_run = False
-        try:
-            is_run = self._admit(row)
+        with self._attending(row) as is_run:
             if is_run:
                 await agent.take_on(row, self._store, crashes_max=self._crashes_max)
-        except BaseException as raised:  # noqa: BLE001 - it is recorded, and told below
+
+    @contextmanager
+    def _attending(self, row: RunRow) -> Iterator[bool]:
+        """Around one attempt: whether to make it, and afterwards what became of it. Whatever ended it is recorded, and told."""
+        began = SystemClock.monotonic()
+        is_run = False
+        error: BaseException | None = None
+        try:
+            is_run = self._admit(row)
+        except Exception as raised:  # noqa: BLE001 - told below
+            error = raised
+        try:
+            yield is_run
+        except BaseException as raised:  # noqa: BLE001 - told below
             error = raised
         self._done(row, error, SystemClock.monotonic() - began, is_run=is_run)
 
