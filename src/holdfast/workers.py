@@ -106,9 +106,8 @@ class Worker:
         if not self._is_draining:
             self._is_draining = True
             self._tell(Report("draining", text=", ".join(self.runs)))
-        self._workshop.tender.drain(
-            self.runs
-        )  # those that are just being entered get it while ``stop`` waits
+        # Those that are just being entered are told while ``stop`` waits.
+        self._workshop.tender.drain(self.runs)
         self._wake.set()
 
     def stop(self) -> bool:
@@ -182,9 +181,10 @@ class Worker:
             return 0
         try:
             rows = self._claims.take(room, lambda: self.runs)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is: a worker that claims no more, and does not end, helps nobody
             self._tell(Report("store", text=str(error)))
-            log().warning("the store cannot be asked for work: %s", error)
+            is_known = isinstance(error, StoreError)
+            log().warning("the store cannot be asked for work: %s", error, exc_info=not is_known)
             return 0
         for row in rows:
             self._launch(row)
