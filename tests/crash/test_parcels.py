@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.crash.pace import EVERY
 
 import holdfast
 from holdfast.engine.unpacking import verified
@@ -153,7 +154,9 @@ def test_killed_at_every_call(
     every: int | None,
 ) -> None:
     """Cut off anywhere and repeated, it ends as if nothing had happened; and so it does if the repetition is cut off."""
-    report = crash_matrix.walk(PROGRAM, what, str(prepared), check=judge, start="fork", again_every=every)
+    report = crash_matrix.walk(
+        PROGRAM, what, str(prepared), check=judge, start="fork", every=EVERY, again_every=every
+    )
     assert report.calls >= calls_min
 
 

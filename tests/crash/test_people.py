@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.crash.pace import EVERY
 
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -33,7 +34,7 @@ def test_killed_around_questions_answers_and_sleeps(
     crash_matrix: CrashMatrix, name: str, calls_min: int
 ) -> None:
     """Killed anywhere, and again while it recovers: it comes back to the same questions and waits, and ends the same."""
-    report = crash_matrix.walk(PEOPLE, name, check=check, start="fork", again_every=499)
+    report = crash_matrix.walk(PEOPLE, name, check=check, start="fork", every=EVERY, again_every=199)
     assert report.calls >= calls_min
     assert report.pairs >= 5
 
