@@ -21,7 +21,7 @@ demo: .venv/.runtime  ## an agent is killed in the middle of its work and finish
 	@$(BIN)/holdfast demo
 
 test: check .venv-aws/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 3 --dist loadgroup tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
