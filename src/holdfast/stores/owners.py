@@ -9,7 +9,6 @@ nothing can be proven.
 The invariant: a name is held by exactly one process. A forked child lets go of its parent's.
 """
 
-import errno
 import hashlib
 import os
 import re
@@ -56,11 +55,15 @@ def probe(owner: str) -> Liveness:
     found = _OWNER.fullmatch(owner)
     if found is None or here.descriptor is None or found["place"] != here.place:
         return "unknown"
-    try:
-        _bound(found["name"]).close()
-    except OSError as error:
-        return "alive" if error.errno == errno.EADDRINUSE else "unknown"
-    return "dead"
+    # By connecting, not by binding: whoever asks at the same time would find the name taken, and the dead alive.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(_address(found["name"]))
+        except ConnectionRefusedError:
+            return "dead"
+        except OSError:
+            return "unknown"
+    return "alive"
 
 
 def _held() -> _Holding:
@@ -74,11 +77,15 @@ def _held() -> _Holding:
 def _bound(name: str) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        made.bind(f"\0holdfast-{name}")
+        made.bind(_address(name))
     except BaseException:
         made.close()
         raise
     return made
+
+
+def _address(name: str) -> str:
+    return f"\0holdfast-{name}"
 
 
 def _place() -> str:
