@@ -83,8 +83,8 @@ def _leave_orphans(url: str) -> None:
     _hear(dying, "inside")
     dying.kill()
     dying.wait()
-    with closing(dying.stdout):  # type: ignore[type-var]
-        pass
+    assert dying.stdout is not None
+    dying.stdout.close()
 
 
 def _unfinished(store: holdfast.Store) -> int:

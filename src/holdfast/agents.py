@@ -144,7 +144,7 @@ class Agent(Generic[P, R]):
     def _main(self, argv: list[str] | None) -> int:
         asked = self._parse(argv)
         try:
-            inputs = _inputs_of(asked.inputs)
+            inputs = inputs_in(asked.inputs)
             result: Any = self.run(asked.id, store=asked.store, if_finished=asked.if_finished, **inputs)
             if self.is_async:
                 import asyncio
@@ -222,7 +222,8 @@ def agent(
     return decorate
 
 
-def _inputs_of(text: str) -> dict[str, Any]:
+def inputs_in(text: str) -> dict[str, Any]:
+    """An agent's arguments by name, as somebody typed them. Misuse for what is no JSON object."""
     from json import JSONDecodeError, loads
 
     try:

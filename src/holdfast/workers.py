@@ -293,8 +293,7 @@ class Worker:
         grant = store.acquire(row.run, at=now, lease_s=self._workshop.lease_s)
         if grant.granted:
             due_at = now + _PUT_OFF_S if isinstance(error, StoreError) else None
-            store.set_due(row.run, fence=grant.lease.fence, due_at=due_at)
-            store.release(row.run, fence=grant.lease.fence)
+            let_go(store, row._replace(lease=grant.lease), due_at)
 
     def _join(self, until: float) -> None:
         """Wait for what runs; what ends wakes us."""

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.fold import View, fold
-from holdfast.core.queueing import crashes_in_vain, due_after, waited_for_by
+from holdfast.core.queueing import crashes_in_vain, due_after, is_suspect, waited_for_by
 from holdfast.model.events import Event, Kind
 
 
@@ -59,6 +59,16 @@ def test_an_attempt_that_ended_by_itself_ends_the_count() -> None:
     view = view_of(Kind.RUN_STARTED, BEGIN, CRASH, BEGIN, Kind.ATTEMPT_ENDED, BEGIN, CRASH, BEGIN)
     assert [attempt.number for attempt in crashes_in_vain(view)] == [3]
     assert crashes_in_vain(view_of(Kind.RUN_STARTED, BEGIN)) == []
+
+
+def test_whose_next_crash_is_one_too_many() -> None:
+    """A run whose last attempt nobody saw end, with so many vain ones before it; not one that got on in it, or ended."""
+    crashed = view_of(Kind.RUN_STARTED, BEGIN, CRASH, BEGIN)
+    assert [is_suspect(crashed, limit) for limit in (2, 3, 4)] == [True, True, False]
+    got_on = view_of(Kind.RUN_STARTED, BEGIN, CRASH, BEGIN, Kind.STEP_STARTED, Kind.STEP_FINISHED)
+    assert not is_suspect(got_on, 2)
+    assert not is_suspect(view_of(Kind.RUN_STARTED, BEGIN, CRASH, BEGIN, Kind.ATTEMPT_ENDED), 2)
+    assert not is_suspect(View(), 2)
 
 
 def test_a_child_knows_who_waits_for_it() -> None:

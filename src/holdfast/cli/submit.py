@@ -1,18 +1,13 @@
 """``holdfast submit``: queue a run for a worker."""
 
-from json import JSONDecodeError, loads
-from typing import Any
-
 import click
 
+from holdfast.agents import inputs_in
 from holdfast.cli import render
 from holdfast.cli.blocks import Commands, Facts, Gap, Span
 from holdfast.cli.moods import status_span
 from holdfast.cli.options import desk, surface
-from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.storehandle import store
-
-_FORM = """use --inputs '{"name": "value"}'"""
 
 
 @click.command(short_help="Queue a run for a worker.")
@@ -31,7 +26,7 @@ def command(*, agent: str, run: str, inputs: str | None, url: str | None, as_jso
       holdfast submit auditor audit-7 --inputs '{"customer": "ACME"}'
     """  # noqa: D301 - click's own mark
     at = store(url)
-    is_queued = at.submit(agent, run, None if inputs is None else _inputs(inputs))
+    is_queued = at.submit(agent, run, None if inputs is None else inputs_in(inputs))
     info = at.get(run)
     if as_json:
         render.show_json(
@@ -46,13 +41,3 @@ def command(*, agent: str, run: str, inputs: str | None, url: str | None, as_jso
         ]
     )
     render.show([facts, Gap(), Commands([(desk(url).holdfast("show", run), "how far it is")])])
-
-
-def _inputs(text: str) -> dict[str, Any]:
-    try:
-        inputs = loads(text)
-    except JSONDecodeError as error:
-        raise RefusedError(f"--inputs is not JSON: {error}", _FORM, code=EXIT_MISUSE) from None
-    if not isinstance(inputs, dict):
-        raise RefusedError("--inputs is not a JSON object", _FORM, code=EXIT_MISUSE)
-    return inputs
