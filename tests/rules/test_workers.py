@@ -1,7 +1,7 @@
 """Workers in one process: what they take, what they leave alone, and what becomes of it.
 
 Planted once in a copy, and caught here: the claim that does not enter under its own lease; a letter that does not call up
-its run; a parked run that is due at once; inputs given without the agent's defaults; an ended child that tells nobody; the
+its run; a parked run that is due at once; inputs compared without the agent's defaults; an ended child that tells nobody; the
 flag of a drain that the next call does not look at; a run that was refused and stays due.
 """
 
