@@ -20,8 +20,9 @@ help:  ## what there is to make
 demo: .venv/.runtime  ## an agent is killed in the middle of its work and finishes it
 	@$(BIN)/holdfast demo
 
-test: check .venv-aws/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
+test: check .venv-aws/.ready .venv-crewai/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
+	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
@@ -87,6 +88,13 @@ clean:  ## remove what make created
 /usr/sbin/pgbouncer:
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
 	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
+
+# CrewAI pins older versions of what the other frameworks need: an environment of its own.
+.venv-crewai/.ready: pyproject.toml constraints-crewai.txt
+	$(PYTHON) -m venv .venv-crewai
+	.venv-crewai/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-crewai/bin/python -m pip install --quiet --constraint constraints-crewai.txt --editable . --group crewai
+	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt
 	$(PYTHON) -m venv .venv-ray

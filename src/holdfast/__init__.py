@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.entrance import current, run
     from holdfast.errors import (
         AccessDenied,
+        AdapterNotInstalled,
         AlreadyAnswered,
         AlreadyResolved,
         AmbiguousLabel,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEY",
     "AccessDenied",
+    "AdapterNotInstalled",
     "Agent",
     "AlreadyAnswered",
     "AlreadyResolved",
@@ -220,6 +222,7 @@ _ROOMS = {
     ),
     "errors": (
         "AccessDenied",
+        "AdapterNotInstalled",
         "AlreadyAnswered",
         "AlreadyResolved",
         "AmbiguousLabel",

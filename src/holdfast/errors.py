@@ -9,6 +9,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── Misuse                           the call itself is wrong
     │   ├── BadName                      a run, step, label or agent name that cannot be used
     │   ├── BadUrl                       a store URL that cannot be understood
+    │   ├── AdapterNotInstalled          an adapter whose framework is not there
     │   ├── BadOption                    an option with a value outside its choices
     │   ├── BadPrices                    a price table that cannot be understood
     │   ├── NotStorable                  a value that cannot be written down
@@ -119,6 +120,16 @@ class BadUrl(Misuse):
     says = "store URL {url!r} {problem}"
     advises = "use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, dynamodb://table?region=…, or memory://name"
     url: str
+
+
+class AdapterNotInstalled(Misuse, ImportError):
+    """An adapter was asked for, and the framework that it is for cannot be imported."""
+
+    says = "holdfast's adapter {adapter} needs {package}, which cannot be imported: {problem}"
+    advises = "pip install 'holdfast[{extra}]'"
+    adapter: str
+    package: str
+    extra: str
 
 
 class BadOption(Misuse):

@@ -27,7 +27,8 @@ ARROWS: dict[str, set[str]] = {
     "tooling": {"engine", "core"},
     "agents": {"engine", "core", "entrance", "handles", "storehandle"},
     "workers": {"agents", "engine", "storehandle", "clock"},
-    "adapters": {"engine", "core", "codec"},
+    "adapters": {"engine", "core", "codec", "handles", "storehandle", "entrance", "tooling"},
+    "mcp": {"handles", "storehandle", "entrance", "views", "core", ""},
     "views": {"core"},
     "cli": {
         "agents",
@@ -97,6 +98,13 @@ HEAVY = {
     "botocore": {"stores"},
     "pydantic": set[str](),
     "openai": {"adapters"},
+    "agents": {"adapters"},
+    "crewai": {"adapters"},
+    "langchain_core": {"adapters"},
+    "langgraph": {"adapters"},
+    "mcp": {"mcp"},
+    "opentelemetry": {"adapters"},
+    "pydantic_ai": {"adapters"},
     "pytest": {"testing"},
 }
 

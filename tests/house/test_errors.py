@@ -73,8 +73,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
         assert cls.__name__ in drawn, cls.__name__
         parent = drawn[cls.__name__]
         if parent is not None:
-            assert cls.__base__ is not None
-            assert cls.__base__.__name__ == parent
+            assert cls.__bases__[0].__name__ == parent
     assert set(drawn) == {c.__name__ for c in CLASSES} | {"Terminated"}
 
 

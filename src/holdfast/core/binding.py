@@ -9,7 +9,7 @@ from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from holdfast.model.markers import Ephemeral, Neutral
+from holdfast.model.markers import Act, Ephemeral, Neutral
 
 CLOSURE = "closure:"
 _VARARGS = 0x04
@@ -109,6 +109,8 @@ def _bind_callable(
     while isinstance(fn, partial):
         args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
         fn = fn.func
+    if isinstance(fn, Act):
+        return dict(kwargs)
     if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
         bound = _bind_function(fn.__func__, (fn.__self__, *args), kwargs)
         del bound[_named(fn.__func__).__code__.co_varnames[0]]

@@ -22,6 +22,7 @@ from holdfast.limits import (
     PREMISE_REACH_S,
     PREMISE_SOURCE_BYTES_MAX,
 )
+from holdfast.model.markers import Act
 from holdfast.model.premises import Facts, Observation
 
 _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
@@ -201,6 +202,10 @@ def look_at_package(module: str, *, python: str) -> Observation:
 
 def function_of(fn: Callable[..., Any]) -> FunctionType | None:
     """The plain function that a step calls in the end; None where there is none, or nobody has named it."""
+    if isinstance(fn, Act):
+        if fn.function is None:
+            return None
+        fn = fn.function
     while isinstance(fn, partial):
         fn = fn.func
     fn = getattr(fn, "__func__", fn)

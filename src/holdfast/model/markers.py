@@ -1,5 +1,6 @@
 """Marks that a program puts on values and functions to tell Holdfast how to treat them."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
@@ -26,6 +27,34 @@ class Neutral:
     """Base of Holdfast's own handles: capturing one in a closure does not change what a call is."""
 
     __slots__ = ()
+
+
+class Act:
+    """How somebody else's tool is called: the arguments alone say which call it is, whatever ``perform`` has captured.
+
+    ``function`` is what the user wrote, where it is known: its signature and source are what the run relies on.
+    """
+
+    __slots__ = ("function", "perform")
+
+    def __init__(self, perform: Callable[[], Any], function: Callable[..., Any] | None = None) -> None:
+        self.perform = perform
+        self.function = function
+
+    def __call__(self, /, **_: Any) -> Any:
+        """Call it; it has its arguments."""
+        return self.perform()
+
+
+class AwaitedAct(Act):
+    """An act that is awaited."""
+
+    __slots__ = ()
+    perform: Callable[[], Awaitable[Any]]
+
+    async def __call__(self, /, **_: Any) -> Any:
+        """Call it; it has its arguments."""
+        return await self.perform()
 
 
 class _KeyMarker(str):

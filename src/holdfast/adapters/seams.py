@@ -1,0 +1,123 @@
+"""What every framework's adapter is made of: its model calls and its tool calls as steps of a run, in both ways of waiting.
+
+A framework calls from wherever it likes: its own threads, tasks, event loops. A ``Seam`` remembers the place in the run that
+the framework was started from, and gives it to calls that come without one. A tool that is a step by itself
+(``@holdfast.tool``) stays the step: it is called, never wrapped a second time.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from holdfast.engine.context import HERE, Here, here_now
+from holdfast.engine.hands import AWAITING, BLOCKING, drive
+from holdfast.engine.modelling import Answer, Ask, ask_model
+from holdfast.engine.stepping import step
+from holdfast.engine.treatments import treat
+from holdfast.engine.workshop import held_runs
+from holdfast.errors import AdapterNotInstalled, Misuse, NoCurrentRun
+from holdfast.model.calls import Effect, Treatment
+from holdfast.model.markers import Act, AwaitedAct
+
+COMPOSITE: Final = Treatment(effect="read", is_tool=True, manner="off")
+"""A tool that is an agent itself: made of steps, which are answered one by one when it is called again."""
+
+
+class Seam:
+    """A place in a run that a framework's calls come back to."""
+
+    __slots__ = ("_here",)
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    @classmethod
+    def find(cls) -> "Seam | None":
+        """The seam at the current run; None outside of any."""
+        here = here_now()
+        return None if here is None else cls(here)
+
+    @classmethod
+    def get(cls, what: str) -> "Seam":
+        """The seam at the current run. NoCurrentRun, naming what was to be done."""
+        found = cls.find()
+        if found is None:
+            raise NoCurrentRun(what=what, held=", ".join(held_runs()) or "no run", problem="", advice="")
+        return found
+
+    @contextmanager
+    def entered(self) -> Iterator[Here]:
+        """Be in the run here, also in a thread or a loop that nobody has told of it."""
+        here = here_now()
+        if here is not None and here.tenure is self._here.tenure:
+            yield here
+            return
+        token = HERE.set(self._here)
+        try:
+            yield self._here
+        finally:
+            HERE.reset(token)
+
+    def model(self, ask: Ask, call: Callable[[Any], Any]) -> Answer:
+        """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
+        with self.entered() as here:
+            return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request))
+
+    async def model_async(self, ask: Ask, call: Callable[[Any], Awaitable[Any]]) -> Answer:
+        """As ``model``, awaiting."""
+        with self.entered() as here:
+            return await ask_model(here.tenure, AWAITING, ask, call, ask.request)
+
+    def tool(
+        self,
+        treatment: Treatment,
+        name: str,
+        arguments: Mapping[str, Any],
+        perform: Callable[[], Any],
+        function: Callable[..., Any] | None = None,
+    ) -> Any:
+        """The recorded outcome of this call, or that of ``perform()``, recorded before it is returned.
+
+        Which call it is, its name and arguments say; ``perform`` is how it is made, and may capture anything.
+        ``function`` is what the user wrote, where the framework tells: its signature is a premise of the run.
+        """
+        with self.entered() as here:
+            act = Act(perform, function)
+            return drive(step(here.tenure, BLOCKING, treatment, name, act, (), dict(arguments)))
+
+    async def tool_async(
+        self,
+        treatment: Treatment,
+        name: str,
+        arguments: Mapping[str, Any],
+        perform: Callable[[], Awaitable[Any]],
+        function: Callable[..., Any] | None = None,
+    ) -> Any:
+        """As ``tool``, awaiting."""
+        with self.entered() as here:
+            act = AwaitedAct(perform, function)
+            return await step(here.tenure, AWAITING, treatment, name, act, (), dict(arguments))
+
+
+def is_step(function: object) -> bool:
+    """Whether a function is a step by itself where a run is current: then it is called as it is, inside the run."""
+    return isinstance(getattr(function, "treatment", None), Treatment)
+
+
+def treatments(
+    names: Iterable[str], effects: Mapping[str, Effect] | None, default: Effect = "once"
+) -> dict[str, Treatment]:
+    """How each of these tools is treated; what ``effects`` does not name is ``once``. Misuse if it names others."""
+    known, effects = list(names), effects or {}
+    if set(effects) - set(known):
+        raise Misuse(
+            problem=f"effects names {', '.join(sorted(set(effects) - set(known)))}, which is not among the tools",
+            advice=f"the tools are: {', '.join(sorted(known)) or 'none'}",
+        )
+    return {name: treat(effects.get(name, default))._replace(is_tool=True) for name in known}
+
+
+def not_installed(adapter: str, extra: str, error: ImportError) -> AdapterNotInstalled:
+    """The error for an adapter whose framework cannot be imported."""
+    package = (error.name or extra).partition(".")[0]
+    return AdapterNotInstalled(adapter=adapter, package=package, extra=extra, problem=str(error), advice="")

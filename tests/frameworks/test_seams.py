@@ -1,0 +1,91 @@
+"""What adapters are made of, without any framework: a model call and a tool call, from threads that know of no run."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.adapters.seams import Seam, is_step, not_installed, treatments
+from holdfast.engine.modelling import Ask
+
+
+def test_calls_from_foreign_threads_are_steps_of_the_run(tmp_path: Path) -> None:
+    """A framework's own threads have no context: the seam brings the run, and a second attempt does nothing again."""
+    done: list[int] = []
+    once = treatments(["pay"], None)["pay"]
+
+    def work() -> list[Any]:
+        with holdfast.run("r", store=tmp_path / "s.db", if_finished="reopen"):
+            seam = Seam.get("the test")
+
+            def pay(n: int) -> Any:
+                def perform() -> int:
+                    done.append(n)
+                    return n * 2
+
+                return seam.tool(once, "pay", {"n": n}, perform)
+
+            with ThreadPoolExecutor(3) as pool:
+                paid = list(pool.map(pay, range(3)))
+            answer = seam.model(Ask("llm", {"q": 1}), lambda _: {"a": 1})
+        return [*paid, answer]
+
+    first, second = work(), work()
+    assert first[:3] == second[:3] == [0, 2, 4]
+    assert sorted(done) == [0, 1, 2]
+    assert (first[3].is_replayed, second[3].is_replayed) == (False, True)
+
+
+def test_what_perform_captures_is_no_part_of_the_call(tmp_path: Path) -> None:
+    """A call is its name and its arguments; the framework's objects that it is made with are not."""
+    once = treatments(["pay"], None)["pay"]
+
+    async def work(captured: object) -> Any:
+        async with holdfast.run("r", store=tmp_path / "s.db", if_finished="reopen"):
+
+            async def perform() -> str:
+                return repr(captured)
+
+            return await Seam.get("the test").tool_async(once, "pay", {"n": 1, "self": 2}, perform)
+
+    first = asyncio.run(work(object()))
+    assert asyncio.run(work(object())) == first
+
+
+def test_a_tool_is_a_step_by_itself() -> None:
+    """What is decorated already is recognised, so that nobody wraps it again: a once step inside another is refused."""
+
+    @holdfast.tool
+    def pay() -> None: ...
+
+    plain: Callable[[], None] = pay.fn
+    assert is_step(pay)
+    assert not is_step(plain)
+
+
+def test_an_effect_of_a_tool_that_is_not_there_is_refused() -> None:
+    """A misspelt name would silently be treated as once."""
+    with pytest.raises(holdfast.Misuse, match="serch") as refused:
+        treatments(["search"], {"serch": "read"})
+    assert "search" in refused.value.hint
+
+
+def test_a_missing_framework_says_what_to_install() -> None:
+    """The error is an ImportError too, names the package, and its hint is the command."""
+    try:
+        import no_such_framework.part  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        refused = not_installed("holdfast.adapters.crewai", "crewai", error)
+    assert isinstance(refused, ImportError)
+    assert "no_such_framework" in str(refused)
+    assert refused.hint == "pip install 'holdfast[crewai]'"
+
+
+def test_a_seam_outside_of_a_run_names_what_was_to_be_done() -> None:
+    """Nothing is recorded in no run."""
+    with pytest.raises(holdfast.NoCurrentRun, match="kickoff"):
+        Seam.get("kickoff")
