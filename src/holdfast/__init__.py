@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         Terminated,
         Throttled,
         TooLarge,
+        UnknownFact,
         UnknownPoint,
         UnknownQuestion,
         UnknownRun,
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from holdfast.model.budget import Budget, Spent
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
+    from holdfast.model.memories import Fact, Hit, Recalled
     from holdfast.model.patience import Patience
     from holdfast.model.retention import Keep, Retention
     from holdfast.model.verdicts import Done, NotDone, Unknown
@@ -130,8 +132,10 @@ __all__ = [
     "Drained",
     "EffectUnknown",
     "ExportError",
+    "Fact",
     "ForkedHandle",
     "HandleClosed",
+    "Hit",
     "HoldfastError",
     "ImportClash",
     "InputsChanged",
@@ -156,6 +160,7 @@ __all__ = [
     "PremiseMissing",
     "PruneMismatch",
     "QuestionExpired",
+    "Recalled",
     "ReplayedFailure",
     "Retention",
     "Run",
@@ -185,6 +190,7 @@ __all__ = [
     "TooLarge",
     "Tool",
     "Unknown",
+    "UnknownFact",
     "UnknownPoint",
     "UnknownQuestion",
     "UnknownRun",
@@ -289,6 +295,7 @@ _ROOMS = {
         "Terminated",
         "Throttled",
         "TooLarge",
+        "UnknownFact",
         "UnknownPoint",
         "UnknownQuestion",
         "UnknownRun",
@@ -311,6 +318,11 @@ _ROOMS = {
     "model.markers": (
         "KEY",
         "ephemeral",
+    ),
+    "model.memories": (
+        "Fact",
+        "Hit",
+        "Recalled",
     ),
     "model.patience": ("Patience",),
     "model.retention": (

@@ -54,6 +54,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NotAnExport
     │   ├── NewerExport                  written by a newer Holdfast
     │   └── DamagedExport                cut off, changed, or not whole
+    ├── UnknownFact                      memory has no such fact
     ├── UnusableAnswer                   a provider's answer that is no answer
     ├── InvalidHistory                   a conversation that providers refuse
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
@@ -495,6 +496,16 @@ class DamagedExport(ExportError):
 
 
 # -- values -------------------------------------------------------------------------------------------------
+
+
+class UnknownFact(HoldfastError):
+    """Memory has no fact of this id in this scope."""
+
+    says = "there is no fact {fact!r} in {scope} of {store}"
+    advises = "store.memory.list() names all that there are"
+    fact: str
+    scope: str
+    store: str
 
 
 class UnusableAnswer(HoldfastError):

@@ -11,6 +11,14 @@ STEP_NAME_CHARS_MAX: Final = 200
 LABEL_CHARS_MAX: Final = 100
 KEY_CHARS_MAX: Final = 500
 
+# memory
+SCOPE_CHARS_MAX: Final = 200
+"""Of a fact's scope, and of each of its tags."""
+FACT_KEY_CHARS_MAX: Final = 200
+FACT_TEXT_CHARS_MAX: Final = 20_000
+SEARCH_EVENT_CHARS_MAX: Final = 20_000
+"""How much of one event's content a search over history looks at."""
+
 # one append: the same on every store, so that a program never depends on which one it runs on
 APPEND_EVENTS_MAX: Final = 64
 APPEND_SIZE_BYTES_MAX: Final = 1_000_000

@@ -14,6 +14,7 @@ from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.questions import Inquiry, inquire
 from holdfast.engine.recounting import draw_context
+from holdfast.engine.remembering import fact_of, recall_in_run, remember_in_run
 from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.texts import stream_texts
@@ -22,6 +23,7 @@ from holdfast.handles.knowing import Handle, checked_label
 from holdfast.handles.streams import AsyncStream
 from holdfast.model.calls import ONCE, READ, Treatment
 from holdfast.model.contexts import BUDGET_TOKENS, Count, Style
+from holdfast.model.memories import Fact, Recalled
 from holdfast.model.premises import Act
 
 if TYPE_CHECKING:
@@ -228,6 +230,29 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high.
         """
         return await draw_context(self._tenure, AWAITING, budget_tokens, style, count)
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        tags: Iterable[str] = (),
+        scope: str = "",
+        key: str | None = None,
+        importance: float = 0.5,
+        value: Any = None,
+    ) -> Fact:
+        """Keep a fact that outlives the run, with the run it came from; a replay does not keep it again.
+
+        The same text in the same scope is one fact; under a ``key``, what was there is replaced.
+        """
+        fact = fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
+        return await remember_in_run(self._tenure, AWAITING, fact)
+
+    async def recall(
+        self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
+    ) -> list[Recalled]:
+        """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
+        return await recall_in_run(self._tenure, AWAITING, query, k, scope, tags)
 
     async def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from holdfast.core.differences import Diff
     from holdfast.core.resume import ResumePlan
     from holdfast.core.thoughts import Trace
+    from holdfast.model.memories import Hit
+    from holdfast.storehandle.memory import Memory
 
 _EVERY_RUN: Final = 1 << 40
 _NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
@@ -69,6 +71,23 @@ class Reading(Neutral):
     def url(self) -> str:
         """The store's URL."""
         return self._workshop.store.url
+
+    @property
+    def memory(self) -> "Memory":
+        """The facts of this store."""
+        from holdfast.storehandle.memory import Memory
+
+        return Memory(self._workshop)
+
+    def search(self, query: str, k: int = 10, *, run: str | None = None) -> "list[Hit]":
+        """The events that speak of these words, best first: of one run, or of all. Nothing is written.
+
+        What was thought, decided, found, said and asked; arguments, results and failures of steps.
+        """
+        from holdfast.engine.searching import search
+
+        rows = [self._row(run)] if run is not None else self._rows("", RUN_PAGE_MAX)
+        return search(self._port, query, rows, k=k)
 
     def runs(self, *, prefix: str = "", limit: int = RUN_PAGE_MAX) -> list[RunInfo]:
         """The runs of this store, newest first."""
