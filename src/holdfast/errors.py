@@ -15,6 +15,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NotStorable                  a value that cannot be written down
     │   ├── StateChanged                 a state that another thread changed while it was being saved
     │   ├── TooLarge                     a value or batch beyond a documented limit
+    │   ├── BadHandoff                   a document that is no handoff, or not as it was written
     │   ├── BadAnswer                    an answer that the question cannot have
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── ForkedHandle                 a handle carried through os.fork
@@ -149,6 +150,13 @@ class BadPrices(Misuse):
     says = "price table {source}: {problem}"
     advises = 'an entry is "model": {{"input": 0.15, "output": 0.6}}, in dollars per million tokens; "cached" may be added'
     source: str
+
+
+class BadHandoff(Misuse):
+    """A document that is no handoff, or is not as it was written."""
+
+    says = "this handoff cannot be accepted: {problem}"
+    advises = "have it written again: run.handoff(to=…), or store.handoff(run)"
 
 
 class NotStorable(Misuse):

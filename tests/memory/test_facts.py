@@ -100,15 +100,16 @@ def test_a_run_remembers_once_and_recalls_the_same(tmp_path: Path) -> None:
 def test_an_async_run_remembers_too(tmp_path: Path) -> None:
     """The same names, awaited."""
 
-    async def work() -> list[holdfast.Recalled]:
+    found: list[holdfast.Recalled] = []
+
+    async def work() -> None:
         async with holdfast.run("r", store=tmp_path / "s.db") as run:
             await run.remember("Paris is the capital of France", scope="geo")
-            found = await run.recall("capital of France", k=1, scope="geo")
-        return found
+            found.extend(await run.recall("capital of France", k=1, scope="geo"))
 
-    (found,) = asyncio.run(work())
-    assert found.fact.run == "r"
-    assert found.score > 0
+    asyncio.run(work())
+    assert [one.fact.run for one in found] == ["r"]
+    assert found[0].score > 0
 
 
 def test_history_is_found_by_its_words(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from holdfast.model.events import Event
 
 VALUE: Final = (
     "goal",
+    "handed",
     "doubt",
     "past",
     "next",
@@ -43,7 +44,7 @@ VALUE: Final = (
 )
 """The sections by how much somebody who goes on would miss them."""
 
-_EACH_TURN: Final = {"past": 2, "plan": 12, "done": 8}
+_EACH_TURN: Final = {"handed": 12, "past": 2, "plan": 12, "done": 8}
 """How many lines of a section come at its turn; five, where nothing else is said."""
 _WHOLE: Final = frozenset({"goal", "doubt", "changed", "asked", "waits", "warned"})
 """Sections whose lines all come at the first turn: leaving one of them out could do harm."""
@@ -181,7 +182,7 @@ def _ranks(entries: Sequence[Entry]) -> list[tuple[int, int]]:
 
 def _by_value(section: str, places: Sequence[int], entries: Sequence[Entry]) -> Sequence[int]:
     """The entries of one section, the most valuable first: the newest, of a plan what is nearest to where the work stands."""
-    if section == "goal":
+    if section in {"goal", "handed"}:
         return places
     if section == "plan":
         at = max((place for place in places if len(entries[place].refs) > 1), default=places[0])

@@ -19,6 +19,7 @@ from holdfast.model.events import Kind
 
 SECTIONS: Final = {
     "goal": ("Goal", "goal"),
+    "handed": ("Handed over", "handed over"),
     "past": ("What happened", "past"),
     "told": ("Told to others", "told"),
     "decided": ("Decisions", "decided"),
@@ -166,6 +167,14 @@ PHRASES: Final[dict[str, Phrase]] = {
     # -- what the agent said of itself -----------------------------------------------------------------------
     "goal": Phrase("goal", "{quote}", "{quote}", _of(Kind.RUN_STARTED, Kind.COMPACTED)),
     "inputs": Phrase("goal", "Inputs: {value}", "inputs {value}", _of(Kind.RUN_STARTED, Kind.COMPACTED)),
+    # -- what another run has handed over ---------------------------------------------------------------------
+    "giver": Phrase(
+        "handed",
+        "The work was begun by run {quote1}, which handed it over at its event {seq}[ to {quote2}].",
+        "by {quote1} at {seq}[ to {quote2}]",
+        MARKED,
+    ),
+    "handed": Phrase("handed", "{name}: {quote}", "{name}: {quote}", MARKED),
     "told": Phrase("told", "To {quote1}: {quote2}", "to {quote1}: {quote2}", MARKED),
     "said": Phrase("told", "Said: {quote}", "{quote}", MARKED),
     "decided": Phrase("decided", "{quote1}[, because {quote2}]", "{quote1}[ because {quote2}]", MARKED),

@@ -3,7 +3,6 @@
 An entry is written only when somebody wants it: a value that lies in a blob is read for what is shown, and for nothing else.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -14,13 +13,13 @@ from holdfast.core.fold import Attempt
 from holdfast.core.hollow import is_hollow
 from holdfast.core.moments import YEAR_10000, moment, span
 from holdfast.core.partials import fold_partial
-from holdfast.core.phrases import PHRASES, sentence
+from holdfast.core.phrases import PHRASES, SECTIONS, sentence
 from holdfast.core.progress import planned, work_on_plan
-from holdfast.core.quoting import ELLIPSIS, literal, quoted
+from holdfast.core.quoting import literal
 from holdfast.core.recorded import is_once
+from holdfast.core.showing import Words
 from holdfast.core.story import Failure, Mark, Story, is_done
 from holdfast.core.thoughts import (
-    Asked,
     Read,
     Thought,
     model_of,
@@ -36,7 +35,6 @@ from holdfast.model.waits import Waiting
 
 _CHARS: Final[dict[Style, int]] = {"summary": 160, "full": 400, "facts": 80}
 """How much of a recorded text or value is shown."""
-_CALLS_MAX: Final = 3
 _ENDS: Final = {
     "failed": "failed",
     "interrupted": "interrupted",
@@ -47,7 +45,6 @@ _ENDS: Final = {
     "finished": "ended",
 }
 """The phrase for each way in which an attempt is recorded to have ended."""
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,60}")
 
 Facts = dict[str, str]
 
@@ -69,11 +66,21 @@ class Teller:
         self._style: Style = style
         self._is_held = is_held
         self._chars = _CHARS[style]
+        words = Words(self._chars)
+        self._quote, self._name, self._call, self._calls = words.quote, words.name, words.call, words.calls
         self._doubted, self._open = story.open_calls(is_held=is_held)
 
     def entries(self) -> list[Entry]:
         """Everything there is to say: section by section as they stand in the text, and in each the oldest first."""
-        tellers = [self._goal, self._past, self._noted, self._answered, self._failed, self._done]
+        tellers = [
+            self._goal,
+            self._handed,
+            self._past,
+            self._noted,
+            self._answered,
+            self._failed,
+            self._done,
+        ]
         if self._style == "full":
             tellers += [self._said, self._thought]
         tellers += [self._plan, self._now, self._doubt, self._next]
@@ -171,6 +178,21 @@ class Teller:
             yield self._say("goal", [seq], quote=self._quote(str(body["goal"]), 4))
         if body.get("inputs") not in (None, {}, []):
             yield self._say("inputs", [seq], value=literal(body["inputs"], 2 * self._chars))
+
+    def _handed(self) -> Iterator[Entry]:
+        """What another run knew when it handed its work over, as it said it."""
+        for mark in self._story.handed:
+            document = value_in(mark.body, self._read)
+            if not isinstance(document, dict):
+                continue
+            facts = {"quote1": self._quote(str(document["run"])), "seq": f"#{document['event']}"}
+            if document.get("to"):
+                facts["quote2"] = self._quote(str(document["to"]))
+            yield self._say("giver", [mark.seq], **facts)
+            for item in document["summary"]:
+                if item["about"] != SECTIONS["goal"][0]:
+                    text = self._quote(str(item["text"]), 2)
+                    yield self._say("handed", [mark.seq], name=self._name(str(item["about"])), quote=text)
 
     def _noted(self) -> Iterator[Entry]:
         marks = self._story.marks
@@ -442,34 +464,6 @@ class Teller:
 
     def _sentence(self, phrase: str, facts: Facts) -> str:
         return sentence(phrase, self._style, facts)
-
-    def _quote(self, text: str, times: int = 1) -> str:
-        return quoted(text, times * self._chars)
-
-    def _name(self, name: str) -> str:
-        """A name bare where it is a plain word, else in quotes: it may be anything printable."""
-        return name if _PLAIN.fullmatch(name) else self._quote(name)
-
-    def _call(self, call: Call) -> str:
-        """``survey(topic="debt")``; three dots where the arguments are not at hand, or are a whole conversation."""
-        fields = loads(call.body) if call.body is not None else {}
-        if "args_blob" in fields or "pruned" in fields or fields.get("effect") == "model":
-            return f"{self._name(call.name)}({ELLIPSIS})"
-        return self._called(call.name, fields.get("args"))
-
-    def _calls(self, calls: Sequence[Asked]) -> str:
-        shown = [self._called(call.name, call.arguments) for call in calls[:_CALLS_MAX]]
-        return ", ".join(shown + [ELLIPSIS] * (len(calls) > _CALLS_MAX))
-
-    def _called(self, name: str, arguments: Any) -> str:
-        if isinstance(arguments, dict) and "$" not in arguments:
-            room = max(20, self._chars // 2 // max(1, len(arguments)))
-            inside = ", ".join(
-                f"{self._name(key)}={literal(value, room)}" for key, value in arguments.items()
-            )
-        else:
-            inside = "" if arguments is None else literal(arguments, self._chars // 2)
-        return f"{self._name(name)}({inside})"
 
 
 def _type_of(error: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from holdfast.core.identity import enclosing
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
 from holdfast.model.calls import Call
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import HANDED_OVER, Event, Kind
 
 _BRANCHED: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
 _OVERALL: Final = _BRANCHED | {Kind.RUN_REOPENED, Kind.COMPACTED}
@@ -47,6 +47,8 @@ class Story:
         """The end of an attempt, by the event of its beginning."""
         self.overall: list[Event] = []
         self.marks: list[Mark] = []
+        self.handed: list[Mark] = []
+        """What other runs have handed over to this one."""
         self.chunks: dict[str, list[Event]] = {}
         self.answered: list[tuple[Event, Event | None]] = []
         """Answers, each with its question where that is not compacted."""
@@ -162,7 +164,9 @@ class Story:
                 body = outcome.body
                 if body is None or is_hollow(body):
                     continue
-                if not call.seq and call.name in REASONING:
+                if not call.seq and call.name == HANDED_OVER:
+                    self.handed.append(Mark(event.seq, call.name, body))
+                elif not call.seq and call.name in REASONING:
                     self.marks.append(Mark(event.seq, call.name, body))
                 elif call.seq and not outcome.good and (error := loads(body).get("error")):
                     self._failures.setdefault(call.key, []).append((event.seq, error))
@@ -176,7 +180,9 @@ class Story:
             self.circle = None  # somebody looked at it, and lets it go on
 
     def _mark(self, event: Event) -> None:
-        if event.name in REASONING and not is_hollow(event.body):
+        if event.name == HANDED_OVER:
+            self.handed.append(Mark(event.seq, event.name, event.body))
+        elif event.name in REASONING and not is_hollow(event.body):
             self.marks.append(Mark(event.seq, event.name, event.body))
 
     def _step_ended(self, event: Event) -> None:

@@ -80,7 +80,7 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     if row is None:
         if entry.mode == "resume":
             raise UnknownRun(run=run, store=store.url)
-        row = await _create(hands, workshop, entry, run)
+        row = await created(hands, workshop, entry, run)
     elif entry.mode == "new" and row.head > 0:
         raise RunExists(run=run, status=row.status)
     await hands.store(check_may_act, store, row)
@@ -144,7 +144,7 @@ async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
 
 async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
     store, run = workshop.store, check_run_id(entry.run)
-    row = await hands.store(store.find_run, run) or await _create(hands, workshop, entry, run)
+    row = await hands.store(store.find_run, run) or await created(hands, workshop, entry, run)
     await hands.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
         diff = arguments_diff({"agent": row.agent}, {"agent": entry.agent})
@@ -209,7 +209,8 @@ def _next_in_series(store: StorePort, run: str) -> str:
     )
 
 
-async def _create(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
+async def created(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
+    """The row of a new run; if somebody was faster, theirs. RunExists where it has to be new."""
     at = workshop.clock.wall()
     row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
     is_ours = await hands.store(workshop.store.create_run, row)

@@ -9,6 +9,7 @@ from uuid import UUID
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine import checkpoints, marks, premising, sources, waits
 from holdfast.engine.children import Entrant, child
+from holdfast.engine.handing import hand_over
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
@@ -253,6 +254,10 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     ) -> list[Recalled]:
         """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
         return await recall_in_run(self._tenure, AWAITING, query, k, scope, tags)
+
+    async def handoff(self, to: str = "") -> dict[str, Any]:
+        """The document with which another agent takes over, drawn once: ``store.take_over(document, as_=…)`` begins a run with it."""
+        return await hand_over(self._tenure, AWAITING, to)
 
     async def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""

@@ -9,6 +9,7 @@ from uuid import UUID
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine import checkpoints, marks, premising, sources, waits
 from holdfast.engine.children import Entrant, child
+from holdfast.engine.handing import hand_over
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
@@ -226,6 +227,10 @@ class Run(Handle["RunOptions"]):
     ) -> list[Recalled]:
         """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
         return drive(recall_in_run(self._tenure, BLOCKING, query, k, scope, tags))
+
+    def handoff(self, to: str = "") -> dict[str, Any]:
+        """The document with which another agent takes over, drawn once: ``store.take_over(document, as_=…)`` begins a run with it."""
+        return drive(hand_over(self._tenure, BLOCKING, to))
 
     def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""

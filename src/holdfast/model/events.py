@@ -104,6 +104,9 @@ MENDED: Final = "messages mended"
 CONTEXT: Final = "context"
 """The name of the marks that keep what a program was told of its own run."""
 
+HANDED_OVER: Final = "handed over"
+"""The name of the mark with which a run begins that takes another one's work over: the document."""
+
 COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})
 """The kinds of events that stand for others."""
 

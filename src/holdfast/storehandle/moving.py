@@ -32,6 +32,23 @@ class Moving(Reading):
         row, seq = self._at(place)
         return branching.rewind(self._workshop, row, seq)
 
+    def handoff(self, run: str, to: str = "") -> dict[str, Any]:
+        """The document with which another agent takes this run's work over, as it stands. Nothing is written."""
+        from holdfast.engine.handing import document
+
+        info = self.get(run)
+        is_held = info.holder == "alive"
+        return document(self._workshop.store, info.run, to, at=self.now(), is_held=is_held)
+
+    def take_over(self, document: Mapping[str, Any], *, as_: str) -> RunInfo:
+        """Begin a run with a handoff of this store or another: with its goal and inputs, and all that it says in its context.
+
+        Nobody holds it yet: ``holdfast.run(id)`` goes on with it. Durable when it returns. BadHandoff; RunExists.
+        """
+        from holdfast.engine.handing import take_over
+
+        return self.get(take_over(self._workshop, document, as_))
+
     def mend(self, run: str) -> list[str]:
         """Mend the run's recorded conversation, so that a provider takes it; what was done. RunHeld while it is live.
 
