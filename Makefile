@@ -21,7 +21,7 @@ demo: .venv/.runtime  ## an agent is killed in the middle of its work and finish
 	@$(BIN)/holdfast demo
 
 test: check .venv-aws/.ready .venv-crewai/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/house tests
 	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
@@ -46,7 +46,7 @@ format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-crash: .venv/.dev .venv-aws/.ready  ## every crash test at every place: make test strikes the longest ones at each third
+crash: .venv/.dev .venv-aws/.ready  ## every crash test at every place: make test strikes the longer ones at every second or fourth
 	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
