@@ -70,6 +70,8 @@ class Tenure:
         self._numbers = count(view.points + 1)
         self.drift_stops = True
         self.may_drift = any(call.seq for call in view.calls.values())
+        self.remembers = False
+        """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
@@ -340,6 +342,14 @@ class Tenure:
         with self._lock:
             free = self._free.get(site)
             return free[0] if free else self._counts.get(site, 0) + 1
+
+    def latest_number(self, site: str) -> int:
+        """The number of the latest call at this site that is done, under way or in doubt; 0 where there is none."""
+        with self._lock:
+            number, free = self._counts.get(site, 0), self._free.get(site, ())
+            while number in free:
+                number -= 1
+            return number
 
     def next_question(self) -> str:
         """The id of one more question, for people to type."""
