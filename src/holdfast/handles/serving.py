@@ -80,8 +80,8 @@ def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | No
     return _done(tenure, call)
 
 
-def steps_under_way(run: AsyncRun) -> list[Found]:
-    """What was begun through this handle and has not come to an end."""
+def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:
+    """What was begun through this handle and has not come to an end; with ``act``, what calls that."""
     return [
         Found(
             work.asked.name,
@@ -93,6 +93,7 @@ def steps_under_way(run: AsyncRun) -> list[Found]:
             work.idem,
         )
         for work in run._tenure.in_flight()
+        if act is None or work.fn is act
     ]
 
 
