@@ -48,6 +48,11 @@ def tell_json_line(content: Any) -> None:
         sys.stderr.flush()
 
 
+def show_text(content: str) -> None:
+    """Print a text of ours as it is, to be put into a file."""
+    _stream(sys.stdout).write(content)
+
+
 def show_json(content: Any) -> None:
     """Print one JSON document."""
     _stream(sys.stdout).write(dumps(content, option=OPT_INDENT_2).decode() + "\n")

@@ -46,10 +46,14 @@ async def go_on(run: AsyncRun) -> None:
     """Begin at the end of what stands recorded: all of it counts as given, and from here on everything is new."""
     tenure = run._tenure
     if tenure.resumed:
-        await checkpoints.restore(tenure, AWAITING, None)  # records that the history is not needed for a replay
+        await checkpoints.restore(
+            tenure, AWAITING, None
+        )  # records that the history is not needed for a replay
     assert tenure.journal is not None
     tenure.move_cursor(tenure.journal.head)
-    tenure.posed.update(tenure.view.questions)  # nothing that is still asked is withdrawn for being at this place
+    tenure.posed.update(
+        tenure.view.questions
+    )  # nothing that is still asked is withdrawn for being at this place
     tenure.may_drift = False
     tenure.remembers = True
 
@@ -113,26 +117,30 @@ def stand_behind(run: AsyncRun, key: str) -> None:
     run._tenure.root.last = key
 
 
-def _open(tenure: Tenure, call: Call) -> Found:
-    intent = loads(tenure.intent_of(call))
+def _asked(tenure: Tenure, call: Call, standing: Standing) -> Found:
+    intent = loads(tenure.intent_of(call)) if call.seq else {}
     if "args_blob" in intent:
         intent["args"] = loads(read_blob(tenure.store, intent["args_blob"]))
     return Found(
         call.name,
         call.key,
-        "in_doubt" if is_once(call) else "cut_off",
+        standing,
         call.seq,
         intent.get("effect", ""),
         intent.get("args"),
         intent.get("idempotency_key", ""),
-        call.doubt or "never reported back",
     )
+
+
+def _open(tenure: Tenure, call: Call) -> Found:
+    found = _asked(tenure, call, "in_doubt" if is_once(call) else "cut_off")
+    return found._replace(reason=call.doubt or "never reported back")
 
 
 def _done(tenure: Tenure, call: Call) -> Found:
     outcome = call.outcomes[-1]
     body = tenure.body_of(outcome)
-    found = Found(call.name, call.key, "done", call.seq or outcome.seq, point=outcome.point)
+    found = _asked(tenure, call, "done")._replace(point=outcome.point)
     tree = unpack_body(body)
     if is_hollow(body) or "lost" in tree:
         return found._replace(is_pruned=True)

@@ -9,12 +9,13 @@ Each run lives in a task of its own, which enters and leaves it; what clients as
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import holdfast
 from holdfast.errors import Cancelled, HoldfastError, LeaseLost, Misuse, RunHeld, StopSignal
 from holdfast.handles.serving import (
     Found,
+    Standing,
     find_step,
     go_on,
     stand_behind,
@@ -23,22 +24,30 @@ from holdfast.handles.serving import (
     take_in,
 )
 from holdfast.model.calls import Effect
+from holdfast.model.events import HANDED_OVER, Kind
 from holdfast.model.loops import LoopPolicy, Thresholds
 from holdfast.model.markers import AwaitedAct
+from holdfast.model.premises import Act
 
 T = TypeVar("T")
 
 LOOPS = LoopPolicy(thoughts=Thresholds(warn=3, nudge=4, pause=0))
 """A client is told when it goes in circles, and never stopped: whoever watches it can do that."""
-PREMISES = {"file": "warn", "artifact": "warn", "endpoint": "warn", "package": "ignore", "clock": "ignore"}
+PREMISES: Final[dict[str, Act]] = {
+    "file": "warn",
+    "artifact": "warn",
+    "endpoint": "warn",
+    "package": "ignore",
+    "clock": "ignore",
+}
 """What has changed while nobody worked is told when the run is resumed: this client can look for itself."""
 
 
-class StepFailed(Exception):  # noqa: N818 - a client's report: it stands in the journal under this name
+class StepFailed(Exception):
     """The step failed, and certainly did nothing."""
 
 
-class StepUnclear(Exception):  # noqa: N818
+class StepUnclear(Exception):
     """The step failed, and nobody knows whether it has done something."""
 
 
@@ -71,6 +80,8 @@ class HeldRun:
         self._leaving = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
         self._pending: dict[int, tuple[Pending, Found, asyncio.Task[Any]]] = {}
+        self.inherited: list[Found] = []
+        """The effects of the run whose work this one has taken over."""
 
     @property
     def is_over(self) -> bool:
@@ -91,7 +102,7 @@ class HeldRun:
                 entered.set_result(None)
                 await self._leaving.wait()
                 await run.close()  # unless it is finished, it can be resumed
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits; once entered, leaving is all there is to do
+        except BaseException as error:
             if not entered.done():
                 entered.set_exception(error)
             elif not isinstance(error, (StopSignal, HoldfastError)):
@@ -109,7 +120,12 @@ class HeldRun:
     async def find(self, name: str, arguments: dict[str, Any]) -> Found | None:
         """What stands recorded of this call, with what others have said about it taken in."""
         await self.do(take_in)
-        return find_step(self.run, name, arguments)
+        own = find_step(self.run, name, arguments)
+        if own is not None:
+            return own
+        return next(
+            (step for step in self.inherited if (step.name, step.arguments) == (name, arguments)), None
+        )
 
     async def open_steps(self) -> list[Found]:
         """What was begun and never reported back."""
@@ -145,6 +161,7 @@ class HeldRun:
 
     async def record(self, name: str, arguments: dict[str, Any], value: Any, effect: Effect) -> Found:
         """Record a step that is done already."""
+
         async def value_of() -> Any:
             return value
 
@@ -203,6 +220,7 @@ class Holder:
                     premises=PREMISES,
                 )
                 await held.enter(opening)
+                held.inherited = await asyncio.to_thread(_inherited, self.store, run)
                 self._runs[run] = held
             self._latest[session] = run
             return held, is_joined
@@ -247,6 +265,33 @@ class Holder:
 LOST = (LeaseLost, Cancelled)
 """After these the run is not ours any more."""
 __all__ = ["LOST", "HeldRun", "Holder", "RunHeld", "StepFailed", "StepUnclear"]
+
+
+def _inherited(store: holdfast.Store, run: str) -> list[Found]:
+    """What was done, and what was left in doubt, in the run that this one has taken over."""
+    for event in store.events(run):
+        if event.kind == Kind.MARK and event.name == HANDED_OVER:
+            document = store.content(event).get("value") or {}
+            where = f"in run {document.get('run')}, which handed over"
+            return [
+                Found(
+                    step["step"],
+                    "",
+                    standing,
+                    0,
+                    step["effect"],
+                    step["arguments"] or {},
+                    step.get("idempotency_key", ""),
+                    where,
+                    value=step.get("result"),
+                )
+                for standing, steps in _TAKEN_OVER.items()
+                for step in document.get(steps, ())
+            ]
+    return []
+
+
+_TAKEN_OVER: Final[dict[Standing, str]] = {"done": "effects", "in_doubt": "in_doubt"}
 
 
 async def _first(*waited: Awaitable[Any]) -> None:

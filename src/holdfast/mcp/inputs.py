@@ -13,7 +13,9 @@ RunName = Annotated[
 ]
 StepName = Annotated[
     str,
-    Field(description="What is done, in a few words; the same name for the same kind of work: 'publish package'."),
+    Field(
+        description="What is done, in a few words; the same name for the same kind of work: 'publish package'."
+    ),
 ]
 Arguments = Annotated[
     dict[str, Any] | None,
@@ -22,7 +24,10 @@ Arguments = Annotated[
         '{"package": "acme", "version": "1.4.0"}'
     ),
 ]
-StepRef = Annotated[int | str, Field(description="The step's number as begin_step gave it (12), or its name if that is clear.")]
+StepRef = Annotated[
+    int | str,
+    Field(description="The step's number as begin_step gave it (12), or its name if that is clear."),
+]
 Effect = Annotated[
     Literal["read", "idempotent", "once"],
     Field(

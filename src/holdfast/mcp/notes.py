@@ -35,7 +35,10 @@ class NoteTools:
                 "somebody, with to. thought: reasoning that a later session should know."
             ),
         ],
-        text: Annotated[str, Field(min_length=1, description="One or two sentences that make sense without the conversation.")],
+        text: Annotated[
+            str,
+            Field(min_length=1, description="One or two sentences that make sense without the conversation."),
+        ],
         because: Annotated[str, Field(description="With a decision: the reason.")] = "",
         to: Annotated[str, Field(description="With a promise: to whom.")] = "",
         run: RunName = None,
@@ -59,7 +62,10 @@ class NoteTools:
     async def set_plan(
         self,
         ctx: Context,
-        steps: Annotated[list[str], Field(min_length=1, description="In order, a few words each; named as the steps will be.")],
+        steps: Annotated[
+            list[str],
+            Field(min_length=1, description="In order, a few words each; named as the steps will be."),
+        ],
         run: RunName = None,
     ) -> Told:
         """Record what you mean to do, in order; again when it changes. Steps of the same names tick it off."""
@@ -70,7 +76,9 @@ class NoteTools:
     async def add_artifact(
         self,
         ctx: Context,
-        path: Annotated[str, Field(description="A file that is written, from the server's directory or absolute.")],
+        path: Annotated[
+            str, Field(description="A file that is written, from the server's directory or absolute.")
+        ],
         run: RunName = None,
     ) -> Told:
         """Record that the run has made this file. A later session is told if it has changed or gone."""
@@ -81,15 +89,22 @@ class NoteTools:
     async def checkpoint(
         self,
         ctx: Context,
-        state: Annotated[Json, Field(description="All that you need to go on from here, as data; it is given back on resume.")],
-        label: Annotated[str | None, Field(description="A short name for this point, to fork from or compare with.")] = None,
+        state: Annotated[
+            Json,
+            Field(description="All that you need to go on from here, as data; it is given back on resume."),
+        ],
+        label: Annotated[
+            str | None, Field(description="A short name for this point, to fork from or compare with.")
+        ] = None,
         run: RunName = None,
     ) -> Told:
         """Save your working state, whole; only what changed is stored. Do it at every milestone."""
         held = self._holder.get(session_of(ctx), run)
         point = await held.do(lambda own: own.checkpoint(state, label=label))
         place = f"{held.name}@{label or point}"
-        return Told(f"Checkpoint {point} is saved: {place}", {"status": "saved", "point": point, "place": place})
+        return Told(
+            f"Checkpoint {point} is saved: {place}", {"status": "saved", "point": point, "place": place}
+        )
 
     # -- people --------------------------------------------------------------------------------------------------
 
@@ -99,7 +114,9 @@ class NoteTools:
         question: Annotated[str, Field(min_length=1, description="A question that makes sense by itself.")],
         answers: Annotated[Literal["text", "yes_no"], Field(description="What may be answered.")] = "text",
         choices: Annotated[list[str] | None, Field(description="Or one of these.")] = None,
-        about: Annotated[Json, Field(description="What exactly is asked about, e.g. the command to be run.")] = None,
+        about: Annotated[
+            Json, Field(description="What exactly is asked about, e.g. the command to be run.")
+        ] = None,
         wait_s: Annotated[float, Field(ge=0, le=300, description="How long to wait for an answer now.")] = 0,
         run: RunName = None,
     ) -> Told:
@@ -140,10 +157,20 @@ class NoteTools:
     async def remember(
         self,
         ctx: Context,
-        text: Annotated[str, Field(min_length=1, description="One fact, complete by itself: 'acme deploys from the release branch'.")],
+        text: Annotated[
+            str,
+            Field(
+                min_length=1,
+                description="One fact, complete by itself: 'acme deploys from the release branch'.",
+            ),
+        ],
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
-        scope: Annotated[str, Field(description="Whom it is for, from the general to the particular: 'projects/acme'.")] = "",
-        key: Annotated[str | None, Field(description="Replaces what was remembered under the same key.")] = None,
+        scope: Annotated[
+            str, Field(description="Whom it is for, from the general to the particular: 'projects/acme'.")
+        ] = "",
+        key: Annotated[
+            str | None, Field(description="Replaces what was remembered under the same key.")
+        ] = None,
         run: RunName = None,
     ) -> Told:
         """Keep a fact beyond this run: for every later run of this store. What only matters here is a note."""
@@ -194,4 +221,7 @@ def _answered(question: str, how: str, value: Any, by: str) -> Told:
     if how != "answered":
         return Told(f"{question} was {how} without an answer.", {"status": how, "question": question})
     who = f", by {by}" if by else ""
-    return Told(f"{question} is answered{who}: {shown(value)}", {"status": "answered", "question": question, "answer": value})
+    return Told(
+        f"{question} is answered{who}: {shown(value)}",
+        {"status": "answered", "question": question, "answer": value},
+    )

@@ -33,8 +33,16 @@ class RunTools:
     async def start_run(
         self,
         ctx: Context,
-        run: Annotated[str, Field(description="The run's id, chosen by you, one per task: 'release-1.4' or 'shop/fix-login'.")],
-        goal: Annotated[str | None, Field(description="What is to be achieved, in a sentence. Needed once, when it is new.")] = None,
+        run: Annotated[
+            str,
+            Field(
+                description="The run's id, chosen by you, one per task: 'release-1.4' or 'shop/fix-login'."
+            ),
+        ],
+        goal: Annotated[
+            str | None,
+            Field(description="What is to be achieved, in a sentence. Needed once, when it is new."),
+        ] = None,
         reopen: Annotated[bool, Field(description="Go on with a run that is finished or cancelled.")] = False,
         budget_tokens: Budget = 1_500,
     ) -> Told:
@@ -50,16 +58,23 @@ class RunTools:
         held, is_joined = await holder.start(session, run, goal if is_new else None, reopen=reopen)
         if is_new and not is_joined:
             facts = {"run": run, "status": "started", "attempt": held.run.attempt}
-            return Told(f"Started run {run}. Record as you go: set_plan, begin_step/finish_step, note, checkpoint.", facts)
+            return Told(
+                f"Started run {run}. Record as you go: set_plan, begin_step/finish_step, note, checkpoint.",
+                facts,
+            )
         text, facts = await self._standing(held, budget_tokens)
         how = "is open in this server already: you have joined it" if is_joined else "is resumed"
         lines = [f"Run {run} {how} (attempt {held.run.attempt})."]
         recorded = await asyncio.to_thread(_goal_of, holder.store, run)
         if goal and recorded and goal != recorded:
-            lines.append(f"Its recorded goal stays: {recorded!r}. If yours is another task, start another run.")
+            lines.append(
+                f"Its recorded goal stays: {recorded!r}. If yours is another task, start another run."
+            )
         if recorded and is_joined is False:
             facts["goal"] = recorded
-        return Told("\n".join([*lines, text]), {**facts, "run": run, "status": "joined" if is_joined else "resumed"})
+        return Told(
+            "\n".join([*lines, text]), {**facts, "run": run, "status": "joined" if is_joined else "resumed"}
+        )
 
     async def resume_context(self, ctx: Context, run: RunName = None, budget_tokens: Budget = 2_000) -> Told:
         """Where do I stand? What was done, decided and found out, what is in doubt, what comes next. Reads only.
@@ -80,11 +95,15 @@ class RunTools:
         held = self._holder.get(session_of(ctx), run)
         if held.begun:
             named = ", ".join(called(step) for step in held.begun)
-            raise Misuse(problem=f"begun and not ended: {named}", advice="call finish_step or fail_step for each")
+            raise Misuse(
+                problem=f"begun and not ended: {named}", advice="call finish_step or fail_step for each"
+            )
         doubtful = [step for step in await held.open_steps() if step.standing == "in_doubt"]
         if doubtful:
             named = ", ".join(called(step) for step in doubtful)
-            raise Misuse(problem=f"in doubt: {named}", advice="find out whether it happened, then call resolve_step")
+            raise Misuse(
+                problem=f"in doubt: {named}", advice="find out whether it happened, then call resolve_step"
+            )
         await held.do(lambda own: own.finish(result))
         await self._holder.let_go(held.name)
         return Told(f"Run {held.name} is finished.", {"run": held.name, "status": "finished"})
@@ -96,7 +115,9 @@ class RunTools:
         await self._holder.let_go(held.name)
         doubts = [called(step) for step in begun if step.effect == "once"]
         lines = [f"Run {held.name} is left; start_run(run={held.name!r}) resumes it."]
-        return Told("\n".join([*lines, *bullets("Now in doubt:", doubts)]), {"run": held.name, "status": "left"})
+        return Told(
+            "\n".join([*lines, *bullets("Now in doubt:", doubts)]), {"run": held.name, "status": "left"}
+        )
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -132,7 +153,12 @@ class RunTools:
 
     async def fork_run(
         self,
-        place: Annotated[str, Field(description="A run, or a point in it: 'release-1.4', 'release-1.4@7', 'release-1.4@label'.")],
+        place: Annotated[
+            str,
+            Field(
+                description="A run, or a point in it: 'release-1.4', 'release-1.4@7', 'release-1.4@label'."
+            ),
+        ],
         new_run: Annotated[str, Field(description="The id of the new run.")],
     ) -> Told:
         """Make another run whose history is this one's up to a point, to try something else. Then start_run it."""
@@ -141,7 +167,9 @@ class RunTools:
         info = await asyncio.to_thread(lambda: store.fork(place, as_=new_run))
         lines = [f"Forked {info.run} from {place}; start_run(run={info.run!r}) goes on with it."]
         if later:
-            lines.append(f"Happened after that point, and so not known to the fork: {', '.join(dict.fromkeys(later))}.")
+            lines.append(
+                f"Happened after that point, and so not known to the fork: {', '.join(dict.fromkeys(later))}."
+            )
         return Told("\n".join(lines), {"run": info.run, "from": place, "later_effects": later})
 
     async def diff_runs(
@@ -151,13 +179,19 @@ class RunTools:
     ) -> Told:
         """What differs between two points of any runs: the state, what happened, where they went apart."""
         page = arrange_diff(await asyncio.to_thread(self._holder.store.diff, a, b))
-        changes = [f"{change['op']} {change['path']}: {one_line(shown(change.get('value')))}" for change in page.state_patch or []]
+        changes = [
+            f"{change['op']} {change['path']}: {one_line(shown(change.get('value')))}"
+            for change in page.state_patch or []
+        ]
         lines = [*page.sentences, *bullets("State:", changes[:50])]
-        return Told("\n".join(lines) or "Nothing differs.", {"relation": page.relation, "state_patch": as_plain(page.state_patch)})
+        return Told(
+            "\n".join(lines) or "Nothing differs.",
+            {"relation": page.relation, "state_patch": as_plain(page.state_patch)},
+        )
 
     async def search_history(
         self,
-        query: Annotated[str, Field(description="A few words; \"in quotes\" they stand beside each other.")],
+        query: Annotated[str, Field(description='A few words; "in quotes" they stand beside each other.')],
         run: Annotated[str | None, Field(description="Only in this run; left out: in all.")] = None,
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
     ) -> Told:
@@ -184,14 +218,27 @@ class RunTools:
         questions = await asyncio.to_thread(store.questions, held.name)
         doubts = [step for step in left if step.standing == "in_doubt"]
         lines = [
-            *bullets("In doubt. Find out whether each happened, then call resolve_step:", [_doubt(step) for step in doubts]),
+            *bullets(
+                "In doubt. Find out whether each happened, then call resolve_step:",
+                [_doubt(step) for step in doubts],
+            ),
             *bullets("Begun here and not ended yet:", [called(step) for step in held.begun]),
-            *bullets("Cut off, and safe to begin again:", [called(step) for step in left if step.standing == "cut_off"]),
+            *bullets(
+                "Cut off, and safe to begin again:",
+                [called(step) for step in left if step.standing == "cut_off"],
+            ),
             *bullets(
                 "Asked, get_answer tells whether it is answered:",
                 [f"{asked.id}: {one_line(asked.question)}" for asked in questions],
             ),
-            *bullets("Changed since:", [f"{one.premise.id} {one.text}" for one in plan.premises if one.act == "warn" and one.premise.kind != "effect"]),
+            *bullets(
+                "Changed since:",
+                [
+                    f"{one.premise.id} {one.text}"
+                    for one in plan.premises
+                    if one.act == "warn" and one.premise.kind != "effect"
+                ],
+            ),
             *await self._state(held),
         ]
         if held.run.nudge:
@@ -221,7 +268,10 @@ class RunTools:
 def log_text(store: Store, run: str, latest: int) -> str:
     """The latest events of a run, a line each."""
     lines = Timeline().lines(store.events(run))
-    told = [f"#{line.seq} {'  ' * line.depth}{line.what} {line.name} {line.detail}".rstrip() for line in lines[-latest:]]
+    told = [
+        f"#{line.seq} {'  ' * line.depth}{line.what} {line.name} {line.detail}".rstrip()
+        for line in lines[-latest:]
+    ]
     if len(lines) > latest:
         told.insert(0, f"({count(len(lines) - latest, 'event')} before)")
     return "\n".join([f"Run {run}: {store.get(run).status.replace('_', ' ')}", *told])

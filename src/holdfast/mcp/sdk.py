@@ -24,7 +24,17 @@ except ImportError as error:
         adapter="mcp", package="mcp", extra="mcp", problem=str(error), advice=""
     ) from error
 
-__all__ = ["PATH", "Context", "Server", "add_tool", "client_of", "http_app", "make_server", "result", "session_of"]
+__all__ = [
+    "PATH",
+    "Context",
+    "Server",
+    "add_tool",
+    "client_of",
+    "http_app",
+    "make_server",
+    "result",
+    "session_of",
+]
 
 PATH: Final = "/mcp"
 """Where a server over HTTP answers."""

@@ -6,10 +6,12 @@ from urllib.parse import unquote
 
 from orjson import OPT_INDENT_2, dumps
 
+from holdfast.core.handoff import markdown
 from holdfast.core.points import find_event, parse_place
-from holdfast.errors import UnknownPoint
+from holdfast.errors import Misuse, UnknownPoint
 from holdfast.mcp import sdk
 from holdfast.mcp.answers import answering
+from holdfast.mcp.handoffs import HandoffTools, handoffs_of, latest_handoff
 from holdfast.mcp.holding import Holder
 from holdfast.mcp.notes import NoteTools
 from holdfast.mcp.runs import RunTools, log_text
@@ -49,6 +51,8 @@ TOOLS: Final = {
     "search_history": "Search history",
     "remember": "Remember a fact",
     "recall": "Recall facts",
+    "write_handoff": "Write a handoff",
+    "accept_handoff": "Accept a handoff",
     "finish_run": "Finish a run",
     "leave_run": "Leave a run",
 }
@@ -59,13 +63,14 @@ LOG_LINES: Final = 200
 
 def skill() -> str:
     """The text that teaches an agent when to record what, in the form of a skill file."""
-    return files(__package__).joinpath("SKILL.md").read_text(encoding="utf-8")
+    return files("holdfast.mcp").joinpath("SKILL.md").read_text(encoding="utf-8")
 
 
 def build(holder: Holder) -> sdk.Server:
     """A server that works for clients through this holder."""
     server = sdk.make_server(INSTRUCTIONS)
-    groups = (RunTools(holder), StepTools(holder), NoteTools(holder))
+    runs = RunTools(holder)
+    groups = (runs, StepTools(holder), NoteTools(holder), HandoffTools(holder, runs))
     for name, title in TOOLS.items():
         tool = next(getattr(group, name) for group in groups if hasattr(group, name))
         sdk.add_tool(server, answering(holder, tool), title=title, reads=name in READING)
@@ -91,7 +96,9 @@ def _add_resources(server: sdk.Server, store: Store) -> None:
     """What there is to read, by address. A run's id stands in it percent-encoded: ``shop%2Ffix-login``."""
     json = "application/json"
 
-    @server.resource("holdfast://skill", name="skill", description="When to record what.", mime_type="text/markdown")
+    @server.resource(
+        "holdfast://skill", name="skill", description="When to record what.", mime_type="text/markdown"
+    )
     def read_skill() -> str:
         return skill()
 
@@ -132,6 +139,24 @@ def _add_resources(server: sdk.Server, store: Store) -> None:
     )
     def checkpoint(run: str, point: str) -> str:
         return _json(state_of(store, unquote(run), unquote(point)))
+
+    @server.resource(
+        "holdfast://handoffs", name="handoffs", description="Handoffs that runs have written.", mime_type=json
+    )
+    def handoffs() -> str:
+        return _json([one for info in store.runs(limit=RUNS_SHOWN) for one in handoffs_of(store, info.run)])
+
+    @server.resource(
+        "holdfast://handoffs/{run}",
+        name="handoff",
+        description="The handoff that a run has written last.",
+        mime_type="text/markdown",
+    )
+    def handoff(run: str) -> str:
+        found = latest_handoff(store, unquote(run))
+        if found is None:
+            raise Misuse(problem=f"run {unquote(run)} has written no handoff", advice="write_handoff in it")
+        return markdown(found)
 
 
 def state_of(store: Store, run: str, point: str) -> Any:

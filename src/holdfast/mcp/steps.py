@@ -24,7 +24,9 @@ class StepTools:
         name: StepName,
         arguments: Arguments = None,
         effect: Effect = "once",
-        again: Annotated[bool, Field(description="Do it once more on purpose, though it is recorded as done.")] = False,
+        again: Annotated[
+            bool, Field(description="Do it once more on purpose, though it is recorded as done.")
+        ] = False,
         run: RunName = None,
     ) -> Told:
         """Before you act on the outside world: record the intent. Act only if the answer is 'go'; then finish_step or fail_step.
@@ -38,13 +40,17 @@ class StepTools:
         found = await held.find(name, arguments)
         if found is not None and found.standing == "done" and effect != "read" and not again:
             return _already_done(found)
-        if found is not None and found.standing == "in_doubt":
+        if found is not None and found.standing == "in_doubt" and (found.seq or not again):
             return _in_doubt(found)
         if found is not None and found.standing == "running" and not again:
             text = f"Already begun: {called(found)}, and not ended yet. End it with finish_step(step={found.seq}) or fail_step."
             return Told(text, {"status": "running", "step": found.seq})
         step = await held.begin(name, arguments, effect)
-        key = f" Idempotency key, for services that take one: {step.idempotency_key}." if step.idempotency_key else ""
+        key = (
+            f" Idempotency key, for services that take one: {step.idempotency_key}."
+            if step.idempotency_key
+            else ""
+        )
         text = f"Go: {called(step)} is begun.{key} When it has ended: finish_step(step={step.seq}, result=…) or fail_step."
         facts = {"status": "go", "step": step.seq, "idempotency_key": step.idempotency_key}
         return _nudged(held, Told(text, facts))
@@ -53,7 +59,9 @@ class StepTools:
         self,
         ctx: Context,
         step: StepRef,
-        result: Annotated[Json, Field(description="What came of it, short: it is what a later session is told.")] = None,
+        result: Annotated[
+            Json, Field(description="What came of it, short: it is what a later session is told.")
+        ] = None,
         run: RunName = None,
     ) -> Told:
         """The step that you have begun is done: record its result. From now on it is never repeated by accident."""
@@ -67,10 +75,14 @@ class StepTools:
         self,
         ctx: Context,
         step: StepRef,
-        error: Annotated[str, Field(description="What went wrong, as it was told: 'HTTP 403: token expired'.")],
+        error: Annotated[
+            str, Field(description="What went wrong, as it was told: 'HTTP 403: token expired'.")
+        ],
         happened: Annotated[
             Literal["no", "unknown"],
-            Field(description="no: it certainly did nothing, and may be begun again. unknown: perhaps it did; it is in doubt."),
+            Field(
+                description="no: it certainly did nothing, and may be begun again. unknown: perhaps it did; it is in doubt."
+            ),
         ] = "unknown",
         run: RunName = None,
     ) -> Told:
@@ -84,7 +96,9 @@ class StepTools:
             text = f"Failed: {called(begun)} is recorded as failed; it may be begun again."
             return _nudged(held, Told(text, {"status": "failed", "step": begun.seq}))
         except StepInDoubt:
-            return _in_doubt(begun._replace(reason=f"failed with {error!r}, and it is not known whether it happened"))
+            return _in_doubt(
+                begun._replace(reason=f"failed with {error!r}, and it is not known whether it happened")
+            )
         raise AssertionError("a step that failed has not returned")
 
     async def resolve_step(
@@ -95,7 +109,9 @@ class StepTools:
             Literal["done", "not_done"],
             Field(description="done: it did happen. not_done: it certainly did not, and may be begun again."),
         ],
-        evidence: Annotated[str, Field(min_length=1, description="How you know: 'npm view acme@1.4.0 shows it'.")],
+        evidence: Annotated[
+            str, Field(min_length=1, description="How you know: 'npm view acme@1.4.0 shows it'.")
+        ],
         result: Annotated[Json, Field(description="With done: what the step would have returned.")] = None,
         run: RunName = None,
     ) -> Told:
@@ -108,7 +124,11 @@ class StepTools:
         how: Literal["done", "retry"] = "done" if outcome == "done" else "retry"
         self._holder.store.resolve(held.name, doubtful.key, how, value=result, by=by)
         await held.do(take_in)
-        then = "It is recorded as done." if outcome == "done" else "It may be begun again, under the same idempotency key."
+        then = (
+            "It is recorded as done."
+            if outcome == "done"
+            else "It may be begun again, under the same idempotency key."
+        )
         return Told(f"Settled: {called(doubtful)} {word}. {then}", {"status": outcome, "step": doubtful.seq})
 
     async def record_step(
@@ -118,7 +138,9 @@ class StepTools:
         arguments: Arguments = None,
         result: Annotated[Json, Field(description="What came of it, short.")] = None,
         effect: Effect = "read",
-        again: Annotated[bool, Field(description="Record it once more, though the very same stands recorded.")] = False,
+        again: Annotated[
+            bool, Field(description="Record it once more, though the very same stands recorded.")
+        ] = False,
         run: RunName = None,
     ) -> Told:
         """Record a step that is done already: something you have read, built, tested, or could safely repeat.
@@ -130,13 +152,19 @@ class StepTools:
         arguments = arguments or {}
         found = await held.find(name, arguments)
         if found is not None and not again:
-            if found.standing == "done" and (effect != "read" or found.value == result):
+            if found.standing == "done" and found.value == result and not found.is_pruned:
+                return Told(
+                    f"Recorded before, the very same: {called(found)}, point {found.point}.",
+                    _done_facts(found),
+                )
+            if found.standing == "done" and effect != "read":
                 return _already_done(found)
             if found.standing == "in_doubt":
                 return _in_doubt(found)
             if found.standing == "running":
                 raise Misuse(
-                    problem=f"{called(found)} is begun", advice=f"end it with finish_step(step={found.seq}, result=…)"
+                    problem=f"{called(found)} is begun",
+                    advice=f"end it with finish_step(step={found.seq}, result=…)",
                 )
         done = await held.record(name, arguments, result, effect)
         facts = {"status": "recorded", "step": done.seq, "point": done.point}
@@ -144,18 +172,36 @@ class StepTools:
 
 
 def _already_done(step: Found) -> Told:
-    came_to = "what it returned is not kept any more" if step.is_pruned else f"it returned: {shown(step.value)}"
-    text = f"Already done, do not repeat it: {called(step)}; {came_to}. again=true if it is to be done once more on purpose."
-    return Told(text, {"status": "already_done", "step": step.seq, "point": step.point, "result": step.value})
+    came_to = (
+        "what it returned is not kept any more" if step.is_pruned else f"it returned: {shown(step.value)}"
+    )
+    where = f" ({step.reason})" if step.reason else ""
+    text = f"Already done, do not repeat it: {called(step)}{where}; {came_to}. again=true if it is to be done once more on purpose."
+    return Told(text, _done_facts(step))
+
+
+def _done_facts(step: Found) -> dict[str, Any]:
+    return {"status": "already_done", "step": step.seq, "point": step.point, "result": step.value}
 
 
 def _in_doubt(step: Found) -> Told:
     key = f" Its idempotency key: {step.idempotency_key}." if step.idempotency_key else ""
+    if not step.seq:
+        text = (
+            f"In doubt, do not repeat it: {called(step)} was begun {step.reason}, and it is not known whether it happened. "
+            f"Check the outside world; begin_step(…, again=true) only if it certainly did not.{key}"
+        )
+        return Told(text, {"status": "in_doubt", "step": None, "reason": step.reason})
     text = (
         f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Check the outside world, then "
         f"resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you cannot tell, ask_person.{key}"
     )
-    facts = {"status": "in_doubt", "step": step.seq, "reason": step.reason, "idempotency_key": step.idempotency_key}
+    facts = {
+        "status": "in_doubt",
+        "step": step.seq,
+        "reason": step.reason,
+        "idempotency_key": step.idempotency_key,
+    }
     return Told(text, facts)
 
 
@@ -189,7 +235,10 @@ def _matching(steps: list[Found], ref: int | str) -> Found | None:
 
 def _no_step(problem: str, steps: list[Found]) -> Misuse:
     known = ", ".join(called(step) for step in steps) or "none"
-    return Misuse(problem=f"{problem} (there is: {known})", advice="name it by its number; resume_context shows where you stand")
+    return Misuse(
+        problem=f"{problem} (there is: {known})",
+        advice="name it by its number; resume_context shows where you stand",
+    )
 
 
 def _nudged(held: HeldRun, told: Told) -> Told:

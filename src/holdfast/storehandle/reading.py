@@ -410,7 +410,5 @@ def doubtful(view: View, info: RunInfo) -> list[Call]:
     return [
         c
         for c in view.open_calls()
-        if is_once(c)
-        and not c.abandoned
-        and (c.doubt is not None or not held or c.fence != info.lease.fence)
+        if is_once(c) and not c.abandoned and (c.doubt is not None or not held or c.fence != info.lease.fence)
     ]
