@@ -174,7 +174,8 @@ def is_terminal_told() -> bool:
 
 def flush() -> None:
     """Bring everything out now; a reader that is gone shows here. BrokenPipeError."""
-    sys.stdout.flush()
+    if not sys.stdout.closed:  # a server that spoke over it has let it go
+        sys.stdout.flush()
 
 
 def complain(message: str, hint: str) -> None:

@@ -12,7 +12,7 @@ from orjson import loads
 from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import canonical_arguments
 from holdfast.core.hollow import is_hollow
-from holdfast.core.identity import site_of
+from holdfast.core.identity import site_of, split_key
 from holdfast.core.recorded import is_once
 from holdfast.engine import checkpoints, letters
 from holdfast.engine.asking import value_of
@@ -59,8 +59,16 @@ async def go_on(run: AsyncRun) -> None:
 
 
 async def take_in(run: AsyncRun) -> None:
-    """Take in what others have said about steps in doubt."""
-    await letters.drain(run._tenure, AWAITING)
+    """Take in what was said about steps in doubt; like all that stands recorded, it counts as given."""
+    tenure = run._tenure
+    left = tenure.view.open_calls()
+    await letters.drain(tenure, AWAITING)
+    for call in left:
+        outcome = None if call.is_open else tenure.next_outcome(call)
+        if outcome is not None and outcome.good:
+            site, number = split_key(call.key)
+            if number is not None:
+                tenure.take_number(site, number)
 
 
 def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
@@ -79,9 +87,9 @@ def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | No
         if step.key == key:
             return step
     call = tenure.view.calls.get(key)
-    if call is None or not call.outcomes:
+    if call is None:
         return Found(name, key, "done", 0, is_pruned=True)
-    return _done(tenure, call)
+    return _open(tenure, call) if call.is_open else _done(tenure, call)
 
 
 def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:

@@ -80,6 +80,8 @@ class HeldRun:
         self._leaving = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
         self._pending: dict[int, tuple[Pending, Found, asyncio.Task[Any]]] = {}
+        self.turn = asyncio.Lock()
+        """Held from looking whether a step may be begun until it is: two clients may ask for the same one."""
         self.inherited: list[Found] = []
         """The effects of the run whose work this one has taken over."""
 
@@ -222,12 +224,17 @@ class Holder:
                 await held.enter(opening)
                 held.inherited = await asyncio.to_thread(_inherited, self.store, run)
                 self._runs[run] = held
-            self._latest[session] = run
+            if session:
+                self._latest[session] = run
             return held, is_joined
 
     def find(self, session: str, run: str | None) -> HeldRun | None:
-        """The run that is meant: the one named, else the one this session started last, else the only one."""
-        name = run or self._latest.get(session) or (self.held[0] if len(self.held) == 1 else None)
+        """The run that is meant: the one named, or the one this session started last; without sessions, the only one."""
+        name = (
+            run
+            or self._latest.get(session)
+            or (self.held[0] if not session and len(self.held) == 1 else None)
+        )
         held = self._runs.get(name) if name else None
         return None if held is None or held.is_over else held
 

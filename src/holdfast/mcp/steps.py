@@ -36,24 +36,8 @@ class StepTools:
         {"package": "acme", "version": "1.4.0"}).
         """
         held = self._holder.get(session_of(ctx), run)
-        arguments = arguments or {}
-        found = await held.find(name, arguments)
-        if found is not None and found.standing == "done" and effect != "read" and not again:
-            return _already_done(found)
-        if found is not None and found.standing == "in_doubt" and (found.seq or not again):
-            return _in_doubt(found)
-        if found is not None and found.standing == "running" and not again:
-            text = f"Already begun: {called(found)}, and not ended yet. End it with finish_step(step={found.seq}) or fail_step."
-            return Told(text, {"status": "running", "step": found.seq})
-        step = await held.begin(name, arguments, effect)
-        key = (
-            f" Idempotency key, for services that take one: {step.idempotency_key}."
-            if step.idempotency_key
-            else ""
-        )
-        text = f"Go: {called(step)} is begun.{key} When it has ended: finish_step(step={step.seq}, result=…) or fail_step."
-        facts = {"status": "go", "step": step.seq, "idempotency_key": step.idempotency_key}
-        return _nudged(held, Told(text, facts))
+        async with held.turn:
+            return _nudged(held, await _begin(held, name, arguments or {}, effect, again=again))
 
     async def finish_step(
         self,
@@ -149,26 +133,52 @@ class StepTools:
         "212 passed"). Called again with the same result, nothing is recorded twice.
         """
         held = self._holder.get(session_of(ctx), run)
-        arguments = arguments or {}
-        found = await held.find(name, arguments)
-        if found is not None and not again:
-            if found.standing == "done" and found.value == result and not found.is_pruned:
-                return Told(
-                    f"Recorded before, the very same: {called(found)}, point {found.point}.",
-                    _done_facts(found),
-                )
-            if found.standing == "done" and effect != "read":
-                return _already_done(found)
-            if found.standing == "in_doubt":
-                return _in_doubt(found)
-            if found.standing == "running":
-                raise Misuse(
-                    problem=f"{called(found)} is begun",
-                    advice=f"end it with finish_step(step={found.seq}, result=…)",
-                )
-        done = await held.record(name, arguments, result, effect)
-        facts = {"status": "recorded", "step": done.seq, "point": done.point}
-        return _nudged(held, Told(f"Recorded: {name}, point {done.point}.", facts))
+        async with held.turn:
+            return _nudged(held, await _record(held, name, arguments or {}, result, effect, again=again))
+
+
+async def _begin(held: HeldRun, name: str, arguments: dict[str, Any], effect: Effect, *, again: bool) -> Told:
+    found = await held.find(name, arguments)
+    if found is not None and found.standing == "done" and effect != "read" and not again:
+        return _already_done(found)
+    if found is not None and found.standing == "in_doubt" and (found.seq or not again):
+        return _in_doubt(found)
+    if found is not None and found.standing == "running" and not again:
+        text = f"Already begun: {called(found)}, and not ended yet. End it with finish_step(step={found.seq}) or fail_step."
+        return Told(text, {"status": "running", "step": found.seq})
+    step = await held.begin(name, arguments, effect)
+    key = (
+        f" Idempotency key, for services that take one: {step.idempotency_key}."
+        if step.idempotency_key
+        else ""
+    )
+    text = f"Go: {called(step)} is begun.{key} When it has ended: finish_step(step={step.seq}, result=…) or fail_step."
+    return Told(text, {"status": "go", "step": step.seq, "idempotency_key": step.idempotency_key})
+
+
+async def _record(
+    held: HeldRun, name: str, arguments: dict[str, Any], value: Any, effect: Effect, *, again: bool
+) -> Told:
+    found = await held.find(name, arguments)
+    if found is not None and not again:
+        if found.standing == "done" and found.value == value and not found.is_pruned:
+            return Told(
+                f"Recorded before, the very same: {called(found)}, point {found.point}.", _done_facts(found)
+            )
+        if found.standing == "done" and effect != "read":
+            return _already_done(found)
+        if found.standing == "in_doubt":
+            return _in_doubt(found)
+        if found.standing == "running":
+            raise Misuse(
+                problem=f"{called(found)} is begun",
+                advice=f"end it with finish_step(step={found.seq}, result=…)",
+            )
+    done = await held.record(name, arguments, value, effect)
+    return Told(
+        f"Recorded: {called(done)}, point {done.point}.",
+        {"status": "recorded", "step": done.seq, "point": done.point},
+    )
 
 
 def _already_done(step: Found) -> Told:
