@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from mcp import ClientSession, StdioServerParameters
 
@@ -101,6 +99,9 @@ def http_server(store: Path, **variables: str) -> Iterator[tuple[dict[str, Any],
 @asynccontextmanager
 async def over_http(url: str, token: str) -> AsyncIterator[Client]:
     """A client of a server over HTTP."""
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         create_mcp_http_client(headers=headers) as http,

@@ -1,6 +1,5 @@
 """``holdfast mcp``: the MCP server, for agents that do their work themselves."""
 
-import asyncio
 import os
 import secrets
 from pathlib import Path
@@ -74,6 +73,8 @@ def command(
     if print_skill:
         render.show_json({"skill": skill()}) if as_json else render.show_text(skill())
         return
+    import asyncio  # not for a help page
+
     if not http:
         asyncio.run(serve_stdio(open_store(url)))
         return
