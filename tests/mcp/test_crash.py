@@ -99,8 +99,8 @@ async def killed_in_the_middle(world: World) -> None:
 def test_a_server_killed_in_the_middle_of_an_effect(tmp_path: Path) -> None:
     """The next one takes the run over at once; the effect is in doubt, is not repeated, and is settled by evidence.
 
-    Planted: a step begun without its intent journaled first (the client told to go before the append), and ``begin_step`` that
-    passes over what is in doubt: both caught here.
+    Planted: the client told to go before the intent is in the journal; ``begin_step`` that passes over what is in doubt; a settled
+    step whose number the next call gets; ``doubtful`` that takes every open call of a held run for running.
     """
     world = World(tmp_path)
     asyncio.run(killed_in_the_middle(world))
@@ -189,7 +189,7 @@ def test_a_run_that_is_left_can_be_resumed(
 ) -> None:
     """SIGTERM, or a client that goes away: the attempt has an end, the lease is free, an effect is in doubt.
 
-    Planted: a server that is cancelled on SIGTERM instead of leaving its runs: the attempt had no end.
+    Planted: a server that ends without leaving its runs: the attempt has no end.
     """
     world = World(tmp_path)
     asyncio.run(_left_by(world, leave))

@@ -12,6 +12,7 @@ import pytest
 from tests.mcp.client import WAIT_S, http_server, over_http, over_stdio
 
 import holdfast
+from holdfast.mcp.serving import Guard
 from holdfast.model.events import Kind
 
 TOKEN = "a-token-that-was-agreed-upon"
@@ -72,7 +73,7 @@ async def two_clients(url: str, store: Path) -> None:
 def test_only_who_knows_the_token_is_let_in(tmp_path: Path) -> None:
     """No token, another token, another name for this address, a page of another site: refused. It listens on loopback only.
 
-    Planted: a guard that does not look at Host lets a rebound name in; one that compares no Origin, a page of another site.
+    Planted: a guard that does not look at Host. (The SDK looks at Host and Origin too; the guard by itself is tested below.)
     """
     store = tmp_path / "runs.db"
     with http_server(store, HOLDFAST_MCP_TOKEN=TOKEN) as (said, process):
@@ -97,6 +98,43 @@ def test_only_who_knows_the_token_is_let_in(tmp_path: Path) -> None:
     outside = holdfast.store(store)
     assert [outside.get(run).status for run in ("one", "two")] == ["in_doubt", "interrupted"]
     assert [outside.get(run).holder for run in ("one", "two")] == [None, None]
+
+
+HOST = b"127.0.0.1:7373"
+BEARER = b"Bearer " + TOKEN.encode()
+
+
+@pytest.mark.parametrize(
+    ("headers", "answered"),
+    [
+        ({b"host": HOST, b"authorization": BEARER}, 200),
+        ({b"host": b"localhost:7373", b"authorization": BEARER, b"origin": b"http://localhost:7373"}, 200),
+        ({b"host": HOST}, 401),
+        ({b"host": HOST, b"authorization": BEARER + b"x"}, 401),
+        ({b"host": HOST, b"authorization": b"Basic " + TOKEN.encode()}, 401),
+        ({b"authorization": BEARER}, 403),
+        ({b"host": b"127.0.0.1:7374", b"authorization": BEARER}, 403),
+        ({b"host": b"rebound.example:7373", b"authorization": BEARER}, 403),
+        ({b"host": HOST, b"authorization": BEARER, b"origin": b"http://site.example"}, 403),
+        ({b"host": HOST, b"authorization": BEARER, b"origin": b"http://127.0.0.1:7374"}, 403),
+    ],
+)
+def test_the_guard_by_itself(headers: dict[bytes, bytes], answered: int) -> None:
+    """Nothing reaches the application that is not meant for this address, or has no token.
+
+    Planted: no look at Origin, no look at Host, a token that only has to begin like ours.
+    """
+    sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [*headers.items()]}
+    asyncio.run(Guard(app, TOKEN, HOST.decode())(scope, None, send))
+    assert sent[0]["status"] == answered
 
 
 async def without_sessions(url: str, token: str) -> None:

@@ -63,8 +63,7 @@ async def steps(client: Client, store: Path) -> None:
 def test_steps_are_begun_ended_repeated_and_settled(tmp_path: Path) -> None:
     """Name and arguments are a step's identity; a repetition is deliberate; failures say whether something happened.
 
-    Planted: ``find_step`` that does not see what this very attempt has done, a settled step that answers the next deliberate
-    repetition, and ``doubtful`` that takes every open call of a held run for running: each caught here.
+    Planted: outcomes of this very attempt that are not kept, so that ``find_step`` does not see them.
     """
     store = tmp_path / "runs.db"
 
