@@ -28,10 +28,11 @@ from holdfast.model.events import HANDED_OVER, Kind
 from holdfast.model.loops import LoopPolicy, Thresholds
 from holdfast.model.markers import AwaitedAct
 from holdfast.model.premises import Act
+from holdfast.model.retention import RETENTION
 
 T = TypeVar("T")
 
-LOOPS = LoopPolicy(thoughts=Thresholds(warn=3, nudge=4, pause=0))
+LOOPS: Final = LoopPolicy(thoughts=Thresholds(warn=3, nudge=4, pause=0))
 """A client is told when it goes in circles, and never stopped: whoever watches it can do that."""
 PREMISES: Final[dict[str, Act]] = {
     "file": "warn",
@@ -41,6 +42,10 @@ PREMISES: Final[dict[str, Act]] = {
     "clock": "ignore",
 }
 """What has changed while nobody worked is told when the run is resumed: this client can look for itself."""
+
+
+KEPT: Final = RETENTION._replace(compact_events=None)
+"""A resumed client is told what was decided and found out long ago: that is never compacted by itself."""
 
 
 class StepFailed(Exception):
@@ -219,6 +224,7 @@ class Holder:
                     workspace=self.workspace,
                     if_finished="reopen" if reopen else "replay",
                     loops=LOOPS,
+                    retention=KEPT,
                     premises=PREMISES,
                 )
                 await held.enter(opening)
@@ -269,7 +275,7 @@ class Holder:
             await self.let_go(run)
 
 
-LOST = (LeaseLost, Cancelled)
+LOST: Final = (LeaseLost, Cancelled)
 """After these the run is not ours any more."""
 __all__ = ["LOST", "HeldRun", "Holder", "RunHeld", "StepFailed", "StepUnclear"]
 

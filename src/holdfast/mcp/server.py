@@ -28,7 +28,7 @@ INSTRUCTIONS: Final = (
     "Note decisions and discoveries, checkpoint at milestones, finish_run at the end."
 )
 READING: Final = frozenset(
-    {"resume_context", "list_runs", "show_run", "diff_runs", "search_history", "get_answer", "recall"}
+    {"resume_context", "list_runs", "show_run", "diff_runs", "search_history", "recall"}
 )
 TOOLS: Final = {
     "start_run": "Start or resume a run",
