@@ -22,7 +22,7 @@ demo: .venv/.runtime  ## an agent is killed in the middle of its work and finish
 
 test: check .venv-aws/.ready .venv-crewai/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/house tests
-	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai
+	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai tests/mcp  # with mcp 1.x
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 

@@ -121,3 +121,14 @@ def test_a_run_that_is_something_else_is_not_taken_for_it(tmp_path: Path) -> Non
     document = worked(store)
     with pytest.raises(holdfast.RunExists, match="debt"):
         store.take_over(document, as_="debt")
+
+
+def test_the_taker_saves_its_state_and_restores_it(tmp_path: Path) -> None:
+    """The document stands in its journal like any other record. Planted: a key that no call could have breaks the restore."""
+    store = holdfast.store(tmp_path / "a.db")
+    store.take_over(worked(store), as_="taker")
+    with pytest.raises(KeyError), holdfast.run("taker", store=store) as run:
+        run.checkpoint({"page": 1})
+        raise KeyError
+    with holdfast.run("taker", store=store) as run:
+        assert run.restore() == {"page": 1}

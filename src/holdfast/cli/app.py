@@ -37,6 +37,7 @@ COMMANDS: Final = (
     "copy",
     "erase",
     "doctor",
+    "mcp",
     "submit",
     "worker",
 )

@@ -48,6 +48,11 @@ def tell_json_line(content: Any) -> None:
         sys.stderr.flush()
 
 
+def show_text(content: str) -> None:
+    """Print a text of ours as it is, to be put into a file."""
+    _stream(sys.stdout).write(content)
+
+
 def show_json(content: Any) -> None:
     """Print one JSON document."""
     _stream(sys.stdout).write(dumps(content, option=OPT_INDENT_2).decode() + "\n")
@@ -169,7 +174,8 @@ def is_terminal_told() -> bool:
 
 def flush() -> None:
     """Bring everything out now; a reader that is gone shows here. BrokenPipeError."""
-    sys.stdout.flush()
+    if not sys.stdout.closed:  # a server that spoke over it has let it go
+        sys.stdout.flush()
 
 
 def complain(message: str, hint: str) -> None:

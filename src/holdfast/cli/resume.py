@@ -23,6 +23,7 @@ from holdfast.model.events import Event, Kind
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import OVER, Status, owner_name
 from holdfast.storehandle import Store
+from holdfast.views.moves import is_served
 from holdfast.views.plain import as_plain
 from holdfast.views.resuming import (
     Launch,
@@ -87,6 +88,11 @@ def command(
         raise RefusedError(
             f"run {info.run} is run by workers: there is no command of its own to start again",
             f"`holdfast {shlex.join(map(str, attempt['again']))}` lets any worker go on with it",
+        )
+    if is_served(attempt):
+        raise RefusedError(
+            f"run {info.run} is driven by a client over MCP: there is no command to start again",
+            f"in the client, start_run(run={info.run!r}) goes on with it; `holdfast context {info.run}` shows what it is told",
         )
     launch = launch_of(info.run, attempt, environ)
     for premise in accept:

@@ -9,6 +9,7 @@ from typing import Any
 from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.codec.values import canonical, encode
+from holdfast.core.identity import keyed
 from holdfast.core.names import check_name, check_run_id
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import Journal, draft, read_all
@@ -71,7 +72,7 @@ def take_over(workshop: Workshop, given: object, run: str) -> str:
             draft(
                 Kind.MARK,
                 HANDED_OVER,
-                f"{HANDED_OVER}.{found['digest'][:16]}",
+                keyed(f"{HANDED_OVER} {found['digest']}"),
                 {},
                 encode(found, what="handoff"),
             ),

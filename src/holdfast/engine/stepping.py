@@ -417,8 +417,10 @@ class Work:
         point = tenure.add_point()
         # What can be asked for again in this very tenure: an explicit key, what the view knew as open, and an
         # outcome that the program was cut off from.
-        if not is_given or not asked.site or asked.key in tenure.view.calls:
+        if not is_given or not asked.site or asked.key in tenure.view.calls or tenure.remembers:
             tenure.remember(asked.key, asked.name, Outcome(seq, good, point, event.body), is_given=is_given)
+        if tenure.remembers:  # whoever looks it up is told what was asked for, too
+            tenure.view.calls[asked.key].seq, tenure.view.calls[asked.key].body = self.intent_seq, self.intent
 
     def _cut_off_in_writing(self, cut: BaseException, event: Draft, *, good: bool, behind: int) -> None:
         """The outcome was on its way. Written, it answers the next call; not written, a once effect is in doubt."""

@@ -8,7 +8,7 @@ one place only (``compact``).
 import os
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,8 @@ class Tenure:
         self._numbers = count(view.points + 1)
         self.drift_stops = True
         self.may_drift = any(call.seq for call in view.calls.values())
+        self.remembers = False
+        """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
@@ -340,6 +342,26 @@ class Tenure:
         with self._lock:
             free = self._free.get(site)
             return free[0] if free else self._counts.get(site, 0) + 1
+
+    def take_number(self, site: str, n: int) -> None:
+        """A call that was left open turned out to be done: its number is no other call's."""
+        with self._lock:
+            free = self._free.setdefault(site, [])
+            if n in free:
+                free.remove(n)
+                heapify(free)
+            else:
+                for skipped in range(self._counts.get(site, 0) + 1, n):
+                    heappush(free, skipped)
+                self._counts[site] = max(n, self._counts.get(site, 0))
+
+    def latest_number(self, site: str) -> int:
+        """The number of the latest call at this site that is done, under way or in doubt; 0 where there is none."""
+        with self._lock:
+            number, free = self._counts.get(site, 0), self._free.get(site, ())
+            while number in free:
+                number -= 1
+            return number
 
     def next_question(self) -> str:
         """The id of one more question, for people to type."""

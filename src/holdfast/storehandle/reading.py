@@ -405,8 +405,10 @@ class Reading(Neutral):
 
 
 def doubtful(view: View, info: RunInfo) -> list[Call]:
-    """The calls in doubt. Under a live holder an open call is simply running, unless the holder itself has doubted it."""
+    """The calls in doubt. What a live holder has begun itself is simply running, unless it has doubted it."""
     held = info.holder == "alive"
     return [
-        c for c in view.open_calls() if is_once(c) and not c.abandoned and (c.doubt is not None or not held)
+        c
+        for c in view.open_calls()
+        if is_once(c) and not c.abandoned and (c.doubt is not None or not held or c.fence != info.lease.fence)
     ]

@@ -1,8 +1,9 @@
 """The next move: what a person can type now, and what each choice would do."""
 
 import shlex
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
@@ -46,6 +47,7 @@ _WORDS: Final = {
 }
 """Where there is no command to type."""
 _AGAIN: Final = "start its program again: it resumes where it was"
+_CLIENT: Final = "its client goes on with it, over MCP: start_run resumes it where it was"
 _ANY_WORKER: Final = "a worker that is told to try it again resumes where it was"
 
 
@@ -96,7 +98,15 @@ def next_move(
 
 def again_words(view: View) -> str:
     """How a run that stands still goes on."""
-    return _ANY_WORKER if is_workers(view) else _AGAIN
+    if is_workers(view):
+        return _ANY_WORKER
+    return _CLIENT if view.attempts and is_served(loads(view.attempts[-1].event.body)) else _AGAIN
+
+
+def is_served(attempt: Mapping[str, Any]) -> bool:
+    """Whether an attempt was an MCP server's, which only records: its client goes on with the run, and no command does."""
+    argv = [str(word) for word in attempt.get("argv", ())]
+    return any("holdfast" in word.rpartition("/")[2] and then == "mcp" for word, then in pairwise(argv))
 
 
 def is_workers(view: View) -> bool:
@@ -121,6 +131,8 @@ def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
         return Move("somebody has to answer", (*answer_choices(questions, desk), *then))
     if is_workers(view):
         return Move("any worker of its agent takes the answer in, and goes on")
+    if view.attempts and is_served(loads(view.attempts[-1].event.body)):
+        return Move("its client takes the answer in, over MCP: get_answer")
     return Move("start its program again: it takes the answer in, and goes on", resume_choices(view, desk))
 
 
@@ -185,7 +197,7 @@ def resume_choices(view: View, desk: Desk, *, meaning: str = "") -> tuple[Choice
     if "again" in body:  # it was a worker's
         return (Choice(desk.holdfast(*body["again"]), meaning or "any worker of its agent takes it up"),)
     argv = [str(part) for part in body.get("argv", ())]
-    if not argv or any("\n" in part for part in argv):
+    if not argv or any("\n" in part for part in argv) or is_served(body):
         return ()
     place = body.get("cwd", "")
     go = f"cd {shlex.quote(place)} && " if place and place != desk.cwd else ""

@@ -1,0 +1,155 @@
+"""A run that a server holds for a client who does the work itself: what the server needs beyond the run's handle.
+
+Such a client does not begin again from the top when it comes back: it is told where things stand, and goes on. So nothing is
+replayed and nothing can drift; new calls are appended, and what stands recorded is looked up by name and arguments.
+"""
+
+# ruff: noqa: SLF001 - the handle is our own
+from typing import Any, Literal, NamedTuple
+
+from orjson import loads
+
+from holdfast.codec.bodies import unpack_body
+from holdfast.codec.values import canonical_arguments
+from holdfast.core.hollow import is_hollow
+from holdfast.core.identity import site_of, split_key
+from holdfast.core.recorded import is_once
+from holdfast.engine import checkpoints, letters
+from holdfast.engine.asking import value_of
+from holdfast.engine.hands import AWAITING
+from holdfast.engine.journal import read_blob
+from holdfast.engine.tenure import Tenure
+from holdfast.handles.awaiting import AsyncRun
+from holdfast.model.calls import Call
+
+Standing = Literal["done", "running", "in_doubt", "cut_off"]
+
+
+class Found(NamedTuple):
+    """A recorded step. ``seq`` is the event that began it, 0 where that is compacted; ``point`` its number once it is done."""
+
+    name: str
+    key: str
+    standing: Standing
+    seq: int
+    effect: str = ""
+    arguments: Any = None
+    idempotency_key: str = ""
+    reason: str = ""
+    point: int = 0
+    value: Any = None
+    is_pruned: bool = False
+    """It is done, and what it came to is not kept any more."""
+
+
+async def go_on(run: AsyncRun) -> None:
+    """Begin at the end of what stands recorded: all of it counts as given, and from here on everything is new."""
+    tenure = run._tenure
+    if tenure.resumed:
+        await checkpoints.restore(
+            tenure, AWAITING, None
+        )  # records that the history is not needed for a replay
+    assert tenure.journal is not None
+    tenure.move_cursor(tenure.journal.head)
+    tenure.posed.update(
+        tenure.view.questions
+    )  # nothing that is still asked is withdrawn for being at this place
+    tenure.may_drift = False
+    tenure.remembers = True
+
+
+async def take_in(run: AsyncRun) -> None:
+    """Take in what was said about steps in doubt; like all that stands recorded, it counts as given."""
+    tenure = run._tenure
+    left = tenure.view.open_calls()
+    await letters.drain(tenure, AWAITING)
+    for call in left:
+        outcome = None if call.is_open else tenure.next_outcome(call)
+        if outcome is not None and outcome.good:
+            site, number = split_key(call.key)
+            if number is not None:
+                tenure.take_number(site, number)
+
+
+def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
+    """The latest call of this name with these arguments; None where there is none, or it failed and may be made again."""
+    tenure = run._tenure
+    data = canonical_arguments(arguments, what=f"call of {name!r}") if arguments else b"{}"
+    site = site_of("", name, data)
+    cut = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
+    if cut is not None and cut.is_open:
+        return _open(tenure, cut)
+    number = tenure.latest_number(site)
+    if number == 0:
+        return None
+    key = f"{site}.{number}"
+    for step in steps_under_way(run):
+        if step.key == key:
+            return step
+    call = tenure.view.calls.get(key)
+    if call is None:
+        return Found(name, key, "done", 0, is_pruned=True)
+    return _open(tenure, call) if call.is_open else _done(tenure, call)
+
+
+def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:
+    """What was begun through this handle and has not come to an end; with ``act``, what calls that."""
+    return [
+        Found(
+            work.asked.name,
+            work.asked.key,
+            "running",
+            work.intent_seq,
+            work.treatment.effect,
+            loads(work.asked.arguments),
+            work.idem,
+        )
+        for work in run._tenure.in_flight()
+        if act is None or work.fn is act
+    ]
+
+
+def steps_left_open(run: AsyncRun) -> list[Found]:
+    """What was begun and never reported back, before this attempt or in it: in doubt, or simply cut off."""
+    tenure = run._tenure
+    flying = {work.asked.key for work in tenure.in_flight()}
+    return [
+        _open(tenure, call)
+        for call in tenure.view.open_calls()
+        if call.key not in flying and not call.abandoned
+    ]
+
+
+def stand_behind(run: AsyncRun, key: str) -> None:
+    """Let what is recorded next stand behind this step: a file that the run has made was made by it."""
+    run._tenure.root.last = key
+
+
+def _asked(tenure: Tenure, call: Call, standing: Standing) -> Found:
+    intent = loads(tenure.intent_of(call)) if call.seq else {}
+    if "args_blob" in intent:
+        intent["args"] = loads(read_blob(tenure.store, intent["args_blob"]))
+    return Found(
+        call.name,
+        call.key,
+        standing,
+        call.seq,
+        intent.get("effect", ""),
+        intent.get("args"),
+        intent.get("idempotency_key", ""),
+    )
+
+
+def _open(tenure: Tenure, call: Call) -> Found:
+    found = _asked(tenure, call, "in_doubt" if is_once(call) else "cut_off")
+    return found._replace(reason=call.doubt or "never reported back")
+
+
+def _done(tenure: Tenure, call: Call) -> Found:
+    outcome = call.outcomes[-1]
+    body = tenure.body_of(outcome)
+    found = _asked(tenure, call, "done")._replace(point=outcome.point)
+    tree = unpack_body(body)
+    if is_hollow(body) or "lost" in tree:
+        return found._replace(is_pruned=True)
+    return found._replace(value=value_of(tenure, tree, body, what=f"result of {call.name!r}"))
