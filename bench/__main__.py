@@ -20,6 +20,7 @@ from bench import (
     importing,
     mcp_server,
     models,
+    openai_agents,
     peers,
     postgres,
     recording,
@@ -44,7 +45,7 @@ SUBJECTS = {
     "dynamodb": dynamodb,
     "takeover": takeover,
 }
-PEERS = {"peers": peers}
+PEERS = {"peers": peers, "openai_agents": openai_agents}
 
 
 def main(names: list[str]) -> int:

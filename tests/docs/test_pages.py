@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/guide.md", "docs/models.md"]
+PAGES = ["README.md", "docs/guide.md", "docs/models.md", "docs/frameworks/openai-agents.md"]
 
 
 def blocks(page: str, language: str) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.adapters.seams import Seam, is_step, not_installed, treatments
+from holdfast.adapters.seams import Flight, Seam, is_step, not_installed, storable, treatments
 from holdfast.engine.modelling import Ask
 
 
@@ -89,3 +89,35 @@ def test_a_seam_outside_of_a_run_names_what_was_to_be_done() -> None:
     """Nothing is recorded in no run."""
     with pytest.raises(holdfast.NoCurrentRun, match="kickoff"):
         Seam.get("kickoff")
+
+
+def test_who_raises_lets_the_others_come_to_their_ends() -> None:
+    """Two of three raise, and neither waits for the other: they raise when the third has landed, and it is not cancelled."""
+    landed: list[str] = []
+
+    async def main() -> list[Any]:
+        flight = Flight()
+
+        async def fail(name: str) -> None:
+            landed.append(name)
+            raise ValueError(name)
+
+        async def slow() -> str:
+            await asyncio.sleep(0.05)
+            landed.append("slow")
+            return "slow"
+
+        calls = (slow(), fail("a"), fail("b"))
+        tasks = [asyncio.ensure_future(flight.carry(call)) for call in calls]
+        first = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        assert "slow" in landed, f"{first} did not wait"
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    slow, a, b = asyncio.run(main())
+    assert (str(a), slow, str(b)) == ("a", "slow", "b")
+
+
+def test_what_cannot_be_kept_is_kept_as_its_text() -> None:
+    """A model is told the text of what a tool returned anyway."""
+    assert storable({"a": (1, 2)}) == {"a": (1, 2)}
+    assert storable(storable) == str(storable)

@@ -111,3 +111,11 @@ def test_the_parts_of_a_request() -> None:
         "messages[1]": "b",
     }
     assert parts("text") == {"request": "text"}
+
+
+def test_items_of_the_responses_api_stand_by_themselves() -> None:
+    """A call and its result are no messages, and read as those in a message do."""
+    called = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"what": "air"}'}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "found air"}
+    assert answered_line({"output": [called]}) == 'call search(what="air")'
+    assert summary({"input": [called, result]}, "x")["last"] == "result found air"

@@ -7,20 +7,34 @@ the framework was started from, and gives it to calls that come without one. A t
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from holdfast.engine.context import HERE, Here, here_now
+from holdfast.codec.values import encode
+from holdfast.engine.context import HERE, Here, Trail, current_task, here_now, locate
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import Answer, Ask, ask_model
 from holdfast.engine.stepping import step
 from holdfast.engine.treatments import treat
 from holdfast.engine.workshop import held_runs
-from holdfast.errors import AdapterNotInstalled, Misuse, NoCurrentRun
-from holdfast.model.calls import Effect, Treatment
+from holdfast.entrance import Opening, current
+from holdfast.errors import AdapterNotInstalled, Misuse, NoCurrentRun, NotStorable
+from holdfast.handles import AsyncRun, Run
+from holdfast.model.calls import READ, Effect, Treatment
 from holdfast.model.markers import Act, AwaitedAct
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+T = TypeVar("T")
 
 COMPOSITE: Final = Treatment(effect="read", is_tool=True, manner="off")
 """A tool that is an agent itself: made of steps, which are answered one by one when it is called again."""
+
+
+ASIDE: Final = READ._replace(manner="off")
+"""A step that is no act of the agent: it does not count when the agent goes in circles."""
 
 
 class Seam:
@@ -44,6 +58,12 @@ class Seam:
         if found is None:
             raise NoCurrentRun(what=what, held=", ".join(held_runs()) or "no run", problem="", advice="")
         return found
+
+    @classmethod
+    def find_free(cls) -> "Seam | None":
+        """As ``find``; None also inside of a once effect, which is a step as a whole: what it calls is called as it is."""
+        here = here_now()
+        return None if here is None or here.leaf else cls(here)
 
     @contextmanager
     def entered(self) -> Iterator[Here]:
@@ -97,6 +117,131 @@ class Seam:
         with self.entered() as here:
             act = AwaitedAct(perform, function)
             return await step(here.tenure, AWAITING, treatment, name, act, (), dict(arguments))
+
+
+class Turns:
+    """One agent's model calls: they follow one another, whichever tasks the framework makes them from.
+
+    Each in a task of its own, they would look like calls side by side, whose drift is found out about when they are
+    joined: too late for a model that must not be asked anything else than before.
+    """
+
+    __slots__ = ("_here", "_is_aside", "_last", "agent")
+
+    def __init__(self, seam: Seam) -> None:
+        self.agent = "model"
+        """Whose turn it is, where a model is not told who asks."""
+        with seam.entered() as here:
+            self._here, point = locate(here.tenure)
+        self._last, self._is_aside = point.after, point.forked
+
+    @contextmanager
+    def next(self) -> Iterator[None]:
+        """Be where the next call stands: behind the last; the first one beside others, if the agent runs beside others."""
+        around, task = self._here, object() if self._is_aside else current_task()
+        inside = Here(around.tenure, around.scope, Trail(task, self._last), around.depth, around.leaf)
+        token, self._is_aside = HERE.set(inside), False
+        try:
+            yield
+        finally:
+            self._last = (HERE.get() or inside).trail.last
+            HERE.reset(token)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """The turns that are taken here. What comes afterwards stands behind the last of them."""
+        token = TURNS.set(self)
+        try:
+            yield
+        finally:
+            TURNS.reset(token)
+            self._here.trail.last = self._last
+
+
+TURNS: ContextVar[Turns] = ContextVar("holdfast turns")
+
+
+class Framed(Generic[T]):
+    """A block in which a framework's calls are steps: in a run that it enters, or in the current one.
+
+    Used with ``with`` (gives ``Run``) or ``async with`` (gives ``AsyncRun``), as ``holdfast.run(...)`` is.
+    """
+
+    def __init__(self, opening: Opening | None, frame: ContextVar[T | None], value: T) -> None:
+        self._opening, self._frame, self._value = opening, frame, value
+        self._token: Token[T | None] | None = None
+
+    def __enter__(self) -> Run:
+        run: Any = current() if self._opening is None else self._opening.__enter__()
+        self._token = self._frame.set(self._value)
+        return run  # type: ignore[no-any-return]  # the current one may be of the other kind
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._reset()
+        return self._opening is not None and self._opening.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> AsyncRun:
+        run: Any = current() if self._opening is None else await self._opening.__aenter__()
+        self._token = self._frame.set(self._value)
+        return run  # type: ignore[no-any-return]  # the current one may be of the other kind
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._reset()
+        return self._opening is not None and await self._opening.__aexit__(kind, error, trace)
+
+    def _reset(self) -> None:
+        assert self._token is not None
+        self._frame.reset(self._token)
+
+
+class Flight:
+    """Calls that a framework makes side by side, and cancels when one of them raises.
+
+    A cancelled effect is in doubt: so whoever raises lets the others come to their ends first.
+    """
+
+    __slots__ = ("_aloft",)
+
+    def __init__(self) -> None:
+        self._aloft: set[Future[None]] = set()
+
+    async def carry(self, call: Awaitable[T]) -> T:
+        """What the call comes to."""
+        import asyncio
+
+        landed: Future[None] = asyncio.get_running_loop().create_future()
+        self._aloft.add(landed)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            self._land(landed)
+            while self._aloft:
+                await asyncio.wait(self._aloft)
+            raise
+        finally:
+            self._land(landed)
+
+    def _land(self, landed: "Future[None]") -> None:
+        self._aloft.discard(landed)
+        if not landed.done():
+            landed.set_result(None)
+
+
+def storable(value: Any) -> Any:
+    """What a tool returned; as text, which is what a model is told of it, where it cannot be kept otherwise."""
+    if isinstance(value, str):
+        return value
+    try:
+        encode(value, what="result")
+    except NotStorable:
+        return str(value)
+    return value
 
 
 def is_step(function: object) -> bool:

@@ -40,6 +40,8 @@ def role_of(value: Any) -> str | None:
 def message_line(value: Any) -> str:
     """What a message says, in a line: its text, then the calls it makes."""
     fields = fields_of(value)
+    if fields is not None and fields.get("type") in (*_CALL_PARTS, *_RESULT_PARTS):
+        return _part(value)  # an item of the responses API stands by itself
     if fields is None or role_of(value) is None:
         return one_line(value, _TEXT_CHARS_MAX) if type(value) is str else readable(value, _TEXT_CHARS_MAX)
     said = _spoken(fields.get("content")) + _spoken(fields.get("parts"))

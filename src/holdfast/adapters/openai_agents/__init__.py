@@ -1,0 +1,14 @@
+"""The OpenAI Agents SDK: inside ``with durable("id"):`` every model and tool call of ``Runner.run`` is a step of that run.
+
+The seams are its ``Model`` and ``ModelProvider``, an agent's ``get_all_tools``, and the runner behind ``Runner``.
+"""
+
+from holdfast.adapters.seams import not_installed
+
+try:
+    from holdfast.adapters.openai_agents.running import durable
+    from holdfast.adapters.openai_agents.sessions import HoldfastSession
+except ImportError as error:
+    raise not_installed("holdfast.adapters.openai_agents", "openai-agents", error) from error
+
+__all__ = ["HoldfastSession", "durable"]
