@@ -9,9 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from holdfast.core.messages import call_text
 from holdfast.engine.context import HERE, Here, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import Answer, Ask, ask_model
+from holdfast.engine.providing import Line
+from holdfast.engine.questions import Inquiry, answered
 from holdfast.engine.stepping import step
 from holdfast.engine.treatments import treat
 from holdfast.engine.workshop import held_runs
@@ -45,6 +48,12 @@ class Seam:
             raise NoCurrentRun(what=what, held=", ".join(held_runs()) or "no run", problem="", advice="")
         return found
 
+    @classmethod
+    def find_or_refuse(cls, what: str) -> "Seam | None":
+        """As ``find``; NoCurrentRun while this process holds a run, since what was done would be lost with the process."""
+        found = cls.find()
+        return cls.get(what) if found is None and held_runs() else found
+
     @contextmanager
     def entered(self) -> Iterator[Here]:
         """Be in the run here, also in a thread or a loop that nobody has told of it."""
@@ -58,15 +67,20 @@ class Seam:
         finally:
             HERE.reset(token)
 
-    def model(self, ask: Ask, call: Callable[[Any], Any]) -> Answer:
-        """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
-        with self.entered() as here:
-            return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request))
+    def model(self, ask: Ask, call: Callable[[Any], Any], line: Line | None = None) -> Answer:
+        """The recorded answer to this request, or ``call(request)``, recorded before it is returned.
 
-    async def model_async(self, ask: Ask, call: Callable[[Any], Awaitable[Any]]) -> Answer:
+        ``line`` says how to wait for a provider that does not answer.
+        """
+        with self.entered() as here:
+            return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request, line=line))
+
+    async def model_async(
+        self, ask: Ask, call: Callable[[Any], Awaitable[Any]], line: Line | None = None
+    ) -> Answer:
         """As ``model``, awaiting."""
         with self.entered() as here:
-            return await ask_model(here.tenure, AWAITING, ask, call, ask.request)
+            return await ask_model(here.tenure, AWAITING, ask, call, ask.request, line=line)
 
     def tool(
         self,
@@ -97,6 +111,18 @@ class Seam:
         with self.entered() as here:
             act = AwaitedAct(perform, function)
             return await step(here.tenure, AWAITING, treatment, name, act, (), dict(arguments))
+
+    async def approve_async(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Have a person asked whether a tool may be called with exactly these arguments; the run is parked until one is.
+
+        What the model is told instead of the tool's result where it was denied; empty where it was approved.
+        """
+        with self.entered() as here:
+            about = {"tool": name, "arguments": dict(arguments)}
+            inquiry = Inquiry(f"May {call_text(name, about['arguments'])} run?", bool, about)
+            answer, _ = await answered(here.tenure, AWAITING, inquiry)
+            because = f": {answer.reason}" if answer.reason else ""
+            return "" if answer.value else f"denied by {answer.by}{because}"
 
 
 def is_step(function: object) -> bool:
