@@ -6,11 +6,12 @@ the framework was started from, and gives it to calls that come without one. A t
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final
+from contextlib import AbstractContextManager, contextmanager
+from threading import get_ident
+from typing import Any, Final, Self
 
 from holdfast.core.messages import call_text
-from holdfast.engine.context import HERE, Here, here_now
+from holdfast.engine.context import HERE, Here, current_task, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import Answer, Ask, ask_model
 from holdfast.engine.providing import Line
@@ -35,13 +36,13 @@ class Seam:
         self._here = here
 
     @classmethod
-    def find(cls) -> "Seam | None":
+    def find(cls) -> "Self | None":
         """The seam at the current run; None outside of any."""
         here = here_now()
         return None if here is None else cls(here)
 
     @classmethod
-    def get(cls, what: str) -> "Seam":
+    def get(cls, what: str) -> Self:
         """The seam at the current run. NoCurrentRun, naming what was to be done."""
         found = cls.find()
         if found is None:
@@ -49,7 +50,7 @@ class Seam:
         return found
 
     @classmethod
-    def find_or_refuse(cls, what: str) -> "Seam | None":
+    def find_or_refuse(cls, what: str) -> "Self | None":
         """As ``find``; NoCurrentRun while this process holds a run, since what was done would be lost with the process."""
         found = cls.find()
         return cls.get(what) if found is None and held_runs() else found
@@ -67,19 +68,23 @@ class Seam:
         finally:
             HERE.reset(token)
 
+    def leading(self) -> AbstractContextManager[Here]:
+        """As ``entered``, for a model call: the one who makes it goes on from what was done before."""
+        return self.entered()
+
     def model(self, ask: Ask, call: Callable[[Any], Any], line: Line | None = None) -> Answer:
         """The recorded answer to this request, or ``call(request)``, recorded before it is returned.
 
         ``line`` says how to wait for a provider that does not answer.
         """
-        with self.entered() as here:
+        with self.leading() as here:
             return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request, line=line))
 
     async def model_async(
         self, ask: Ask, call: Callable[[Any], Awaitable[Any]], line: Line | None = None
     ) -> Answer:
         """As ``model``, awaiting."""
-        with self.entered() as here:
+        with self.leading() as here:
             return await ask_model(here.tenure, AWAITING, ask, call, ask.request, line=line)
 
     def tool(
@@ -123,6 +128,44 @@ class Seam:
             answer, _ = await answered(here.tenure, AWAITING, inquiry)
             because = f": {answer.reason}" if answer.reason else ""
             return "" if answer.value else f"denied by {answer.by}{because}"
+
+
+class Course(Seam):
+    """The way of one agent through a run, where the framework makes a new task for each of its turns.
+
+    Its model calls come one after the other, so each stands behind the one before it, whatever task it is made in; what
+    is called side by side in a turn stands behind the model call that asked for it. So drift is noticed where it is.
+    """
+
+    __slots__ = ("_is_ours",)
+
+    def __init__(self, here: Here) -> None:
+        """Begun in the task, or the blocking program, that waits for the agent; in any other it is one of several."""
+        super().__init__(here)
+        self._is_ours = here.trail.task in (current_task(), get_ident())
+
+    @contextmanager
+    def entered(self) -> Iterator[Here]:
+        """Be in the run where the agent is."""
+        token = HERE.set(self._here)
+        try:
+            yield self._here
+        finally:
+            HERE.reset(token)
+
+    @contextmanager
+    def leading(self) -> Iterator[Here]:
+        """The same, as the one who goes on. The first call of an agent among several makes its way a branch."""
+        token, trail = HERE.set(self._here), self._here.trail
+        owner = trail.task
+        if self._is_ours:
+            trail.task = current_task()
+        try:
+            yield self._here
+        finally:
+            trail.task, self._is_ours = owner, True
+            self._here = HERE.get() or self._here
+            HERE.reset(token)
 
 
 def is_step(function: object) -> bool:

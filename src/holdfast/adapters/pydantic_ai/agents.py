@@ -1,7 +1,7 @@
 """``durable(agent)``: the same agent, with its runs journaled in the current run, or in one that it enters by itself."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, get_args
 
 from pydantic_ai.agent import AbstractAgent, WrapperAgent
@@ -46,18 +46,21 @@ class DurableAgent(WrapperAgent[DepsT, OutputT]):
     @asynccontextmanager
     async def iter(self, user_prompt: Any = None, **given: Any) -> AsyncIterator[Any]:
         """Every way to run an agent comes through here. Who takes deferred calls as an output decides about them."""
-        wanted = given.get("output_type") or self.output_type
-        durability = self.durability.asking(not _takes_deferred(wanted))
-        given["capabilities"] = [*(given.get("capabilities") or ()), durability]
         if self.entering is None:
-            async with self.wrapped.iter(user_prompt, **given) as agent_run:
+            async with self._journaled(user_prompt, given) as agent_run:
                 yield agent_run
             return
         async with entrance.run(**self.entering) as run:
-            async with self.wrapped.iter(user_prompt, **given) as agent_run:
+            async with self._journaled(user_prompt, given) as agent_run:
                 yield agent_run
             if agent_run.result is not None and run.status == "running":
                 await run.finish(to_jsonable_python(agent_run.result.output, fallback=repr))
+
+    def _journaled(self, user_prompt: Any, given: dict[str, Any]) -> AbstractAsyncContextManager[Any]:
+        wanted = given.get("output_type") or self.output_type
+        durability = self.durability.for_course(asks=not _takes_deferred(wanted))
+        more = [*(given.pop("capabilities", None) or ()), durability]
+        return self.wrapped.iter(user_prompt, capabilities=more, **given)
 
 
 def _takes_deferred(output: Any) -> bool:

@@ -15,7 +15,7 @@ from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 from holdfast.adapters.pydantic_ai.models import DurableModel
 from holdfast.adapters.pydantic_ai.socket import Engine
 from holdfast.adapters.pydantic_ai.tools import DurableToolset
-from holdfast.adapters.seams import Seam
+from holdfast.adapters.seams import Course
 from holdfast.engine.context import here_now
 from holdfast.engine.treatments import choose
 from holdfast.model.calls import EFFECTS, Effect
@@ -35,6 +35,7 @@ class Durability(Engine):
     """
 
     asks = True
+    course: Course | None = None
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, patience: Patience = PATIENCE) -> None:
         super().__init__()
@@ -44,11 +45,15 @@ class Durability(Engine):
         for effect in self._effects.values():
             choose("effects", effect, EFFECTS)
 
-    def asking(self, asks: bool) -> "Durability":
-        """The same, with people asked for approvals or not."""
+    def for_course(self, *, asks: bool = True) -> "Durability":
+        """One for a run of the agent, with its way through the current run; with none outside of any."""
         other = copy(self)
-        other.asks = asks
+        other.course, other.asks = Course.find_or_refuse("a durable agent"), asks
         return other
+
+    async def for_run(self, ctx: Any) -> "Durability":  # noqa: ARG002 - the hook's
+        """The same for an agent that is not wrapped. Drift at its first request is noticed late: this is another task."""
+        return self.for_course() if self.course is None else self
 
     def get_ordering(self) -> CapabilityOrdering:
         """What others change of a request is part of it, and another model that is asked instead is journaled too."""
@@ -56,25 +61,24 @@ class Durability(Engine):
         return CapabilityOrdering(position="innermost", wrapped_by=[outside] if outside else [])
 
     def get_wrapper_toolset(self, toolset: Any) -> DurableToolset | None:
-        seam = Seam.find_or_refuse("a tool of a durable agent")
-        return None if seam is None else DurableToolset(toolset, seam, self._effects)
+        return None if self.course is None else DurableToolset(toolset, self.course, self._effects)
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002 - the hook's
-        seam, model = Seam.find_or_refuse("a request of a durable agent"), request_context.model
+        course, model = self.course, request_context.model
         while isinstance(model, WrapperModel) and not isinstance(model, DurableModel):
             model = model.wrapped
-        if seam is not None and not isinstance(model, DurableModel):
-            request_context.model = DurableModel(request_context.model, seam, self._patience)
+        if course is not None and not isinstance(model, DurableModel):
+            request_context.model = DurableModel(request_context.model, course, self._patience)
         return request_context
 
     prepare_model_request = before_model_request
 
     async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> DeferredToolResults | None:  # noqa: ARG002 - the hook's
         """What people say to the calls that need an approval; the run is parked until they do."""
-        seam = Seam.find() if self.asks else None
-        if seam is None or not requests.approvals:
+        course = self.course if self.asks else None
+        if course is None or not requests.approvals:
             return None
-        asked = [seam.approve_async(call.tool_name, call.args_as_dict()) for call in requests.approvals]
+        asked = [course.approve_async(call.tool_name, call.args_as_dict()) for call in requests.approvals]
         said = [ToolDenied(denial) if denial else ToolApproved() for denial in await asyncio.gather(*asked)]
         named = [call.tool_call_id for call in requests.approvals]
         return DeferredToolResults(approvals=dict(zip(named, said, strict=True)))

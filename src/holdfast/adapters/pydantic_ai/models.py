@@ -63,7 +63,7 @@ class DurableModel(WrapperModel):
                 lambda: stack.enter_async_context(self.wrapped.request_stream(*asked, run_context))
             )
             ask, line = self._ask(*asked), Line(self._patience)
-            with self._seam.entered() as here:
+            with self._seam.leading() as here:
                 streaming = Streaming(here.tenure, AWAITING, ask, source, "restart", line)
                 await streaming.begin()
             try:
@@ -93,7 +93,7 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: value for name, value in part.items() if value is not None and name not in _OF_AN_ATTEMPT}
     if part["part_kind"] == "retry-prompt" and part.get("tool_name") is None:
-        del told["tool_call_id"]  # it answers no call, and its id is drawn anew each time
+        told.pop("tool_call_id", None)  # it answers no call, and its id is drawn anew each time
     return told
 
 
