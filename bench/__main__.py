@@ -22,6 +22,7 @@ from bench import (
     models,
     peers,
     postgres,
+    pydantic_ai,
     recording,
     replaying,
     resuming,
@@ -43,6 +44,7 @@ SUBJECTS = {
     "postgres": postgres,
     "dynamodb": dynamodb,
     "takeover": takeover,
+    "pydantic_ai": pydantic_ai,
 }
 PEERS = {"peers": peers}
 

@@ -20,9 +20,12 @@ from pydantic_ai import (
     UsageLimitExceeded,
     UsageLimits,
 )
-from pydantic_ai.capabilities import AbstractCapability, durable_operation
+from pydantic_ai.capabilities import AbstractCapability, ModelFallback, durable_operation
 from pydantic_ai.durable_exec import BaseDurabilityCapability
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse, ToolReturnPart
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 from tests.frameworks.pydantic_ai.scripted import Turn, make_agent, scripted
 
@@ -476,6 +479,31 @@ def test_a_tool_that_ran_out_of_time_is_in_doubt(tmp_path: Path) -> None:
 
     with pytest.raises(holdfast.StepInDoubt, match="slow"):
         durable(agent, run="r", store=tmp_path / "s.db").run_sync("go")
+
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["model", "capability"])
+def test_models_that_are_fallen_back_on(tmp_path: Path, way: str) -> None:
+    """A ``FallbackModel`` is one model; with the capability each one is asked by itself. Neither is asked again."""
+    heard: list[str] = []
+
+    def busy(*_: Any) -> ModelResponse:
+        heard.append("busy")
+        raise ModelHTTPError(503, "busy")
+
+    def agent() -> Agent[Any, str]:
+        first, second = FunctionModel(busy, model_name="busy"), scripted(["at your service"], heard)
+        if way == "model":
+            return Agent(FallbackModel(first, second))
+        return Agent(first, capabilities=[ModelFallback(second)])
+
+    for _ in range(2):
+        with holdfast.run("r", store=tmp_path / "s.db", if_finished="reopen"):
+            impatient = durable(agent(), patience=holdfast.Patience(give_up_s=0))
+            assert impatient.run_sync("go").output == "at your service"
+    assert heard == ["busy", "model 0"]
 
 
 # -- other capabilities ----------------------------------------------------------------------------------------------
