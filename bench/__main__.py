@@ -23,6 +23,7 @@ from bench import (
     openai_agents,
     peers,
     postgres,
+    pydantic_ai,
     recording,
     replaying,
     resuming,
@@ -44,6 +45,7 @@ SUBJECTS = {
     "postgres": postgres,
     "dynamodb": dynamodb,
     "takeover": takeover,
+    "pydantic_ai": pydantic_ai,
 }
 PEERS = {"peers": peers, "openai_agents": openai_agents}
 

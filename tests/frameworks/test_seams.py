@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.adapters.seams import Flight, Seam, is_step, not_installed, storable, treatments
+from holdfast.adapters.blocks import Flight
+from holdfast.adapters.seams import Seam, is_step, not_installed, storable, treatments
 from holdfast.engine.modelling import Ask
 
 

@@ -6,33 +6,25 @@ the framework was started from, and gives it to calls that come without one. A t
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar, Token
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, Self
 
 from holdfast.codec.values import encode
-from holdfast.engine.context import HERE, Here, Trail, current_task, here_now, locate
+from holdfast.core.messages import call_text
+from holdfast.engine.context import HERE, Here, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import Answer, Ask, ask_model
+from holdfast.engine.providing import Line
+from holdfast.engine.questions import Inquiry, answered
 from holdfast.engine.stepping import step
 from holdfast.engine.treatments import treat
 from holdfast.engine.workshop import held_runs
-from holdfast.entrance import Opening, current
 from holdfast.errors import AdapterNotInstalled, Misuse, NoCurrentRun, NotStorable
-from holdfast.handles import AsyncRun, Run
 from holdfast.model.calls import READ, Effect, Treatment
 from holdfast.model.markers import Act, AwaitedAct
 
-if TYPE_CHECKING:
-    from asyncio import Future
-
-T = TypeVar("T")
-
 COMPOSITE: Final = Treatment(effect="read", is_tool=True, manner="off")
 """A tool that is an agent itself: made of steps, which are answered one by one when it is called again."""
-
-
 ASIDE: Final = READ._replace(manner="off")
 """A step that is no act of the agent: it does not count when the agent goes in circles."""
 
@@ -46,13 +38,13 @@ class Seam:
         self._here = here
 
     @classmethod
-    def find(cls) -> "Seam | None":
+    def find(cls) -> "Self | None":
         """The seam at the current run; None outside of any."""
         here = here_now()
         return None if here is None else cls(here)
 
     @classmethod
-    def get(cls, what: str) -> "Seam":
+    def get(cls, what: str) -> Self:
         """The seam at the current run. NoCurrentRun, naming what was to be done."""
         found = cls.find()
         if found is None:
@@ -60,10 +52,16 @@ class Seam:
         return found
 
     @classmethod
-    def find_free(cls) -> "Seam | None":
+    def find_free(cls) -> "Self | None":
         """As ``find``; None also inside of a once effect, which is a step as a whole: what it calls is called as it is."""
         here = here_now()
         return None if here is None or here.leaf else cls(here)
+
+    @classmethod
+    def find_or_refuse(cls, what: str) -> "Self | None":
+        """As ``find``; NoCurrentRun while this process holds a run, since what was done would be lost with the process."""
+        found = cls.find()
+        return cls.get(what) if found is None and held_runs() else found
 
     @contextmanager
     def entered(self) -> Iterator[Here]:
@@ -78,15 +76,24 @@ class Seam:
         finally:
             HERE.reset(token)
 
-    def model(self, ask: Ask, call: Callable[[Any], Any]) -> Answer:
-        """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
-        with self.entered() as here:
-            return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request))
+    def leading(self) -> AbstractContextManager[Here]:
+        """As ``entered``, for a model call: the one who makes it goes on from what was done before."""
+        return self.entered()
 
-    async def model_async(self, ask: Ask, call: Callable[[Any], Awaitable[Any]]) -> Answer:
+    def model(self, ask: Ask, call: Callable[[Any], Any], line: Line | None = None) -> Answer:
+        """The recorded answer to this request, or ``call(request)``, recorded before it is returned.
+
+        ``line`` says how to wait for a provider that does not answer.
+        """
+        with self.leading() as here:
+            return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request, line=line))
+
+    async def model_async(
+        self, ask: Ask, call: Callable[[Any], Awaitable[Any]], line: Line | None = None
+    ) -> Answer:
         """As ``model``, awaiting."""
-        with self.entered() as here:
-            return await ask_model(here.tenure, AWAITING, ask, call, ask.request)
+        with self.leading() as here:
+            return await ask_model(here.tenure, AWAITING, ask, call, ask.request, line=line)
 
     def tool(
         self,
@@ -118,119 +125,17 @@ class Seam:
             act = AwaitedAct(perform, function)
             return await step(here.tenure, AWAITING, treatment, name, act, (), dict(arguments))
 
+    async def approve_async(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Have a person asked whether a tool may be called with exactly these arguments; the run is parked until one is.
 
-class Turns:
-    """One agent's model calls: they follow one another, whichever tasks the framework makes them from.
-
-    Each in a task of its own, they would look like calls side by side, whose drift is found out about when they are
-    joined: too late for a model that must not be asked anything else than before.
-    """
-
-    __slots__ = ("_here", "_is_aside", "_last", "agent")
-
-    def __init__(self, seam: Seam) -> None:
-        self.agent = "model"
-        """Whose turn it is, where a model is not told who asks."""
-        with seam.entered() as here:
-            self._here, point = locate(here.tenure)
-        self._last, self._is_aside = point.after, point.forked
-
-    @contextmanager
-    def next(self) -> Iterator[None]:
-        """Be where the next call stands: behind the last; the first one beside others, if the agent runs beside others."""
-        around, task = self._here, object() if self._is_aside else current_task()
-        inside = Here(around.tenure, around.scope, Trail(task, self._last), around.depth, around.leaf)
-        token, self._is_aside = HERE.set(inside), False
-        try:
-            yield
-        finally:
-            self._last = (HERE.get() or inside).trail.last
-            HERE.reset(token)
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """The turns that are taken here. What comes afterwards stands behind the last of them."""
-        token = TURNS.set(self)
-        try:
-            yield
-        finally:
-            TURNS.reset(token)
-            self._here.trail.last = self._last
-
-
-TURNS: ContextVar[Turns] = ContextVar("holdfast turns")
-
-
-class Framed(Generic[T]):
-    """A block in which a framework's calls are steps: in a run that it enters, or in the current one.
-
-    Used with ``with`` (gives ``Run``) or ``async with`` (gives ``AsyncRun``), as ``holdfast.run(...)`` is.
-    """
-
-    def __init__(self, opening: Opening | None, frame: ContextVar[T | None], value: T) -> None:
-        self._opening, self._frame, self._value = opening, frame, value
-        self._token: Token[T | None] | None = None
-
-    def __enter__(self) -> Run:
-        run: Any = current() if self._opening is None else self._opening.__enter__()
-        self._token = self._frame.set(self._value)
-        return run  # type: ignore[no-any-return]  # the current one may be of the other kind
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        self._reset()
-        return self._opening is not None and self._opening.__exit__(kind, error, trace)
-
-    async def __aenter__(self) -> AsyncRun:
-        run: Any = current() if self._opening is None else await self._opening.__aenter__()
-        self._token = self._frame.set(self._value)
-        return run  # type: ignore[no-any-return]  # the current one may be of the other kind
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        self._reset()
-        return self._opening is not None and await self._opening.__aexit__(kind, error, trace)
-
-    def _reset(self) -> None:
-        assert self._token is not None
-        self._frame.reset(self._token)
-
-
-class Flight:
-    """Calls that a framework makes side by side, and cancels when one of them raises.
-
-    A cancelled effect is in doubt: so whoever raises lets the others come to their ends first.
-    """
-
-    __slots__ = ("_aloft",)
-
-    def __init__(self) -> None:
-        self._aloft: set[Future[None]] = set()
-
-    async def carry(self, call: Awaitable[T]) -> T:
-        """What the call comes to."""
-        import asyncio
-
-        landed: Future[None] = asyncio.get_running_loop().create_future()
-        self._aloft.add(landed)
-        try:
-            return await call
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
-            self._land(landed)
-            while self._aloft:
-                await asyncio.wait(self._aloft)
-            raise
-        finally:
-            self._land(landed)
-
-    def _land(self, landed: "Future[None]") -> None:
-        self._aloft.discard(landed)
-        if not landed.done():
-            landed.set_result(None)
+        What the model is told instead of the tool's result where it was denied; empty where it was approved.
+        """
+        with self.entered() as here:
+            about = {"tool": name, "arguments": dict(arguments)}
+            inquiry = Inquiry(f"May {call_text(name, about['arguments'])} run?", bool, about)
+            answer, _ = await answered(here.tenure, AWAITING, inquiry)
+            because = f": {answer.reason}" if answer.reason else ""
+            return "" if answer.value else f"denied by {answer.by}{because}"
 
 
 def storable(value: Any) -> Any:

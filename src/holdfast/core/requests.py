@@ -1,7 +1,7 @@
 """Requests to models and their answers, recognised by their shape: what is asked in a line, and what it took.
 
-It knows OpenAI's chat completions, responses and embeddings and what is compatible with them, and Anthropic's messages;
-of anything else it tells what it can and invents nothing.
+It knows OpenAI's chat completions, responses and embeddings and what is compatible with them, Anthropic's messages, and
+messages made of parts; of anything else it tells what it can and invents nothing.
 """
 
 from collections.abc import Mapping
@@ -56,6 +56,8 @@ def answered_line(value: Any) -> str | None:
         )
     if type(data) is list:
         return count(len(data), "vector")
+    if type(value.get("parts")) is list:
+        return message_line({"role": "assistant", "parts": value["parts"]})
     return None
 
 
@@ -97,9 +99,10 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
     """What an answer says it took; nothing of what it does not say."""
     fields = _fields(answer)
     usage = _fields(fields.get("usage"))
-    named = fields.get("model")
+    named = fields.get("model") or fields.get("model_name")
     sent = _count(usage, "prompt_tokens", "input_tokens")
     cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
+    cached = _count(usage, "cache_read_tokens") if cached is None else cached
     if (
         "cache_read_input_tokens" in usage and sent is not None
     ):  # Anthropic counts these apart from the others
@@ -112,7 +115,7 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
         output_tokens=_count(usage, "completion_tokens", "output_tokens"),
         cached_tokens=cached,
         reasoning_tokens=_detail(
-            usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens"
+            usage, ("completion_tokens_details", "output_tokens_details", "details"), "reasoning_tokens"
         ),
     )
 

@@ -98,6 +98,8 @@ def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Calla
     """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
     body = tenure.body_of(outcome)
     asked.here.trail.last = asked.key
+    if tenure.attendant is not None:
+        tenure.attendant.replayed(asked, outcome)
     tree = unpack_body(body)
     if "pruned" in tree:
         diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"

@@ -6,7 +6,7 @@ of their seqs. A failed append is of unknown outcome: the journal is read again 
 
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orjson import loads
 
@@ -21,6 +21,9 @@ from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, Kind, checksum, covers_from, is_intact
 from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.engine.onlookers import Attendant
 
 _TRIES = 5
 
@@ -71,6 +74,8 @@ class Journal:
         """The lease that stands instead of ours, once somebody took it."""
         self.cancelled: dict[str, Any] | None = None
         """The letter with which somebody cancelled the run, once it was noticed."""
+        self.attendant: Attendant | None = None
+        """Whoever is told what is appended; None where nobody looks on."""
         self.is_drained = False
         """Whether the worker that runs it is shutting down: then nothing new begins."""
 
@@ -144,6 +149,8 @@ class Journal:
 
     def _note_appended(self, item: Append) -> None:
         """Behind what is synced, all that came before is, too."""
+        if self.attendant is not None:
+            self.attendant.recorded(item.events)
         if item.synced and not self._flushed:
             return
         with self._lock:

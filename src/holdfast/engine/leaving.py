@@ -11,7 +11,7 @@ from holdfast.codec.failures import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.moments import moment
 from holdfast.core.recorded import is_inside_answered, is_once
-from holdfast.engine import cancelling, drifting
+from holdfast.engine import cancelling, drifting, onlookers
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import draft, written_despite
 from holdfast.engine.letters import CANCEL, find_cancel
@@ -102,6 +102,7 @@ async def leave(
             error.add_note(f"holdfast could not record the end of this attempt: {failed}")
     finally:
         _let_go(tenure)
+        onlookers.gone(tenure.attendant, tenure.status, error)
     return error
 
 

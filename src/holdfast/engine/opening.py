@@ -15,7 +15,7 @@ from holdfast.core.drift import arguments_diff
 from holdfast.core.facts import names_of
 from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
-from holdfast.engine import branching, cancelling, letters, premising, questions, queueing
+from holdfast.engine import branching, cancelling, letters, onlookers, premising, questions, queueing
 from holdfast.engine.attempts import catching_up
 from holdfast.engine.budgets import Spending
 from holdfast.engine.circles import Circles
@@ -245,11 +245,17 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     drafts += catching_up(store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
-    drafts.append(_attempt(store, view.next_attempt, lease, entry))
+    attendant = journal.attendant = onlookers.attend(row, view)
+    drafts.append(_attempt(store, view.next_attempt, lease, entry, attendant))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
-    await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
-    fold(await hands.store(read_all, store, row.run, after_seq=head), view)
+    try:
+        await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
+        fold(await hands.store(read_all, store, row.run, after_seq=head), view)
+    except BaseException as error:
+        onlookers.gone(attendant, "lost", error)
+        raise
     tenure = Tenure(workshop, row, view, journal)
+    tenure.attendant = attendant
     tenure.resumed = was_tried
     tenure.premises.policies = entry.premises or {}
     tenure.premises.entered_seq, tenure.premises.last_at = head, last_at
@@ -265,8 +271,9 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         await branching.settle_from_origin(tenure, hands, row)
         if entry.loops is not None:
             tenure.circles = Circles(tenure, entry.loops)
-    except BaseException:
+    except BaseException as error:
         workshop.tender.remove(journal)
+        onlookers.gone(attendant, "lost", error)
         raise
     return tenure
 
@@ -284,7 +291,9 @@ def _started(entry: Entry) -> Draft:
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 
-def _attempt(store: StorePort, number: int, lease: Lease, entry: Entry) -> Draft:
+def _attempt(
+    store: StorePort, number: int, lease: Lease, entry: Entry, attendant: "onlookers.Attendant | None"
+) -> Draft:
     fields: dict[str, Any] = {
         "number": number,
         "owner": store.owner,
@@ -303,4 +312,6 @@ def _attempt(store: StorePort, number: int, lease: Lease, entry: Entry) -> Draft
         }
     if entry.premises:
         fields["premises"] = entry.premises
+    if attendant is not None:
+        fields[onlookers.SAID] = dict(attendant.said)
     return draft(Kind.ATTEMPT_STARTED, "", "", fields)

@@ -5,6 +5,7 @@ step runs again with the same key; a ``once`` step is in doubt and goes through 
 is answered and never runs again.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, Hashable
 from math import inf
 from typing import Any
@@ -161,6 +162,8 @@ class Work:
                     problem=f"step {asked.name!r} with this key is running already",
                     advice="a key is one call: wait for it",
                 )
+            if settled is None and tenure.attendant is not None:
+                tenure.attendant.began(self)
         except BaseException:
             tenure.unclaim(asked.site, asked.n)
             raise
@@ -198,6 +201,8 @@ class Work:
         """The call is over, as far as the program goes."""
         asked, tenure = self.asked, self.tenure
         asked.here.trail.last = asked.key
+        if tenure.attendant is not None:
+            tenure.attendant.ended(self, None if self._succeeded else sys.exc_info()[1])
         if not self._succeeded:
             tenure.unclaim(asked.site, asked.n)
         if not self._delegated:

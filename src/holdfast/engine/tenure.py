@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.engine.circles import Circles
     from holdfast.engine.housekeeping import Pruner
     from holdfast.engine.journal import Journal
+    from holdfast.engine.onlookers import Attendant
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
     from holdfast.model.events import Event
@@ -92,6 +93,8 @@ class Tenure:
         self.spending = Spending(workshop.clock, view)
         self.premises = Reliance()
         self.result: bytes | None = None
+        self.attendant: Attendant | None = None
+        """Whoever is told of what happens here; None where nobody looks on."""
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""
         self.root = Trail(current_task(), "")

@@ -11,7 +11,8 @@ from agents.usage import deserialize_usage, serialize_usage
 
 from holdfast.adapters.openai.exchanges import plain
 from holdfast.adapters.openai.typed import TypedSource, output_of, record_of
-from holdfast.adapters.seams import TURNS, Seam
+from holdfast.adapters.seams import Seam
+from holdfast.adapters.turns import TURNS
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.modelling import Ask
@@ -47,8 +48,8 @@ class DurableModel(Model):
 
     async def get_response(self, *args: Any, **more: Any) -> Any:
         """The recorded answer to this request, or the model's, recorded before it is returned."""
-        told, seam = {**dict(zip((*_NAMES, "tracing"), args, strict=False)), **more}, Seam.find_free()
-        if seam is None:
+        told = {**dict(zip((*_NAMES, "tracing"), args, strict=False)), **more}
+        if Seam.find_free() is None:
             return await self._inner.get_response(**told)
 
         async def call(_: Any) -> dict[str, Any]:
@@ -56,8 +57,7 @@ class DurableModel(Model):
             kept = {"id": answer.response_id, "output": answer.output, "request_id": answer.request_id}
             return record_of(plain({"object": "response", **kept, "usage": usage_record(answer.usage)}))
 
-        with TURNS.get().next():
-            record = (await seam.model_async(self._ask(told), call)).value
+        record = (await TURNS.get().model_async(self._ask(told), call)).value
         usage = deserialize_usage({"requests": 1, **record["usage"]} if "usage" in record else {})
         return ModelResponse(output_of(record), usage, record.get("id"), record.get("request_id"))
 
@@ -71,7 +71,7 @@ class DurableModel(Model):
         ask = self._ask(told)
         source = TypedSource(ask.request, lambda: self._inner.stream_response(**told))
         streaming = Streaming(here.tenure, AWAITING, ask, source, "restart")
-        with TURNS.get().next():
+        with TURNS.get().leading():
             await streaming.begin()
         try:
             while (event := await streaming.next()) is not END:

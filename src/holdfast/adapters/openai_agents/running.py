@@ -15,10 +15,12 @@ from agents import Agent, FunctionTool, Handoff, Model, RunConfig
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
 from holdfast import entrance
+from holdfast.adapters.blocks import Flight, Framed
 from holdfast.adapters.openai_agents.models import DurableModel, DurableProvider
 from holdfast.adapters.openai_agents.sessions import HoldfastSession
 from holdfast.adapters.openai_agents.tools import durable_tool
-from holdfast.adapters.seams import TURNS, Flight, Framed, Seam, Turns, treatments
+from holdfast.adapters.seams import Seam, treatments
+from holdfast.adapters.turns import TURNS, Turns
 from holdfast.errors import Misuse
 from holdfast.model.calls import ONCE, Effect, Treatment
 
@@ -121,10 +123,10 @@ class DurableRunner(AgentRunner):
 @contextmanager
 def _prepared(agent: Any, options: dict[str, Any]) -> Iterator[Any]:
     """The agent as it is run: as it is, outside of a block and inside of a once tool, which is a step as a whole."""
-    frame, seam = FRAME.get(), Seam.find_free()
-    if frame is None or seam is None:
+    frame, turns = FRAME.get(), Turns.find_free()
+    if frame is None or turns is None:
         yield agent
         return
     frame.prepare(options)
-    with Turns(seam).taken():
+    with turns.taken():
         yield frame.agent(agent)

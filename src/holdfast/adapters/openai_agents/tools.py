@@ -14,8 +14,9 @@ from agents import tool as sdk
 from agents.usage import deserialize_usage
 from orjson import loads
 
+from holdfast.adapters.blocks import Flight
 from holdfast.adapters.openai_agents.models import usage_record
-from holdfast.adapters.seams import ASIDE, COMPOSITE, Flight, Seam, is_step, storable
+from holdfast.adapters.seams import ASIDE, COMPOSITE, Seam, is_step, storable
 from holdfast.errors import Misuse
 from holdfast.handles.knowing import Scope
 from holdfast.model.calls import Treatment

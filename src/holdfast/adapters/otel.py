@@ -1,0 +1,287 @@
+"""OpenTelemetry: spans of runs by the conventions for generative AI, for whichever exporter the program has set up.
+
+``instrument()`` once, or ``with traced():`` around some runs. Each attempt is a trace of its own (or a part of the one that
+is current when the run is entered), so that a run of days is no trace of days: its ``invoke_agent`` span is linked to that of
+the attempt before, whose ids stand in the journal and so survive a crash. One conversation id goes through all of them.
+What is answered from the journal is counted on the attempt's span and makes no spans of its own, unless asked for.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+from orjson import dumps, loads
+
+from holdfast._version import __version__
+from holdfast.adapters import seams
+from holdfast.core.requests import model_in
+from holdfast.engine import onlookers
+from holdfast.engine.asking import Asked
+from holdfast.engine.modelling import ModelWork
+from holdfast.engine.pieces import StreamWork
+from holdfast.engine.stepping import Work
+from holdfast.engine.treatments import choose
+from holdfast.errors import Parked, PremiseMissing, StepInDoubt
+from holdfast.model.calls import Outcome
+from holdfast.model.events import Event, Kind
+
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+except ImportError as error:
+    raise seams.not_installed("holdfast.adapters.otel", "otel", error) from error
+
+Replayed = Literal["count", "spans"]
+_NOTED: Final = {
+    Kind.ATTEMPT_CRASHED: "holdfast.attempt.crashed",
+    Kind.STEP_DOUBTED: "holdfast.step.in_doubt",
+    Kind.STEP_SETTLED: "holdfast.step.settled",
+    Kind.STEP_RETRIED: "holdfast.step.retried",
+    Kind.DRIFTED: "holdfast.drifted",
+    Kind.WAIT_STARTED: "holdfast.wait.started",
+    Kind.WAIT_ENDED: "holdfast.wait.ended",
+    Kind.QUESTION_ASKED: "holdfast.question.asked",
+    Kind.QUESTION_ANSWERED: "holdfast.question.answered",
+    Kind.BUDGET_WARNED: "holdfast.budget.warned",
+    Kind.PREMISE_BROKEN: "holdfast.premise.broken",
+    Kind.LOOP_NOTICED: "holdfast.loop.noticed",
+    Kind.RUN_CANCELLED: "holdfast.run.cancelled",
+}
+"""What happens to a run besides its calls, as events of a span."""
+
+
+def instrument(
+    tracer_provider: Any = None, *, content: bool = False, replayed: Replayed = "count"
+) -> onlookers.Onlooker | None:
+    """Have the runs that are entered from now on traced; who looked on before, for ``onlookers.put``.
+
+    ``content`` has what models and tools are asked and answer in the spans: it may be private, and is left out unless asked
+    for. ``replayed="spans"`` gives each call that is answered from the journal a span too.
+    """
+    return onlookers.put(Tracing(tracer_provider, content=content, replayed=replayed))
+
+
+@contextmanager
+def traced(
+    tracer_provider: Any = None, *, content: bool = False, replayed: Replayed = "count"
+) -> Iterator[None]:
+    """Have the runs that are entered inside of this traced."""
+    before = instrument(tracer_provider, content=content, replayed=replayed)
+    try:
+        yield
+    finally:
+        onlookers.put(before)
+
+
+class Tracing:
+    """Makes a span of each attempt, and spans of the calls in it."""
+
+    def __init__(self, tracer_provider: Any, *, content: bool, replayed: Replayed) -> None:
+        choose("replayed", replayed, ("count", "spans"))
+        self.tracer = trace.get_tracer("holdfast", __version__, tracer_provider)
+        self.content, self.replayed = content, replayed
+
+    def attend(self, beginning: onlookers.Beginning) -> "Attempt":
+        """The span of this attempt."""
+        return Attempt(self, beginning)
+
+
+class Attempt:
+    """One attempt's span, which is current in the program until it leaves the run, and those of its calls."""
+
+    def __init__(self, tracing: Tracing, beginning: onlookers.Beginning) -> None:
+        self._tracing = tracing
+        self._common = {"gen_ai.conversation.id": beginning.birth, "holdfast.run.id": beginning.run}
+        agent = beginning.agent or beginning.run
+        before = _span_context(beginning.before.get("traceparent"))
+        self._span = tracing.tracer.start_span(
+            f"invoke_agent {agent}",
+            kind=SpanKind.INTERNAL,
+            attributes={
+                **self._common,
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": agent,
+                "holdfast.attempt": beginning.number,
+            },
+            links=[] if before is None else [Link(before, {"holdfast.attempt": beginning.number - 1})],
+        )
+        self._current = trace.set_span_in_context(self._span)
+        self._token: Any = context.attach(self._current)
+        self._calls: dict[str, Call] = {}
+        self._replayed = 0
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """Where the span is, so that the next attempt can point to it."""
+        return {"traceparent": _traceparent(self._span.get_span_context())}
+
+    def began(self, work: Work) -> None:
+        """A span for the call."""
+        call = self._calls[work.asked.key] = Call(self._start(work.asked, work), work)
+        if not isinstance(work, StreamWork):  # it is read in other places than it is begun in
+            call.attach()
+        if self._tracing.content:
+            call.tell_input(work)
+
+    def ended(self, work: Work, error: BaseException | None) -> None:
+        """The span is over."""
+        call = self._calls.pop(work.asked.key, None)
+        if call is not None:
+            call.end(error)
+
+    def replayed(self, asked: Asked, outcome: Outcome) -> None:
+        """Counted; or a span of no length, behind which nothing was done."""
+        self._replayed += 1
+        if self._tracing.replayed == "spans":
+            span = self._start(asked, None)
+            span.set_attribute("holdfast.replayed", True)
+            span.set_attribute("holdfast.step.point", outcome.point)
+            span.end()
+
+    def recorded(self, events: Sequence[Event]) -> None:
+        """Outcomes tell what a call took; other events of note are told on the span of their call, or of the attempt."""
+        for event in events:
+            call = self._calls.get(event.key)
+            if event.kind == Kind.STEP_FINISHED and call is not None:
+                call.tell_outcome(event, content=self._tracing.content)
+            name = _NOTED.get(event.kind)
+            if name is not None:
+                about = {"holdfast.step.name": event.name} if event.name else {}
+                (self._span if call is None else call.span).add_event(name, {**about, **_details(event)})
+
+    def left(self, status: str, error: BaseException | None) -> None:
+        """The attempt's span is over: parked is no error, in doubt is one."""
+        for call in list(self._calls.values()):  # still running in some thread
+            call.end(None)
+        self._span.set_attribute("holdfast.status", status)
+        self._span.set_attribute("holdfast.replayed_steps", self._replayed)
+        _tell_error(self._span, error)
+        self._span.end()
+        if (
+            context.get_current() is self._current
+        ):  # left in another place than entered, nothing is to be undone
+            context.detach(self._token)
+
+    def _start(self, asked: Asked, work: Work | None) -> Any:
+        """A span in the current one; in the attempt's where a framework's thread knows of none."""
+        is_known = trace.get_current_span().get_span_context().is_valid
+        name, kind, attributes = _described(asked, work)
+        return self._tracing.tracer.start_span(
+            name,
+            context=None if is_known else self._current,
+            kind=kind,
+            attributes={**self._common, **attributes, "holdfast.step.name": asked.name},
+        )
+
+
+class Call:
+    """The span of one live call."""
+
+    def __init__(self, span: Any, work: Work) -> None:
+        self.span = span
+        self._is_model = isinstance(work, ModelWork)
+        self._current: Any = None
+        self._token: Any = None
+
+    def attach(self) -> None:
+        """What is done inside of the call is inside of its span."""
+        self._current = trace.set_span_in_context(self.span)
+        self._token = context.attach(self._current)
+
+    def end(self, error: BaseException | None) -> None:
+        _tell_error(self.span, error)
+        self.span.end()
+        if self._token is not None and context.get_current() is self._current:
+            context.detach(self._token)
+
+    def tell_outcome(self, event: Event, *, content: bool) -> None:
+        """What it took and who answered; with what, only where that was asked for."""
+        if not self._is_model and not content:
+            return
+        body = loads(event.body)
+        usage = body.get("usage") or {}
+        told = {
+            "gen_ai.response.model": usage.get("model"),
+            "gen_ai.usage.input_tokens": usage.get("input_tokens"),
+            "gen_ai.usage.output_tokens": usage.get("output_tokens"),
+        }
+        if content and "value" in body:
+            name = "gen_ai.output.messages" if self._is_model else "gen_ai.tool.call.result"
+            told[name] = dumps(body["value"]).decode()
+        self.span.set_attributes({name: value for name, value in told.items() if value is not None})
+
+    def tell_input(self, work: Work) -> None:
+        """What is asked."""
+        if isinstance(work, ModelWork):
+            request = work.taken.tree
+            messages = request.get("messages", request) if isinstance(request, dict) else request
+            self.span.set_attribute("gen_ai.input.messages", dumps(messages, default=str).decode())
+        else:
+            self.span.set_attribute("gen_ai.tool.call.arguments", work.asked.arguments.decode())
+
+
+def _described(asked: Asked, work: Work | None) -> tuple[str, Any, dict[str, Any]]:
+    """The span of a call by the conventions: its name, its kind and its attributes."""
+    if asked.request is not None:
+        operation = "embeddings" if asked.name == "embeddings" else "chat"
+        ask = work.ask if isinstance(work, ModelWork) else None
+        model = ask.model_asked if ask is not None else model_in(asked.request)
+        told = {"gen_ai.request.model": model, "gen_ai.provider.name": "" if ask is None else ask.provider}
+        known = {name: value for name, value in told.items() if value}
+        return (
+            f"{operation} {model}".strip(),
+            SpanKind.CLIENT,
+            {"gen_ai.operation.name": operation, **known},
+        )
+    if work is None:
+        effect, is_tool = _intended(asked)
+    else:
+        effect, is_tool = work.treatment.effect, work.treatment.is_tool
+    told = {"holdfast.step.effect": effect}
+    if is_tool:
+        told |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": asked.name}
+        return f"execute_tool {asked.name}", SpanKind.INTERNAL, told
+    return asked.name, SpanKind.INTERNAL, told
+
+
+def _intended(asked: Asked) -> tuple[str, bool]:
+    """The effect of a recorded call, and whether it is a tool's."""
+    tenure = asked.here.tenure
+    intent = loads(tenure.intent_of(tenure.view.calls[asked.key]))
+    return intent["effect"], bool(intent.get("tool"))
+
+
+def _details(event: Event) -> dict[str, Any]:
+    """The short facts of an event; what people were asked is for the journal."""
+    body = loads(event.body)
+    wanted = ("attempt", "last", "reason", "how", "via", "id", "kind", "why", "failures", "by")
+    return {
+        f"holdfast.{name}": body[name] for name in wanted if isinstance(body.get(name), (str, int, float))
+    }
+
+
+def _tell_error(span: Any, error: BaseException | None) -> None:
+    if error is None:
+        return
+    if isinstance(error, (Parked, PremiseMissing)):
+        span.set_attribute("holdfast.parked", True)
+        return
+    span.set_attribute("error.type", type(error).__qualname__)
+    if isinstance(error, StepInDoubt):
+        span.set_attribute("holdfast.in_doubt", True)
+    span.set_status(Status(StatusCode.ERROR, str(error).partition("\n")[0]))
+
+
+def _traceparent(of: SpanContext) -> str:
+    return f"00-{of.trace_id:032x}-{of.span_id:016x}-{of.trace_flags:02x}"
+
+
+def _span_context(traceparent: Any) -> SpanContext | None:
+    """Where the attempt before was traced; None where it was not, or says so in a way that this version does not know."""
+    parts = traceparent.split("-") if isinstance(traceparent, str) else []
+    if len(parts) != 4 or parts[0] != "00":
+        return None
+    found = SpanContext(
+        int(parts[1], 16), int(parts[2], 16), is_remote=True, trace_flags=TraceFlags(int(parts[3], 16))
+    )
+    return found if found.is_valid else None

@@ -1,0 +1,94 @@
+"""The capability that makes an agent durable. It comes last before the model and the tools; outside of a run it does nothing."""
+
+import asyncio
+from collections.abc import Mapping
+from copy import copy
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pydantic_ai import capabilities
+from pydantic_ai.capabilities.abstract import CapabilityOrdering
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
+
+from holdfast.adapters.pydantic_ai.models import DurableModel
+from holdfast.adapters.pydantic_ai.socket import Engine
+from holdfast.adapters.pydantic_ai.tools import DurableToolset
+from holdfast.adapters.turns import Turns
+from holdfast.engine.context import here_now
+from holdfast.engine.treatments import choose
+from holdfast.model.calls import EFFECTS, Effect
+from holdfast.model.patience import PATIENCE, Patience
+
+if TYPE_CHECKING:
+    from holdfast.engine.tenure import Tenure
+
+_AGENT_RUNS: "WeakKeyDictionary[Tenure, count[int]]" = WeakKeyDictionary()
+
+
+class Durability(Engine):
+    """Each model request and each tool call of the agent is a step of the current run.
+
+    ``effects`` says what tools do to the world, by name (or ``metadata={"holdfast": "read"}`` on the tool itself); the
+    others are ``once``. A tool that needs an approval has a person asked, through the run.
+    """
+
+    asks = True
+    turns: Turns | None = None
+
+    def __init__(self, effects: Mapping[str, Effect] | None = None, *, patience: Patience = PATIENCE) -> None:
+        super().__init__()
+        self.name = "agent"
+        self._effects: dict[str, Effect] = dict(effects or {})
+        self._patience = patience
+        for effect in self._effects.values():
+            choose("effects", effect, EFFECTS)
+
+    def for_turns(self, *, asks: bool = True) -> "Durability":
+        """One for a run of the agent, with its way through the current run; with none outside of any."""
+        other = copy(self)
+        other.turns, other.asks = Turns.find_or_refuse("a durable agent"), asks
+        return other
+
+    async def for_run(self, ctx: Any) -> "Durability":  # noqa: ARG002 - the hook's
+        """The same for an agent that is not wrapped. Drift at its first request is noticed late: this is another task."""
+        return self.for_turns() if self.turns is None else self
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """What others change of a request is part of it, and another model that is asked instead is journaled too."""
+        outside = getattr(capabilities, "ModelFallback", None)
+        return CapabilityOrdering(position="innermost", wrapped_by=[outside] if outside else [])
+
+    def get_wrapper_toolset(self, toolset: Any) -> DurableToolset | None:
+        return None if self.turns is None else DurableToolset(toolset, self.turns, self._effects)
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002 - the hook's
+        turns, model = self.turns, request_context.model
+        while isinstance(model, WrapperModel) and not isinstance(model, DurableModel):
+            model = model.wrapped
+        if turns is not None and not isinstance(model, DurableModel):
+            request_context.model = DurableModel(request_context.model, turns, self._patience)
+        return request_context
+
+    prepare_model_request = before_model_request
+
+    async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> DeferredToolResults | None:  # noqa: ARG002 - the hook's
+        """What people say to the calls that need an approval; the run is parked until they do."""
+        turns = self.turns if self.asks else None
+        if turns is None or not requests.approvals:
+            return None
+        asked = [turns.approve_async(call.tool_name, call.args_as_dict()) for call in requests.approvals]
+        said = [ToolDenied(denial) if denial else ToolApproved() for denial in await asyncio.gather(*asked)]
+        named = [call.tool_call_id for call in requests.approvals]
+        return DeferredToolResults(approvals=dict(zip(named, said, strict=True)))
+
+    def get_default_run_id(self) -> str | None:
+        """The same in every attempt: which agent's run it is in this run."""
+        here = here_now()
+        if here is None:
+            return None
+        return f"{here.tenure.birth}.{next(_AGENT_RUNS.setdefault(here.tenure, count(1)))}"
+
+    def get_default_conversation_id(self, run_id: str) -> str | None:
+        return None if here_now() is None else run_id
