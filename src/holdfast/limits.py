@@ -56,6 +56,8 @@ EXPORT_MANIFEST_BYTES_MAX: Final = 256_000_000
 LEASE_S: Final = 30.0
 """A holder that shows no beat for this long may be taken over."""
 BEATS_PER_LEASE: Final = 3
+CHAIN_WAIT_S: Final = 10.0
+"""How long whoever hands over a checkpoint waits for another process that works on the same run."""
 FLUSH_SYNC_S: Final = 5.0
 """Flushed records survive power loss after at most this long."""
 STREAM_FLUSH_S: Final = 0.1

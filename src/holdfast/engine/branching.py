@@ -63,7 +63,7 @@ def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Map
     made = made._replace(head=at_seq)
     if not drafts:
         return made
-    _append(workshop, made, [_forked(made), *drafts])
+    _append(workshop, made, [forked_of(made), *drafts])
     return made._replace(head=at_seq + 1 + len(drafts))
 
 
@@ -169,10 +169,11 @@ def entering(row: RunRow, view: View) -> Draft | None:
     """The first event of a fork's own, or None where the run is no fork, or has begun already."""
     if row.origin is None or view.head != row.origin_seq:
         return None
-    return _forked(row)
+    return forked_of(row)
 
 
-def _forked(row: RunRow) -> Draft:
+def forked_of(row: RunRow) -> Draft:
+    """The first event of a fork's own."""
     return draft(Kind.RUN_FORKED, "", "", {"from": row.origin, "at_seq": row.origin_seq})
 
 

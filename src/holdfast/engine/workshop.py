@@ -5,6 +5,7 @@ Shared by every run on that store in this process, so that they share commits an
 
 import os
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.commits import Committer
@@ -13,6 +14,9 @@ from holdfast.engine.flusher import Flusher
 from holdfast.engine.tender import Tender
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.engine.stints import Stint
 
 
 class Workshop:
@@ -26,6 +30,8 @@ class Workshop:
         self.tender = Tender(store, clock)
         self.flusher = Flusher()
         self.bell = Doorbell(store)
+        self.stints: dict[str, "Stint"] = {}
+        """The runs that are held for as long as some of their steps take."""
 
 
 _lock = Lock()
@@ -48,9 +54,14 @@ def forget(store: StorePort) -> None:
 
 
 def held_runs() -> list[str]:
-    """The runs that this process holds, in any store."""
+    """The runs that this process has entered, in any store."""
     with _lock:
-        return [run for workshop in _workshops.values() for run in workshop.tender.runs]
+        return [
+            run
+            for workshop in _workshops.values()
+            for run in workshop.tender.runs
+            if run not in workshop.stints
+        ]
 
 
 def _forget_all() -> None:

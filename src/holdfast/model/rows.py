@@ -148,6 +148,8 @@ class Status:
 
     QUEUED: Final = "queued"
     RUNNING: Final = "running"
+    IDLE: Final = "idle"
+    """Kept for somebody else's program, which goes on with it when it likes: between two of its turns nothing is amiss."""
     FINISHED: Final = "finished"
     FAILED: Final = "failed"
     INTERRUPTED: Final = "interrupted"

@@ -1,0 +1,17 @@
+"""LangGraph on Holdfast: threads that survive, tools that are not repeated, and a memory.
+
+::
+
+    from holdfast.adapters.langgraph import HoldfastSaver, durable_tools
+
+    graph = builder.compile(checkpointer=HoldfastSaver("sqlite:///agent.db"))
+"""
+
+from holdfast.adapters.seams import not_installed
+
+try:
+    from holdfast.adapters.langgraph.saver import HoldfastSaver
+except ImportError as error:
+    raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
+
+__all__ = ["HoldfastSaver"]

@@ -1,0 +1,257 @@
+"""Chains in a store: checkpoints that somebody else's program hands over and asks for, without ever entering a run.
+
+Whoever writes here holds no lease: nobody could tell when to let it go. An append names the fence and the head that it
+was decided on, and the store takes it only if both still stand and nobody has the run; else what was decided is decided
+again, on what stands there now. So of two writers the second one sees what the first wrote: it is refused (ChainMoved) where
+its checkpoint would go on from one that another has gone on from since. Where this process holds the run for a stint, its
+journal is used.
+
+Crash windows: a link is one event, with its state, in one append; so is what is pending with it. Handed over a second time
+after an unknown outcome, both are found by their ids.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast.codec.bodies import unpack_body
+from holdfast.codec.values import decode, decode_tree, encode
+from holdfast.core.chains import Chains, Link, Pending, leaning
+from holdfast.core.lineage import effective
+from holdfast.core.tree import Planted
+from holdfast.engine.hands import BLOCKING, drive
+from holdfast.engine.journal import Draft, chain_of, draft, read_all, read_blob
+from holdfast.engine.opening import Entry
+from holdfast.engine.states import States, blobs_of, read_state
+from holdfast.engine.stints import beginning, ensure, hold, journal_of
+from holdfast.engine.workshop import Workshop
+from holdfast.errors import ChainMoved, Corrupt, LeaseLost, StoreError
+from holdfast.limits import CHAIN_WAIT_S
+from holdfast.model.events import CHAINED, PENDING, Event, Kind, checksum
+from holdfast.model.rows import Append, Appended, Refusal, RunRow, Status
+
+_REBUILDS = frozenset({Kind.RUN_REWOUND, Kind.COMPACTED})
+"""What makes the history another one."""
+_IDLES = frozenset({Status.QUEUED, Status.INTERRUPTED, Status.RUNNING})
+"""What a run may stand at that was forked or moved back, until somebody goes on with it."""
+
+
+class NewLink(NamedTuple):
+    """A checkpoint to be added to a chain. ``state`` and ``about`` are copies that nobody changes any more.
+
+    ``parts`` are those of its state that it leaves to the links before it. ``is_fork``: that others go on from the same
+    parent is known to whoever hands it over.
+    """
+
+    chain: str
+    id: str
+    parent: str | None
+    state: Any
+    about: Any
+    parts: tuple[str, ...] = ()
+    is_fork: bool = False
+
+
+class _Planned(NamedTuple):
+    """What is to be appended, and the state in it."""
+
+    drafts: Sequence[Draft]
+    planted: Planted | None = None
+
+
+class ChainedRun:
+    """One run's chains, as this process knows them: read once, then only what is new."""
+
+    def __init__(self, workshop: Workshop, run: str, goal: str = "") -> None:
+        self.run = run
+        self._workshop = workshop
+        self._store = workshop.store
+        self._entry = Entry(run, goal)
+        self._lock = RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._stamp: tuple[object, ...] | None = None
+        self._head = 0
+        self._chains = Chains()
+        self._states: States | None = None
+        self._planted: set[int] = set()
+        """The links whose states the garden knows."""
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[Chains]:
+        """The chains as they stand now; they stay so while the block runs."""
+        with self._lock:
+            row = self._store.find_run(self.run)
+            if row is None:
+                self._forget()
+            else:
+                self._refresh(row)
+            yield self._chains
+
+    def about(self, link: Link) -> Any:
+        """What was told with a checkpoint."""
+        return self._value(unpack_body(link.body), "about")
+
+    def state(self, link: Link, part: str | None = None) -> Any:
+        """A checkpoint's state, made anew; or one part of it, None where it has none. Corrupt."""
+        tree = read_state(self._store, unpack_body(link.body)["state"])
+        what = f"state of {link.id} in run {self.run}"
+        if part is None:
+            return decode_tree(tree, what=what)
+        return decode_tree(tree[part], what=what) if part in tree else None
+
+    def holds(self, link: Link, part: str) -> bool:
+        """Whether a part of the state is in this very checkpoint."""
+        return part in (unpack_body(link.body).get("holds") or ())
+
+    def pending(self, events: Iterable[Event]) -> Iterator[Pending]:
+        """What these events tell to be pending."""
+        for event in events:
+            body = unpack_body(event.body)
+            for index, name, value in self._value(body, "value"):
+                yield Pending(body["task"], index, body["path"], name, value)
+
+    def _value(self, body: dict[str, Any], name: str) -> Any:
+        what = f"{name} in run {self.run}"
+        if f"{name}_blob" in body:
+            return decode(read_blob(self._store, body[f"{name}_blob"]), what=what)
+        return decode_tree(body[name], what=what)
+
+    def _refresh(self, row: RunRow) -> None:
+        """Read what is new. After a prune, a fork or a rewind, everything: what was known may be gone."""
+        origins = chain_of(self._store, self.run)[1:] if row.origin else ()
+        stamp = (row.birth, row.revision, *(origin.revision for origin in origins))
+        events: list[Event] = []
+        if stamp == self._stamp and row.head > self._head:
+            events = read_all(self._store, self.run, after_seq=self._head)
+        if stamp != self._stamp or any(event.kind in _REBUILDS for event in events):
+            self._forget()
+            self._stamp = stamp
+            events = effective(read_all(self._store, self.run))
+        self._take_in(events)
+
+    def _take_in(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._chains.add(event)
+            self._head = event.seq
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def put(self, new: NewLink, *, wait_s: float = CHAIN_WAIT_S) -> None:
+        """Add a checkpoint. Durable when it returns. ChainMoved; RunHeld while another process works on the run."""
+        self._write(lambda: self._planned(new), wait_s)
+
+    def attach(
+        self,
+        chain: str,
+        on: str,
+        task: str,
+        path: str,
+        entries: Sequence[tuple[int, str, Any]],
+        *,
+        wait_s: float = CHAIN_WAIT_S,
+    ) -> None:
+        """Let something be pending with a checkpoint, by index; what is so already stays. Durable when it returns."""
+
+        def plan() -> _Planned:
+            new = [[*entry] for entry in entries if not self._chains.is_taken(chain, on, task, entry[0])]
+            indexes = [entry[0] for entry in new]
+            fields = {"chain": chain, "on": on, "task": task, "path": path, "indexes": indexes}
+            data = encode(new, what=f"what is pending in run {self.run}")
+            return _Planned([draft(Kind.MARK, PENDING, "", fields, data)] if new else [])
+
+        self._write(plan, wait_s)
+
+    def _planned(self, new: NewLink) -> _Planned:
+        parent = None if new.parent is None else self._chains.find(new.chain, new.parent)
+        others = self._chains.followers(new.chain, new.parent, new.id)
+        if others and not new.is_fork:
+            raise ChainMoved(
+                run=self.run,
+                chain=f" of {new.chain}" if new.chain else "",
+                parent=new.parent or "its beginning",
+                others=", ".join(link.id for link in others[-3:]),
+                point=f"{self.run}@#{parent.seq}" if parent else self.run,
+            )
+        planted = self._plant(new, parent)
+        fields = {"chain": new.chain, "id": new.id, "parent": new.parent, "holds": sorted(new.state)}
+        if leans := leaning(parent, new.parts):
+            fields["leans"] = leans
+        fields |= {"state_bytes": planted.size, "state": planted.root}
+        about = encode(new.about, what=f"what is told of {new.id} in run {self.run}")
+        made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about")
+        return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted)
+
+    def _plant(self, new: NewLink, parent: Link | None) -> Planted:
+        """The state, so that only what no state before it holds is written."""
+        if self._states is None or (parent is not None and parent.seq not in self._planted):
+            self._states, self._planted = States(self._store, self.run), set()
+        known = parent if parent is not None and parent.is_kept else self._chains.find(new.chain, None)
+        roots = [] if self._planted or known is None else [loads(known.body)["state"]]
+        return self._states.build_on(roots, self._states.take(new.state, is_copy=True))
+
+    def _write(self, plan: Callable[[], _Planned], wait_s: float) -> None:
+        """Append what the plan says, on what stands in the journal now; as often as somebody comes in between."""
+        until = self._workshop.clock.monotonic() + wait_s
+        while True:
+            with self._lock:
+                row = ensure(self._workshop, self._entry)
+                self._refresh(row)
+                planned = plan()
+                if not planned.drafts:
+                    return
+                seq = self._append(row, planned.drafts)
+                if seq:
+                    if planned.planted is not None and self._states is not None:
+                        self._states.settle(planned.planted)
+                        self._planted.add(seq)
+                    return
+            if row.lease.owner:  # of a process that is dead, or for a moment
+                lease = hold(self._workshop, self.run, until)
+                self._store.release(self.run, fence=lease.fence)
+
+    def _append(self, row: RunRow, drafts: Sequence[Draft]) -> int:
+        """The seq of what was appended; 0 where that has to be decided again."""
+        at = self._workshop.clock.wall()
+        journal = journal_of(self._workshop, self.run)
+        if journal is not None:
+            try:
+                seq = drive(journal.append(BLOCKING, drafts, at))
+            except LeaseLost:  # the stint has ended just now
+                return 0
+            self._take_in(read_all(self._store, self.run, after_seq=self._head, upto_seq=seq))
+            return seq
+        if row.lease.owner:
+            return 0
+        item = _item(row, [*beginning(row, self._entry), *drafts], at)
+        try:
+            (outcome,) = self._store.append([item])
+        except StoreError:  # of unknown outcome: a second try finds it, if it was written after all
+            there = self._store.read_events(self.run, after_seq=row.head, limit=len(item.events))
+            if there != list(item.events):
+                raise
+            outcome = Appended(item.events[-1].seq)
+        if isinstance(outcome, Refusal):
+            if outcome.reason == "missing":
+                raise Corrupt(store=self._store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}")
+            return 0
+        self._take_in(item.events)
+        return outcome.head
+
+
+def _item(row: RunRow, drafts: Sequence[Draft], at: float) -> Append:
+    """The drafts with their places in the journal, under the fence that stands."""
+    fence = row.lease.fence
+    events = [
+        Event(seq, at, one.kind, one.name, one.key, fence, one.body, checksum(row.run, seq, at, *one[:3], fence, one.body))
+        for seq, one in enumerate(drafts, row.head + 1)
+    ]
+    blobs = tuple(blob for one in drafts for blob in one.blobs)
+    status = Status.IDLE if row.status in _IDLES else None
+    return Append(row.run, fence, row.head, tuple(events), blobs, status=status)
