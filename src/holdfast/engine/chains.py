@@ -60,16 +60,17 @@ class _Planned(NamedTuple):
 
     drafts: Sequence[Draft]
     planted: Planted | None = None
+    state: Any = None
 
 
 class ChainedRun:
     """One run's chains, as this process knows them: read once, then only what is new."""
 
-    def __init__(self, workshop: Workshop, run: str, goal: str = "") -> None:
-        self.run = run
+    def __init__(self, workshop: Workshop, entry: Entry) -> None:
+        self.run = entry.run
         self._workshop = workshop
         self._store = workshop.store
-        self._entry = Entry(run, goal)
+        self._entry = entry
         self._lock = RLock()
         self._forget()
 
@@ -98,13 +99,15 @@ class ChainedRun:
         """What was told with a checkpoint."""
         return self._value(unpack_body(link.body), "about")
 
-    def state(self, link: Link, part: str | None = None) -> Any:
-        """A checkpoint's state, made anew; or one part of it, None where it has none. Corrupt."""
-        tree = read_state(self._store, unpack_body(link.body)["state"])
-        what = f"state of {link.id} in run {self.run}"
-        if part is None:
-            return decode_tree(tree, what=what)
-        return decode_tree(tree[part], what=what) if part in tree else None
+    def state(self, link: Link) -> Any:
+        """A checkpoint's state. It is not the caller's to change: others may be given the same. Corrupt."""
+        state = self._workshop.recent.find(link.body)
+        if state is None:
+            body = unpack_body(link.body)
+            tree = read_state(self._store, body["state"])
+            state = decode_tree(tree, what=f"state of {link.id} in run {self.run}")
+            self._workshop.recent.keep(link.body, state, body["state_bytes"])
+        return state
 
     def holds(self, link: Link, part: str) -> bool:
         """Whether a part of the state is in this very checkpoint."""
@@ -186,7 +189,7 @@ class ChainedRun:
         fields |= {"state_bytes": planted.size, "state": planted.root}
         about = encode(new.about, what=f"what is told of {new.id} in run {self.run}")
         made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about")
-        return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted)
+        return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted, new.state)
 
     def _plant(self, new: NewLink, parent: Link | None) -> Planted:
         """The state, so that only what no state before it holds is written."""
@@ -211,6 +214,7 @@ class ChainedRun:
                     if planned.planted is not None and self._states is not None:
                         self._states.settle(planned.planted)
                         self._planted.add(seq)
+                        self._workshop.recent.keep(planned.drafts[-1].body, planned.state, planned.planted.size)
                     return
             if row.lease.owner:  # of a process that is dead, or for a moment
                 lease = hold(self._workshop, self.run, until)

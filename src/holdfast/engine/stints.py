@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from orjson import loads
 
 from holdfast.core.fold import View, fold
-from holdfast.engine import branching, cancelling, letters
+from holdfast.engine import branching, cancelling, letters, questions
 from holdfast.engine.attempts import crashed
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.journal import Draft, Journal, draft, read_all
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from holdfast.engine.workshop import Workshop
 
 _PAUSE_S = 0.02
-_users = Lock()
 
 
 class Stint:
@@ -53,7 +52,7 @@ class Stint:
 @contextmanager
 def stint(workshop: "Workshop", entry: Entry) -> Iterator[Tenure]:
     """Hold the run while the block runs, together with whoever in this process does. RunHeld by another process."""
-    with _users:
+    with workshop.stints_lock:
         shared = workshop.stints.setdefault(entry.run, Stint())
         shared.users += 1
     try:
@@ -64,12 +63,12 @@ def stint(workshop: "Workshop", entry: Entry) -> Iterator[Tenure]:
         yield tenure
     finally:
         with shared.lock:
-            with _users:
+            with workshop.stints_lock:
                 is_last = shared.users == 1
             if is_last and shared.tenure is not None:
                 _end(shared.tenure)
                 shared.tenure = None
-            with _users:
+            with workshop.stints_lock:
                 shared.users -= 1
                 if not shared.users:
                     del workshop.stints[entry.run]
@@ -132,11 +131,12 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
             fold(read_all(store, run, after_seq=row.head), view)
         tenure = Tenure(workshop, row, view, journal)
         tenure.status, tenure.may_drift = row.status, False
-        for call in view.calls.values():
-            call.taken = len(call.outcomes)
+        for key, call in view.calls.items():
+            call.taken = len(call.outcomes) if key.endswith(".k") else 0
         workshop.tender.add(journal, workshop.lease_s)
         try:
             drive(letters.drain(tenure, BLOCKING))
+            drive(questions.drain(tenure, BLOCKING))
             drive(branching.settle_from_origin(tenure, BLOCKING, row))
         except BaseException:
             workshop.tender.remove(journal)
@@ -169,7 +169,7 @@ def _attempt(
 def _end(tenure: Tenure) -> None:
     """Nothing is under way any more: let the run go, and say so if something is in doubt."""
     assert tenure.journal is not None
-    status = Status.IN_DOUBT if unsettled(tenure) else Status.IDLE
+    status = Status.IN_DOUBT if unsettled(tenure) else Status.PARKED if tenure.view.questions else Status.IDLE
     try:
         if tenure.journal.lost is None and status != tenure.status:
             drive(tenure.journal.append(BLOCKING, [], tenure.clock.wall(), status=status))

@@ -11,6 +11,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.engine.commits import Committer
 from holdfast.engine.doorbell import Doorbell
 from holdfast.engine.flusher import Flusher
+from holdfast.engine.recents import Recent
 from holdfast.engine.tender import Tender
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
@@ -30,8 +31,10 @@ class Workshop:
         self.tender = Tender(store, clock)
         self.flusher = Flusher()
         self.bell = Doorbell(store)
+        self.recent = Recent()
         self.stints: dict[str, "Stint"] = {}
         """The runs that are held for as long as some of their steps take."""
+        self.stints_lock = Lock()
 
 
 _lock = Lock()

@@ -11,7 +11,8 @@ from holdfast.adapters.seams import not_installed
 
 try:
     from holdfast.adapters.langgraph.saver import HoldfastSaver
+    from holdfast.adapters.langgraph.tools import durable_tools
 except ImportError as error:
     raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
 
-__all__ = ["HoldfastSaver"]
+__all__ = ["HoldfastSaver", "durable_tools"]

@@ -30,6 +30,7 @@ from holdfast.adapters.langgraph.values import Values
 from holdfast.core.chains import Chains, Link, settled
 from holdfast.engine import branching, chaining
 from holdfast.engine.chains import ChainedRun, NewLink
+from holdfast.engine.opening import Entry
 from holdfast.errors import Corrupt, RunHeld, UnknownPoint
 from holdfast.limits import CHAIN_WAIT_S, RUN_PAGE_MAX
 from holdfast.model.events import Event
@@ -55,7 +56,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         """``store`` is a URL, a path or a handle, as for ``holdfast.run``."""
         super().__init__(serde=serde)
         self.store = store_at(store)
-        self._workshop = workshop_at(self.store)
+        self.workshop = workshop_at(self.store)
         self._runs: dict[str, ChainedRun] = {}
         self._lock = Lock()
         self._made = Values(self.serde)
@@ -107,7 +108,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             for link, events in found:
                 if left is not None and left <= 0:
                     return
-                metadata = self._values.revived(run.about(link)["metadata"]) if filter else {}
+                metadata = self.values.revived(run.about(link)["metadata"]) if filter else {}
                 if all(name in metadata and metadata[name] == value for name, value in (filter or {}).items()):
                     left = None if left is None else left - 1
                     yield self._tuple(thread_id, run, link, events, read=link.id)
@@ -130,19 +131,19 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
                 break
             for one in reversed(settled(run.pending(events))):
                 if one.name in missing:
-                    history[one.name]["writes"].insert(0, (one.task, one.name, self._values.revived(one.value)))
+                    history[one.name]["writes"].insert(0, (one.task, one.name, self.values.revived(one.value)))
             for name in missing:
                 if run.holds(link, name):
                     if not link.is_kept:
                         problem = f"checkpoint {link.id} of {run.run} was pruned, and {name!r} builds on it"
                         raise Corrupt(store=self.store.url, problem=problem)
-                    history[name]["seed"] = self._values.revived(run.state(link, name))
+                    history[name]["seed"] = self.values.revived(run.state(link)[name])
         return history
 
     def _tuple(
         self, thread_id: str, run: ChainedRun, link: Link, events: Sequence[Event], *, read: str
     ) -> CheckpointTuple:
-        values, about = self._values, run.about(link)
+        values, about = self.values, run.about(link)
         place = {"thread_id": str(thread_id), "checkpoint_ns": link.chain}
         checkpoint: Any = {
             **{name: part if name in _NAMES else values.revived(part) for name, part in about["checkpoint"].items()},
@@ -174,7 +175,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, wait_s: float
     ) -> RunnableConfig:
-        conf, values = config["configurable"], self._values
+        conf, values = config["configurable"], self.values
         thread_id, chain = str(conf["thread_id"]), conf.get("checkpoint_ns", "")
         parent = get_checkpoint_id(config) or None
         state = checkpoint["channel_values"]
@@ -206,7 +207,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     ) -> None:
         conf = config["configurable"]
         entries = [
-            (WRITES_IDX_MAP.get(channel, index), channel, self._values.plain(value))
+            (WRITES_IDX_MAP.get(channel, index), channel, self.values.plain(value))
             for index, (channel, value) in enumerate(writes)
         ]
         run = self._run(conf["thread_id"])
@@ -225,7 +226,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             link = chains.find(config["configurable"].get("checkpoint_ns", ""), id_)
         if row is None or link is None:
             raise UnknownPoint(run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0)
-        branching.fork(self._workshop, row, link.seq if id_ else row.head, run_of(name), {})
+        branching.fork(self.workshop, row, link.seq if id_ else row.head, run_of(name), {})
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -235,7 +236,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread; branches of it keep what they have. RunHeld while another process works on it."""
-        chaining.delete(self._workshop, run_of(thread_id))
+        chaining.delete(self.workshop, run_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that these runs of graphs made; what others build on stays, out of sight."""
@@ -243,9 +244,9 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         for thread_id in [*self._threads()] if wanted else ():
             run = self._run(thread_id)
             with run.reading() as chains:
-                made_by = {link.seq: self._values.revived(run.about(link)["metadata"]).get("run_id") for link in chains.links()}
+                made_by = {link.seq: self.values.revived(run.about(link)["metadata"]).get("run_id") for link in chains.links()}
             if wanted & {*made_by.values()}:
-                chaining.drop(self._workshop, run.run, lambda event, by=made_by: by.get(event.seq) in wanted)  # type: ignore[misc]
+                chaining.drop(self.workshop, run.run, lambda event, by=made_by: by.get(event.seq) in wanted)  # type: ignore[misc]
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the latest checkpoint of each namespace, and what its delta channels build on; or ``delete`` all."""
@@ -253,7 +254,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             if strategy == "delete":
                 self.delete_thread(thread_id)
             else:
-                chaining.prune(self._workshop, run_of(thread_id))
+                chaining.prune(self.workshop, run_of(thread_id))
 
     # -- the same, awaiting ----------------------------------------------------------------------------------
 
@@ -321,26 +322,31 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     # -- the parts -------------------------------------------------------------------------------------------
 
     @property
-    def _values(self) -> Values:
+    def values(self) -> Values:
+        """Its serializer, element by element."""
         if self._made.serde is not self.serde:  # LangGraph copies a saver and gives the copy another serializer
             self._made = Values(self.serde)
         return self._made
 
+    def entry_of(self, thread_id: object) -> Entry:
+        """How a thread's run is made."""
+        return Entry(run_of(thread_id), goal="a LangGraph thread")
+
     def _run(self, thread_id: object) -> ChainedRun:
         run = run_of(thread_id)
         with self._lock:
-            found = self._runs.pop(run, None) or ChainedRun(self._workshop, run, "a LangGraph thread")
+            found = self._runs.pop(run, None) or ChainedRun(self.workshop, self.entry_of(thread_id))
             self._runs[run] = found
             if len(self._runs) > _THREADS_KEPT:
                 del self._runs[next(iter(self._runs))]
         return found
 
     def _row(self, thread_id: object) -> RunRow | None:
-        return self._workshop.store.find_run(run_of(thread_id))
+        return self.workshop.store.find_run(run_of(thread_id))
 
     def _threads(self) -> Iterator[str]:
         before: RunRow | None = None
-        while page := self._workshop.store.list_runs(limit=RUN_PAGE_MAX, before=before, prefix=PREFIX):
+        while page := self.workshop.store.list_runs(limit=RUN_PAGE_MAX, before=before, prefix=PREFIX):
             yield from (thread_of(row.run) for row in page)
             before = page[-1]
 
