@@ -18,6 +18,7 @@ from bench import (
     diffing,
     dynamodb,
     importing,
+    langgraph,
     mcp_server,
     models,
     openai_agents,
@@ -45,7 +46,7 @@ SUBJECTS = {
     "dynamodb": dynamodb,
     "takeover": takeover,
 }
-PEERS = {"peers": peers, "openai_agents": openai_agents}
+PEERS = {"peers": peers, "openai_agents": openai_agents, "langgraph": langgraph}
 
 
 def main(names: list[str]) -> int:

@@ -43,7 +43,7 @@ class Pending(NamedTuple):
     """One thing that is pending with a link. Whoever writes the same task and index again says the same again."""
 
     task: str
-    index: int
+    nth: int
     path: str
     name: str
     value: Any
@@ -141,10 +141,10 @@ def settled(written: Iterable[Pending]) -> list[Pending]:
     """
     found: dict[tuple[str, int], Pending] = {}
     for one in written:
-        place = (one.task, one.index)
-        if one.index < 0 or place not in found:
+        place = (one.task, one.nth)
+        if one.nth < 0 or place not in found:
             found[place] = one
-    return sorted(found.values(), key=lambda one: (one.path, one.task, one.index))
+    return sorted(found.values(), key=lambda one: (one.path, one.task, one.nth))
 
 
 def leans_of(body: bytes) -> dict[str, int]:

@@ -32,7 +32,7 @@ _CONTENT: Final = {
         "items",
         "choices",
     ),
-    "checkpoints": ("state", "rebuild"),
+    "checkpoints": ("state", "rebuild", "about", "about_blob", "about_bytes"),
     "refetchable": ("value", "value_blob", "value_bytes"),
     "pending": ("value", "value_blob", "value_bytes"),
 }

@@ -69,7 +69,9 @@ def _only_here(workshop: Workshop, row: RunRow) -> set[str]:
     family = family_of(all_rows(store), row.run)
     if not family.is_whole:
         return set()
-    others = [event for other in family.rows.values() if other.run != row.run for event in own_events(store, other)]
+    others = [
+        event for other in family.rows.values() if other.run != row.run for event in own_events(store, other)
+    ]
     return of_lineage(store, own_events(store, row)) - of_lineage(store, others)
 
 
@@ -93,8 +95,16 @@ def drop(workshop: Workshop, run: str, is_meant: Callable[[Event], bool]) -> Non
         for seq in sorted({*gone, *meant}):
             event = gone.get(seq)
             made = _hidden(run, meant[seq]) if event is None else hollowed(run, event, _CLASSES[event.name])
-            place = {"after_seq": seq - 1, "upto_seq": seq, "at": workshop.clock.wall()}
-            if not store.replace_events(run, fence=held.fence, revision=revision, events=[made], **place):
+            is_done = store.replace_events(
+                run,
+                fence=held.fence,
+                revision=revision,
+                after_seq=seq - 1,
+                upto_seq=seq,
+                events=[made],
+                at=workshop.clock.wall(),
+            )
+            if not is_done:
                 raise LeaseLost(run=run, owner="somebody", fence_now=0, fence=held.fence, head=row.head)
             revision += 1
         prune_run(store, workshop.clock, run, _ALL, held.fence)

@@ -22,13 +22,14 @@ from holdfast.codec.values import decode, decode_tree, encode
 from holdfast.core.chains import Chains, Link, Pending, leaning
 from holdfast.core.lineage import effective
 from holdfast.core.tree import Planted
-from holdfast.engine.hands import BLOCKING, drive
+from holdfast.engine.bulk import without_collecting
+from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import Draft, chain_of, draft, read_all, read_blob
 from holdfast.engine.opening import Entry
 from holdfast.engine.states import States, blobs_of, read_state
 from holdfast.engine.stints import beginning, ensure, hold, journal_of
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import ChainMoved, Corrupt, LeaseLost, StoreError
+from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, StoreError
 from holdfast.limits import CHAIN_WAIT_S
 from holdfast.model.events import CHAINED, PENDING, Event, Kind, checksum
 from holdfast.model.rows import Append, Appended, Refusal, RunRow, Status
@@ -39,11 +40,16 @@ _IDLES = frozenset({Status.QUEUED, Status.INTERRUPTED, Status.RUNNING})
 """What a run may stand at that was forked or moved back, until somebody goes on with it."""
 
 
+_BEGUN_KEPT = 1_000
+_UNKEPT_S = 1.0
+_PAUSE_S = 0.002
+
+
 class NewLink(NamedTuple):
     """A checkpoint to be added to a chain. ``state`` and ``about`` are copies that nobody changes any more.
 
     ``parts`` are those of its state that it leaves to the links before it. ``is_fork``: that others go on from the same
-    parent is known to whoever hands it over.
+    parent is known to whoever hands it over. ``note`` is for people.
     """
 
     chain: str
@@ -53,6 +59,7 @@ class NewLink(NamedTuple):
     about: Any
     parts: tuple[str, ...] = ()
     is_fork: bool = False
+    note: str = ""
 
 
 class _Planned(NamedTuple):
@@ -72,6 +79,10 @@ class ChainedRun:
         self._store = workshop.store
         self._entry = entry
         self._lock = RLock()
+        self._begun: dict[tuple[str, str], BaseException | None] = {}
+        """The checkpoints that this process puts, or has put; and what those were refused with that are not there."""
+        self._refused: dict[str, BaseException] = {}
+        """The latest refusal in each chain: whoever was refused does not come to what was to follow."""
         self._forget()
 
     def _forget(self) -> None:
@@ -148,7 +159,43 @@ class ChainedRun:
 
     def put(self, new: NewLink, *, wait_s: float = CHAIN_WAIT_S) -> None:
         """Add a checkpoint. Durable when it returns. ChainMoved; RunHeld while another process works on the run."""
-        self._write(lambda: self._planned(new), wait_s)
+        place = (new.chain, new.id)
+        self._begun[place] = None
+        while len(self._begun) > _BEGUN_KEPT:
+            self._begun.pop(next(iter(self._begun)), None)
+        try:
+            self._write(lambda: self._planned(new), wait_s)
+        except BaseException as error:
+            self._begun[place] = self._refused[new.chain] = error
+            raise
+
+    async def arrived(self, hands: Hands, chain: str, id_: str) -> bool:
+        """Wait until a checkpoint is there that somebody in this process is about to put, or has.
+
+        Whoever acts on the world from it must not be ahead of it: killed then, nobody would find what was done. What the
+        put was refused with is raised. False where nobody puts it, in a chain of which that may be so.
+        """
+        place, clock = (chain, id_), self._workshop.clock
+        with self.reading() as chains:
+            is_there = chains.find(*place) is not None
+        began = clock.monotonic()
+        while not is_there:
+            error, waited_s = self._begun.get(place), clock.monotonic() - began
+            if place not in self._begun and waited_s > _UNKEPT_S:
+                error = self._refused.get(chain)
+                if chain and error is None:
+                    return False
+            if error is not None and not isinstance(error, RunHeld):
+                raise error
+            if waited_s > 2 * CHAIN_WAIT_S:
+                raise StoreBusy(
+                    store=self._store.url,
+                    problem=f"checkpoint {id_} of run {self.run} was not written in time",
+                ) from error
+            await hands.sleep(clock, _PAUSE_S)
+            with self._lock:
+                is_there = self._chains.find(*place) is not None
+        return True
 
     def attach(
         self,
@@ -171,6 +218,7 @@ class ChainedRun:
 
         self._write(plan, wait_s)
 
+    @without_collecting()
     def _planned(self, new: NewLink) -> _Planned:
         parent = None if new.parent is None else self._chains.find(new.chain, new.parent)
         others = self._chains.followers(new.chain, new.parent, new.id)
@@ -183,7 +231,13 @@ class ChainedRun:
                 point=f"{self.run}@#{parent.seq}" if parent else self.run,
             )
         planted = self._plant(new, parent)
-        fields = {"chain": new.chain, "id": new.id, "parent": new.parent, "holds": sorted(new.state)}
+        fields: dict[str, Any] = {
+            "note": new.note,
+            "chain": new.chain,
+            "id": new.id,
+            "parent": new.parent,
+            "holds": sorted(new.state),
+        }
         if leans := leaning(parent, new.parts):
             fields["leans"] = leans
         fields |= {"state_bytes": planted.size, "state": planted.root}
@@ -214,7 +268,9 @@ class ChainedRun:
                     if planned.planted is not None and self._states is not None:
                         self._states.settle(planned.planted)
                         self._planted.add(seq)
-                        self._workshop.recent.keep(planned.drafts[-1].body, planned.state, planned.planted.size)
+                        self._workshop.recent.keep(
+                            planned.drafts[-1].body, planned.state, planned.planted.size
+                        )
                     return
             if row.lease.owner:  # of a process that is dead, or for a moment
                 lease = hold(self._workshop, self.run, until)
@@ -243,7 +299,9 @@ class ChainedRun:
             outcome = Appended(item.events[-1].seq)
         if isinstance(outcome, Refusal):
             if outcome.reason == "missing":
-                raise Corrupt(store=self._store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}")
+                raise Corrupt(
+                    store=self._store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}"
+                )
             return 0
         self._take_in(item.events)
         return outcome.head
@@ -253,7 +311,16 @@ def _item(row: RunRow, drafts: Sequence[Draft], at: float) -> Append:
     """The drafts with their places in the journal, under the fence that stands."""
     fence = row.lease.fence
     events = [
-        Event(seq, at, one.kind, one.name, one.key, fence, one.body, checksum(row.run, seq, at, *one[:3], fence, one.body))
+        Event(
+            seq,
+            at,
+            one.kind,
+            one.name,
+            one.key,
+            fence,
+            one.body,
+            checksum(row.run, seq, at, *one[:3], fence, one.body),
+        )
         for seq, one in enumerate(drafts, row.head + 1)
     ]
     blobs = tuple(blob for one in drafts for blob in one.blobs)

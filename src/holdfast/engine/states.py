@@ -45,7 +45,11 @@ class States:
         is recorded (``build_on``).
         """
         taken = self._look(state, what)
-        if not is_copy and _others_run() and self._look(state, what).planted.identity != taken.planted.identity:
+        if (
+            not is_copy
+            and _others_run()
+            and self._look(state, what).planted.identity != taken.planted.identity
+        ):
             raise StateChanged(run=self._run, problem="looked at twice, it differed")
         return taken
 

@@ -78,7 +78,11 @@ def journal_of(workshop: "Workshop", run: str) -> Journal | None:
     """The journal of a run that this process holds for a stint; whoever else here has something to record uses it, too."""
     shared = workshop.stints.get(run)
     tenure = None if shared is None else shared.tenure
-    return None if tenure is None or tenure.journal is None or tenure.journal.lost is not None else tenure.journal
+    return (
+        None
+        if tenure is None or tenure.journal is None or tenure.journal.lost is not None
+        else tenure.journal
+    )
 
 
 def ensure(workshop: "Workshop", entry: Entry) -> RunRow:
@@ -147,16 +151,14 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
     return tenure
 
 
-def _attempt(
-    workshop: "Workshop", view: View, before: RunRow, lease: Lease, entry: Entry
-) -> list[Draft]:
+def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, entry: Entry) -> list[Draft]:
     """That this process works on the run, unless that was told; and the end of the one that did before it."""
     store, last = workshop.store, view.crashed_attempt
     if last is None:
         return [attempt_of(store, view.next_attempt, lease, entry)]
     if loads(last.event.body)["owner"] == store.owner:
         return []
-    if before.lease.owner or view.open_calls():
+    if before.lease.owner or any(call.seq > last.event.seq for call in view.open_calls()):
         ended = crashed(store, view, last, before.lease)
     else:  # it had nothing under way: whatever became of it, the run lost nothing
         took_s = max(0.0, (view.last.at if view.last else last.event.at) - last.event.at)

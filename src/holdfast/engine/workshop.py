@@ -32,7 +32,7 @@ class Workshop:
         self.flusher = Flusher()
         self.bell = Doorbell(store)
         self.recent = Recent()
-        self.stints: dict[str, "Stint"] = {}
+        self.stints: dict[str, Stint] = {}
         """The runs that are held for as long as some of their steps take."""
         self.stints_lock = Lock()
 

@@ -7,12 +7,16 @@
     graph = builder.compile(checkpointer=HoldfastSaver("sqlite:///agent.db"))
 """
 
-from holdfast.adapters.seams import not_installed
+from holdfast.engine.bulk import without_collecting
 
-try:
-    from holdfast.adapters.langgraph.saver import HoldfastSaver
-    from holdfast.adapters.langgraph.tools import durable_tools
-except ImportError as error:
-    raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
+with without_collecting():  # what LangGraph has loaded is a lot to look through, and none of it is garbage
+    from holdfast.adapters.seams import not_installed
 
-__all__ = ["HoldfastSaver", "durable_tools"]
+    try:
+        from holdfast.adapters.langgraph.saver import HoldfastSaver
+        from holdfast.adapters.langgraph.store import HoldfastStore
+        from holdfast.adapters.langgraph.tools import durable_tools
+    except ImportError as error:
+        raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
+
+__all__ = ["HoldfastSaver", "HoldfastStore", "durable_tools"]

@@ -19,7 +19,6 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    DeltaChannelHistory,
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
@@ -28,7 +27,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from holdfast.adapters.langgraph.threads import PREFIX, run_of, thread_of
 from holdfast.adapters.langgraph.values import Values
 from holdfast.core.chains import Chains, Link, settled
-from holdfast.engine import branching, chaining
+from holdfast.engine import branching
+from holdfast.engine.bulk import without_collecting
 from holdfast.engine.chains import ChainedRun, NewLink
 from holdfast.engine.opening import Entry
 from holdfast.errors import Corrupt, RunHeld, UnknownPoint
@@ -39,6 +39,9 @@ from holdfast.storehandle import Store, store_at, workshop_at
 
 if TYPE_CHECKING:
     import os
+    from types import ModuleType
+
+    from langgraph.checkpoint.base import DeltaChannelHistory  # since 4.1
 
 _READ: Final = "__holdfast_read"
 _COUNTERS: Final = "counters_since_delta_snapshot"
@@ -51,7 +54,10 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     """Threads that survive: on SQLite, PostgreSQL, DynamoDB or in memory, in both ways of waiting."""
 
     def __init__(
-        self, store: "str | os.PathLike[str] | Store | None" = None, *, serde: SerializerProtocol | None = None
+        self,
+        store: "str | os.PathLike[str] | Store | None" = None,
+        *,
+        serde: SerializerProtocol | None = None,
     ) -> None:
         """``store`` is a URL, a path or a handle, as for ``holdfast.run``."""
         super().__init__(serde=serde)
@@ -80,8 +86,8 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the latest of its thread and namespace."""
-        conf = config["configurable"]
-        id_, run = get_checkpoint_id(config), self._run(conf["thread_id"])
+        conf = _conf(config)
+        id_, run = get_checkpoint_id(config), self.run(conf["thread_id"])
         with run.reading() as chains:
             link = chains.find(conf.get("checkpoint_ns", ""), id_)
             events = [] if link is None else [*chains.pending(link.chain, link.id)]
@@ -99,8 +105,8 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     ) -> Iterator[CheckpointTuple]:
         """The checkpoints of a thread, or of all, newest first."""
         left = limit
-        for thread_id in [config["configurable"]["thread_id"]] if config else self._threads():
-            run = self._run(thread_id)
+        for thread_id in [_conf(config)["thread_id"]] if config else self._threads():
+            run = self.run(thread_id)
             with run.reading() as chains:
                 found = [
                     (link, [*chains.pending(link.chain, link.id)]) for link in _wanted(chains, config, before)
@@ -109,29 +115,35 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
                 if left is not None and left <= 0:
                     return
                 metadata = self.values.revived(run.about(link)["metadata"]) if filter else {}
-                if all(name in metadata and metadata[name] == value for name, value in (filter or {}).items()):
+                if all(
+                    name in metadata and metadata[name] == value for name, value in (filter or {}).items()
+                ):
                     left = None if left is None else left - 1
                     yield self._tuple(thread_id, run, link, events, read=link.id)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
+    ) -> "Mapping[str, DeltaChannelHistory]":
         """For each channel, the writes since the nearest checkpoint before this one that holds it, and its value there."""
-        conf = config["configurable"]
-        run = self._run(conf["thread_id"])
+        conf = _conf(config)
+        run = self.run(conf["thread_id"])
         history: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
         with run.reading() as chains:
             target = chains.find(conf.get("checkpoint_ns", ""), get_checkpoint_id(config))
-            before = [] if target is None else [
-                (link, [*chains.pending(link.chain, link.id)]) for link in chains.ancestors(target)
-            ]
+            before = (
+                []
+                if target is None
+                else [(link, [*chains.pending(link.chain, link.id)]) for link in chains.ancestors(target)]
+            )
         for link, events in before:
             missing = [name for name in history if "seed" not in history[name]]
             if not missing:
                 break
             for one in reversed(settled(run.pending(events))):
                 if one.name in missing:
-                    history[one.name]["writes"].insert(0, (one.task, one.name, self.values.revived(one.value)))
+                    history[one.name]["writes"].insert(
+                        0, (one.task, one.name, self.values.revived(one.value))
+                    )
             for name in missing:
                 if run.holds(link, name):
                     if not link.is_kept:
@@ -140,13 +152,17 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
                     history[name]["seed"] = self.values.revived(run.state(link)[name])
         return history
 
+    @without_collecting()
     def _tuple(
         self, thread_id: str, run: ChainedRun, link: Link, events: Sequence[Event], *, read: str
     ) -> CheckpointTuple:
         values, about = self.values, run.about(link)
         place = {"thread_id": str(thread_id), "checkpoint_ns": link.chain}
         checkpoint: Any = {
-            **{name: part if name in _NAMES else values.revived(part) for name, part in about["checkpoint"].items()},
+            **{
+                name: part if name in _NAMES else values.revived(part)
+                for name, part in about["checkpoint"].items()
+            },
             "channel_values": {name: values.revived(part) for name, part in run.state(link).items()},
         }
         return CheckpointTuple(
@@ -175,12 +191,19 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, wait_s: float
     ) -> RunnableConfig:
-        conf, values = config["configurable"], self.values
-        thread_id, chain = str(conf["thread_id"]), conf.get("checkpoint_ns", "")
+        new = self._link(config, checkpoint, metadata)
+        thread_id = str(_conf(config)["thread_id"])
+        self.run(thread_id).put(new, wait_s=wait_s)
+        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": new.chain, "checkpoint_id": new.id}}
+
+    @without_collecting()
+    def _link(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> NewLink:
+        conf, values = _conf(config), self.values
+        chain = conf.get("checkpoint_ns", "")
         parent = get_checkpoint_id(config) or None
         state = checkpoint["channel_values"]
         rest = {name: part for name, part in checkpoint.items() if name != "channel_values"}
-        new = NewLink(
+        return NewLink(
             chain,
             checkpoint["id"],
             parent,
@@ -191,10 +214,9 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             },
             tuple(name for name in metadata.get(_COUNTERS) or () if name not in state),
             _is_fork(conf, parent, metadata),
+            f"{metadata.get('source', 'put')} {metadata.get('step', '')}".strip()
+            + (f" in {chain}" if chain else ""),
         )
-        self._run(thread_id).put(new, wait_s=wait_s)
-        place = {"thread_id": thread_id, "checkpoint_ns": chain, "checkpoint_id": new.id}
-        return {"configurable": place}
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -205,12 +227,12 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str, wait_s: float
     ) -> None:
-        conf = config["configurable"]
+        conf = _conf(config)
         entries = [
             (WRITES_IDX_MAP.get(channel, index), channel, self.values.plain(value))
             for index, (channel, value) in enumerate(writes)
         ]
-        run = self._run(conf["thread_id"])
+        run = self.run(conf["thread_id"])
         run.attach(conf.get("checkpoint_ns", ""), conf["checkpoint_id"], task, path, entries, wait_s=wait_s)
 
     # -- whole threads ---------------------------------------------------------------------------------------
@@ -220,12 +242,14 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
         One row is written, whatever the thread is long. RunExists where there is a thread of that name; UnknownPoint.
         """
-        thread_id, id_ = config["configurable"]["thread_id"], get_checkpoint_id(config)
-        run, row = self._run(thread_id), self._row(thread_id)
+        thread_id, id_ = _conf(config)["thread_id"], get_checkpoint_id(config)
+        run, row = self.run(thread_id), self._row(thread_id)
         with run.reading() as chains:
-            link = chains.find(config["configurable"].get("checkpoint_ns", ""), id_)
+            link = chains.find(_conf(config).get("checkpoint_ns", ""), id_)
         if row is None or link is None:
-            raise UnknownPoint(run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0)
+            raise UnknownPoint(
+                run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
+            )
         branching.fork(self.workshop, row, link.seq if id_ else row.head, run_of(name), {})
         return {"configurable": {"thread_id": name}}
 
@@ -236,17 +260,22 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread; branches of it keep what they have. RunHeld while another process works on it."""
-        chaining.delete(self.workshop, run_of(thread_id))
+        _chaining().delete(self.workshop, run_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that these runs of graphs made; what others build on stays, out of sight."""
         wanted = set(run_ids)
         for thread_id in [*self._threads()] if wanted else ():
-            run = self._run(thread_id)
+            run = self.run(thread_id)
             with run.reading() as chains:
-                made_by = {link.seq: self.values.revived(run.about(link)["metadata"]).get("run_id") for link in chains.links()}
+                links = [link for link in chains.links() if link.is_seen]
+            made_by = {
+                one.seq: self.values.revived(run.about(one)["metadata"]).get("run_id") for one in links
+            }
             if wanted & {*made_by.values()}:
-                chaining.drop(self.workshop, run.run, lambda event, by=made_by: by.get(event.seq) in wanted)  # type: ignore[misc]
+                _chaining().drop(
+                    self.workshop, run.run, lambda event, by=made_by: by.get(event.seq) in wanted
+                )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the latest checkpoint of each namespace, and what its delta channels build on; or ``delete`` all."""
@@ -254,7 +283,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             if strategy == "delete":
                 self.delete_thread(thread_id)
             else:
-                chaining.prune(self.workshop, run_of(thread_id))
+                _chaining().prune(self.workshop, run_of(thread_id))
 
     # -- the same, awaiting ----------------------------------------------------------------------------------
 
@@ -277,7 +306,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
+    ) -> "Mapping[str, DeltaChannelHistory]":
         """As ``get_delta_channel_history``."""
         return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
 
@@ -324,7 +353,9 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     @property
     def values(self) -> Values:
         """Its serializer, element by element."""
-        if self._made.serde is not self.serde:  # LangGraph copies a saver and gives the copy another serializer
+        if (
+            self._made.serde is not self.serde
+        ):  # LangGraph copies a saver and gives the copy another serializer
             self._made = Values(self.serde)
         return self._made
 
@@ -332,7 +363,8 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         """How a thread's run is made."""
         return Entry(run_of(thread_id), goal="a LangGraph thread")
 
-    def _run(self, thread_id: object) -> ChainedRun:
+    def run(self, thread_id: object) -> ChainedRun:
+        """A thread's run."""
         run = run_of(thread_id)
         with self._lock:
             found = self._runs.pop(run, None) or ChainedRun(self.workshop, self.entry_of(thread_id))
@@ -351,6 +383,17 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             before = page[-1]
 
 
+def _chaining() -> "ModuleType":
+    """What most programs never need, and brings much along."""
+    from holdfast.engine import chaining
+
+    return chaining
+
+
+def _conf(config: RunnableConfig) -> dict[str, Any]:
+    return config.get("configurable", {})
+
+
 def _is_fork(conf: Mapping[str, Any], parent: str | None, metadata: CheckpointMetadata) -> bool:
     """Whether whoever puts a checkpoint knows that others may go on from the same one."""
     if parent is None and conf.get("checkpoint_ns"):
@@ -359,12 +402,14 @@ def _is_fork(conf: Mapping[str, Any], parent: str | None, metadata: CheckpointMe
         return bool(conf[_READ] == parent)
     if parent is None and metadata.get("source") == "update":
         return False
-    return not any(name.startswith("__pregel") for name in conf)  # the first turn of a graph, else somebody by hand
+    return not any(
+        name.startswith("__pregel") for name in conf
+    )  # the first turn of a graph, else somebody by hand
 
 
 def _wanted(chains: Chains, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterator[Link]:
     """The links that a config asks for, newest first."""
-    conf = config["configurable"] if config else {}
+    conf = _conf(config) if config else {}
     names = [conf["checkpoint_ns"]] if "checkpoint_ns" in conf else chains.names
     found = [link for name in names for link in chains.newest_first(name)]
     id_, upto = conf.get("checkpoint_id"), get_checkpoint_id(before) if before else None

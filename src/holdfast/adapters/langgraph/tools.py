@@ -26,7 +26,7 @@ from holdfast.codec.values import canonical
 from holdfast.core.binding import has_parameter
 from holdfast.core.identity import scope_of
 from holdfast.engine.context import HERE, Here, Trail, current_task, here_now
-from holdfast.engine.hands import AWAITING, BLOCKING, drive
+from holdfast.engine.hands import AWAITING, BLOCKING, Hands, drive
 from holdfast.engine.stepping import minted_key, step
 from holdfast.engine.stints import stint
 from holdfast.engine.tenure import Tenure
@@ -56,12 +56,16 @@ def durable_tools(
 
 def _treatment(one: BaseTool, treatment: Treatment, effects: Mapping[str, Effect]) -> Treatment:
     declared: Treatment = next(
-        (fn.treatment for name in _FUNCTIONS if is_step(fn := getattr(one, name, None))), treatment
+        (fn.treatment for name in _FUNCTIONS if is_step(fn := _function(one, name))), treatment
     )
     if one.name in effects:
         declared = declared._replace(effect=effects[one.name])
     # An interrupt is a question, raised before anything was done about it: the tool begins anew with the answer.
     return declared._replace(is_tool=True, harmless=(*declared.harmless, GraphBubbleUp))
+
+
+def _function(one: BaseTool, name: str) -> Any:
+    return getattr(one, name, None)
 
 
 def _twin(one: BaseTool, treatment: Treatment) -> BaseTool:
@@ -87,7 +91,12 @@ def _twin(one: BaseTool, treatment: Treatment) -> BaseTool:
             return await BaseTool._arun(self, *args, **kwargs)  # noqa: SLF001
         return await calls.arun(args, kwargs)
 
-    parts: dict[str, Any] = {"__module__": base.__module__, "invoke": invoke, "ainvoke": ainvoke, "_run": _run}
+    parts: dict[str, Any] = {
+        "__module__": base.__module__,
+        "invoke": invoke,
+        "ainvoke": ainvoke,
+        "_run": _run,
+    }
     if base._arun is not BaseTool._arun:  # noqa: SLF001
         parts["_arun"] = _arun
     twin = one.model_copy()
@@ -108,13 +117,15 @@ def _bare(one: BaseTool) -> BaseTool:
 
         return call
 
-    found = {name: plain(fn) for name in _FUNCTIONS if is_step(fn := getattr(one, name, None))}
+    found = {name: plain(fn) for name in _FUNCTIONS if is_step(fn := _function(one, name))}
     return one.model_copy(update=found) if found else one
 
 
 @contextmanager
 def _calling(given: Any) -> Iterator[None]:
-    token = _CALL.set(str(given.get("id") or "") if isinstance(given, dict) and given.get("type") == "tool_call" else "")
+    token = _CALL.set(
+        str(given.get("id") or "") if isinstance(given, dict) and given.get("type") == "tool_call" else ""
+    )
     try:
         yield
     finally:
@@ -122,11 +133,18 @@ def _calling(given: Any) -> Iterator[None]:
 
 
 class _Place(NamedTuple):
-    """A call's place: the thread's saver, its id, and the call's own."""
+    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from; and the call's own key."""
 
     saver: HoldfastSaver
     thread_id: str
+    chain: str
+    checkpoint: str | None
     key: str
+
+    async def arrived(self, hands: Hands) -> None:
+        """LangGraph writes a checkpoint while it runs what comes next: an effect must not be ahead of it."""
+        if self.checkpoint is not None:
+            await self.saver.run(self.thread_id).arrived(hands, self.chain, self.checkpoint)
 
     @contextmanager
     def entered(self) -> Iterator[Tenure]:
@@ -154,6 +172,7 @@ class _Calls:
         place = self._place(told)
         if place is not None:
             values = place.saver.values
+            drive(place.arrived(BLOCKING))
             with place.entered() as tenure:
                 act = Act(lambda: values.plain(self._bare._run(*args, **kwargs)))  # noqa: SLF001
                 treatment = self._keyed(place, told)
@@ -174,6 +193,7 @@ class _Calls:
             async def perform() -> Any:
                 return values.plain(await self._bare._arun(*args, **kwargs))  # noqa: SLF001
 
+            await place.arrived(AWAITING)
             with place.entered() as tenure:
                 treatment, act = self._keyed(place, told), AwaitedAct(perform)
                 return values.revived(await step(tenure, AWAITING, treatment, self._one.name, act, (), told))
@@ -203,9 +223,15 @@ class _Calls:
         saver, task = conf.get("__pregel_checkpointer"), conf.get("__pregel_task_id")
         if not isinstance(saver, HoldfastSaver) or not task or "thread_id" not in conf:
             return None
-        call = _CALL.get() or f"{told!r} {_count(conf.get('__pregel_scratchpad'), f'{self._one.name} {told!r}')}"
+        call = (
+            _CALL.get() or f"{told!r} {_count(conf.get('__pregel_scratchpad'), f'{self._one.name} {told!r}')}"
+        )
         key = sha256(f"{task}\0{self._one.name}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
-        return _Place(saver, str(conf["thread_id"]), key)
+        chain = str(conf.get("checkpoint_ns", "")).rpartition("|")[0]
+        # With durability="exit" it is written when all is over, and a killed turn begins anew.
+        is_kept = conf.get("__pregel_durability") != "exit"
+        checkpoint = conf.get("checkpoint_map", {}).get(chain) if is_kept else None
+        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, key)
 
 
 def _count(scratchpad: Any, call: str) -> int:

@@ -18,9 +18,9 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langgraph.checkpoint.serde import types
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 _TAG: Final = "lc"
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
@@ -32,7 +32,17 @@ _ROLES: Final[dict[type[BaseMessage], str]] = {
     FunctionMessage: "function",
     RemoveMessage: "remove",
 }
+_UNSAID: Final[dict[type[BaseMessage], dict[str, Any]]] = {
+    kind: {
+        name: field.get_default(call_default_factory=True)
+        for name, field in kind.model_fields.items()
+        if not field.is_required()
+    }
+    for kind in _ROLES
+}
 _CLASSES: Final = {kind.__name__: kind for kind in _ROLES}
+_DELTA: Final[Any] = getattr(types, "_DeltaSnapshot", None)
+"""The value of a delta channel where it is whole; LangGraph before 1.2 has none."""
 _KEPT_MAX: Final = 20_000
 
 
@@ -49,20 +59,28 @@ class Values:
         """A copy of the value as plain data; what cannot be, as it is."""
         kind = type(value)
         if kind is list or kind is tuple:
-            return kind(self.plain(item) for item in value)
-        if kind is _DeltaSnapshot:
+            return kind([self.plain(item) for item in value])
+        if kind is _DELTA:
             return {_TAG: "delta", "v": self.plain(value.value)}
         if not self.is_open:
             return self._sealed(value)
         if kind in _PLAIN:
             return value
         if kind is dict and all(type(key) is str for key in value):
-            made = {key: self.plain(item) for key, item in value.items()}
+            made = {key: item if type(item) in _PLAIN else self.plain(item) for key, item in value.items()}
             return {_TAG: "dict", "v": made} if _TAG in made else made
         if kind in _ROLES:
-            fields = {key: self.plain(item) for key, item in value.model_dump(exclude_defaults=True).items()}
-            return {_TAG: kind.__name__, "role": _ROLES[kind], **fields}
+            return self._message(value, kind)
         return self._written(value)
+
+    def _message(self, message: BaseMessage, kind: type[BaseMessage]) -> dict[str, Any]:
+        """A message by its fields, without those that say nothing. Not by ``model_dump``: all of a thread's pass through here."""
+        made = {_TAG: kind.__name__, "role": _ROLES[kind]}
+        unsaid = _UNSAID[kind]
+        for name, item in (*vars(message).items(), *(message.__pydantic_extra__ or {}).items()):
+            if name not in unsaid or item != unsaid[name]:
+                made[name] = item if type(item) in _PLAIN else self.plain(item)
+        return made
 
     def revived(self, value: Any) -> Any:
         """The value of plain data."""
@@ -77,7 +95,7 @@ class Values:
         if tag == "serde":
             return self._read(value)
         if tag == "delta":
-            return _DeltaSnapshot(self.revived(value["v"]))
+            return _DELTA(self.revived(value["v"]))
         if tag == "dict":
             return {key: self.revived(item) for key, item in value["v"].items()}
         fields = {key: self.revived(item) for key, item in value.items() if key not in {_TAG, "role"}}
