@@ -316,11 +316,11 @@ class RunHasForks(RunRefused):
 class ChainMoved(RunRefused):
     """Two went on from the same checkpoint at the same time: the first one's is kept, the second is told."""
 
-    says = "run {run}: another writer has gone on from {parent}{chain} since it was read, to {others}; nothing was written"
-    advises = "read it again and go on from there; `holdfast fork {point} --as NAME` goes on from the old one beside it"
+    says = "run {run}{chain}: {problem}; nothing was written"
+    advises = "read it again and go on from there; `holdfast fork {point} --as NAME` goes on from the old place beside it"
     chain: str
     parent: str
-    others: str
+    problem: str
     point: str
 
 

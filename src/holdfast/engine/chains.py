@@ -221,15 +221,8 @@ class ChainedRun:
     @without_collecting()
     def _planned(self, new: NewLink) -> _Planned:
         parent = None if new.parent is None else self._chains.find(new.chain, new.parent)
-        others = self._chains.followers(new.chain, new.parent, new.id)
-        if others and not new.is_fork:
-            raise ChainMoved(
-                run=self.run,
-                chain=f" of {new.chain}" if new.chain else "",
-                parent=new.parent or "its beginning",
-                others=", ".join(link.id for link in others[-3:]),
-                point=f"{self.run}@#{parent.seq}" if parent else self.run,
-            )
+        if not new.is_fork:
+            self._check_in_line(new, parent)
         planted = self._plant(new, parent)
         fields: dict[str, Any] = {
             "note": new.note,
@@ -244,6 +237,21 @@ class ChainedRun:
         about = encode(new.about, what=f"what is told of {new.id} in run {self.run}")
         made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about")
         return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted, new.state)
+
+    def _check_in_line(self, new: NewLink, parent: Link | None) -> None:
+        """Refuse what would leave another chain behind: ChainMoved."""
+        others = self._chains.followers(new.chain, new.parent, new.id)
+        if others:
+            since = "since it was read" if new.parent else "since nothing was found there"
+            went = f"another writer has gone on to {', '.join(link.id for link in others[-3:])}"
+            problem = f"{went} from {new.parent or 'the beginning'}, {since}"
+        elif new.parent is not None and parent is None:  # refused, or moved back or deleted meanwhile
+            problem = f"checkpoint {new.parent}, from which this one goes on, is not in it"
+        else:
+            return
+        chain = f", {new.chain}" if new.chain else ""
+        point = f"{self.run}@#{parent.seq}" if parent else self.run
+        raise ChainMoved(run=self.run, chain=chain, parent=new.parent or "", problem=problem, point=point)
 
     def _plant(self, new: NewLink, parent: Link | None) -> Planted:
         """The state, so that only what no state before it holds is written."""

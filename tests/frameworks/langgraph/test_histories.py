@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from langchain_core.messages import AIMessage
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
@@ -151,6 +152,24 @@ def test_pruning_a_thread_asks_its_branches(saver: HoldfastSaver) -> None:
     saver.prune(["t", "late"])
     for name, wanted in values.items():
         assert deltas(fresh(saver)).get_state(config_of(name)).values == wanted
+
+
+def test_what_a_branch_leans_on_stays_wherever_it_lies(saver: HoldfastSaver) -> None:
+    """A branch goes back to before it began: the checkpoint that its delta channel builds on is in the other thread."""
+    place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    stored = []
+    for value in ("first", "second", "third"):
+        whole = {**empty_checkpoint(), "channel_values": {"lines": [value]}}
+        place = saver.put(place, whole, {"source": "loop", "step": 1}, {})  # type: ignore[arg-type]
+        saver.put_writes(place, [("lines", [f"after {value}"])], "task")
+        stored.append(place)
+    saver.copy_thread("t", "branch")
+    first = {"configurable": {**stored[0]["configurable"], "thread_id": "branch"}}
+    counters: Any = {"source": "loop", "step": 2, "counters_since_delta_snapshot": {"lines": (1, 1)}}
+    back = saver.put(first, empty_checkpoint(), counters, {})  # type: ignore[arg-type]
+    saver.prune(["t", "branch"])
+    history = fresh(saver).get_delta_channel_history(config=back, channels=["lines"])["lines"]
+    assert history == {"writes": [("task", "lines", ["after first"])], "seed": ["first"]}
 
 
 # -- branches ------------------------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """A graph killed with SIGKILL before and after every port call and inside each of three tools, then told to go on.
 
 Each effect is made once, and the thread ends as the undisturbed one's. Planted once each in a copy, and caught here: tools that
-do not wait for the checkpoint they run from (a killed one makes all three again, under a new task); calls known by their
-count instead of their tool call; a recorded outcome that is looked for under another key; the lease of a killed process
-that the next checkpoint does not take over.
+do not wait for the checkpoint they run from (a killed one makes all three again, under a new task); a call that is looked for
+under another key by the next process; the lease of a killed process that the next checkpoint does not take over.
 """
 
 from collections import Counter
@@ -11,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage
 from tests.crash.pace import EVERY
-from tests.frameworks.langgraph.programs.agent import THREE
+from tests.frameworks.langgraph.programs.agent import CONFIG, THREE, graph_of
 
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -54,4 +54,19 @@ def test_killed_inside_a_tool(matrix: CrashMatrix, mode: str, name: str) -> None
     ledger = Counter((case.directory / "ledger").read_text().split("\n")[:-1])
     assert ledger == {f"{one} {n}": 1 for n, one in enumerate(THREE)}
     assert (case.directory / "result").read_text().splitlines()[-1] == "search 0; pay 1; mail 2"
+    case.close()
+
+
+def test_a_thread_whose_holder_died_takes_a_checkpoint_at_once(
+    matrix: CrashMatrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed inside a tool, the process still holds the run: whoever comes with something else is not kept waiting."""
+    case = matrix.case(AGENT, "sync", "pay", start="fork", preload=PRELOAD)
+    assert case.run().code == -9
+    assert case.store.get("langgraph/t").status == "crashed"
+    monkeypatch.setenv("HOLDFAST_URL", case.url)
+    graph = graph_of("sync")
+    graph.update_state(CONFIG, {"messages": [AIMessage("never mind", id="answer")]}, as_node="model")
+    assert graph.get_state(CONFIG).values["messages"][-1].content == "never mind"
+    assert not case.store.get("langgraph/t").lease.owner
     case.close()

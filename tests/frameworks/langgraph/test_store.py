@@ -21,7 +21,7 @@ ITEMS: list[tuple[tuple[str, ...], str, dict[str, Any]]] = [
     (("users", "1"), "coffee", {"text": "likes her coffee black", "score": 3, "tags": {"kind": "taste"}}),
     (("users", "1"), "city", {"text": "lives in Lisbon", "score": 5}),
     (("users", "12"), "tea", {"text": "likes tea", "score": 1}),
-    (("users", "1", "deep"), "x/y@z %", {"text": "below", "score": 9}),
+    (("users", "1", "deep"), "x/y@z %2F", {"text": "below", "score": 9}),
     (("docs",), "ü", {"text": "a document", "score": 0, "n": None}),
 ]
 

@@ -310,6 +310,15 @@ def test_two_first_turns_do_not_make_two_threads(tmp_path: Path) -> None:
     assert graph.get_state(config_of("t")).values["lines"] == ["begin", "late"]
 
 
+def test_what_follows_a_refused_checkpoint_is_refused_too() -> None:
+    """A turn that goes on all the same, as some versions of LangGraph do, would make a chain that begins nowhere."""
+    saver = new_saver()
+    adding(saver).invoke({"lines": []}, config_of("t"))
+    following = config_of("t", checkpoint_ns="", checkpoint_id="refused", __holdfast_read="")
+    with pytest.raises(holdfast.ChainMoved, match="refused"):
+        saver.put(following, empty_checkpoint(), {"source": "loop", "step": 3}, {})
+
+
 def test_going_back_on_purpose_is_no_conflict(tmp_path: Path) -> None:
     """Whoever names an older checkpoint by its id forks the thread, as in LangGraph: by a turn, and by an update."""
     saver = HoldfastSaver(tmp_path / "s.db")

@@ -133,13 +133,13 @@ def _calling(given: Any) -> Iterator[None]:
 
 
 class _Place(NamedTuple):
-    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from; and the call's own key."""
+    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from; and how it is treated, with its key."""
 
     saver: HoldfastSaver
     thread_id: str
     chain: str
     checkpoint: str | None
-    key: str
+    treatment: Treatment
 
     async def arrived(self, hands: Hands) -> None:
         """LangGraph writes a checkpoint while it runs what comes next: an effect must not be ahead of it."""
@@ -150,7 +150,7 @@ class _Place(NamedTuple):
     def entered(self) -> Iterator[Tenure]:
         entry = self.saver.entry_of(self.thread_id)
         with stint(self.saver.workshop, entry) as tenure:
-            token = HERE.set(Here(tenure, scope_of("", self.key), Trail(current_task(), "")))
+            token = HERE.set(Here(tenure, scope_of("", self.treatment.key or ""), Trail(current_task(), "")))
             try:
                 yield tenure
             finally:
@@ -175,8 +175,8 @@ class _Calls:
             drive(place.arrived(BLOCKING))
             with place.entered() as tenure:
                 act = Act(lambda: values.plain(self._bare._run(*args, **kwargs)))  # noqa: SLF001
-                treatment = self._keyed(place, told)
-                return values.revived(drive(step(tenure, BLOCKING, treatment, self._one.name, act, (), told)))
+                made = drive(step(tenure, BLOCKING, place.treatment, self._one.name, act, (), told))
+                return values.revived(made)
         seam = None if self._bare is not self._one else Seam.find()
         if seam is None:
             return self._one._run(*args, **kwargs)  # noqa: SLF001
@@ -195,8 +195,9 @@ class _Calls:
 
             await place.arrived(AWAITING)
             with place.entered() as tenure:
-                treatment, act = self._keyed(place, told), AwaitedAct(perform)
-                return values.revived(await step(tenure, AWAITING, treatment, self._one.name, act, (), told))
+                act = AwaitedAct(perform)
+                made = await step(tenure, AWAITING, place.treatment, self._one.name, act, (), told)
+                return values.revived(made)
         seam = None if self._bare is not self._one else Seam.find()
         if seam is None:
             return await self._one._arun(*args, **kwargs)  # noqa: SLF001
@@ -211,27 +212,27 @@ class _Calls:
         named: Iterable[tuple[str, Any]] = (*zip(self._one.args, args, strict=False), *kwargs.items())
         return {name: self._values.plain(value) for name, value in named if name in self._one.args}
 
-    def _keyed(self, place: _Place, told: dict[str, Any]) -> Treatment:
+    def _arguments(self, told: dict[str, Any]) -> bytes:
         try:
-            arguments = canonical(told, what=f"arguments of {self._one.name!r}")
-        except (NotStorable, TooLarge):  # the key says which call it is
-            arguments = b"{}"
-        return self._treatment._replace(key=place.key, told=arguments)
+            return canonical(told, what=f"arguments of {self._one.name!r}")
+        except (NotStorable, TooLarge):  # then the task and the tool call say which call it is
+            return b"{}"
 
     def _place(self, told: dict[str, Any]) -> _Place | None:
         conf = (var_child_runnable_config.get() or {}).get("configurable", {})
         saver, task = conf.get("__pregel_checkpointer"), conf.get("__pregel_task_id")
         if not isinstance(saver, HoldfastSaver) or not task or "thread_id" not in conf:
             return None
-        call = (
-            _CALL.get() or f"{told!r} {_count(conf.get('__pregel_scratchpad'), f'{self._one.name} {told!r}')}"
-        )
-        key = sha256(f"{task}\0{self._one.name}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
+        arguments = self._arguments(told)
+        asked = f"{self._one.name}\0{arguments!r}"
+        call = _CALL.get() or _count(conf.get("__pregel_scratchpad"), asked)
+        key = sha256(f"{task}\0{asked}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
         chain = str(conf.get("checkpoint_ns", "")).rpartition("|")[0]
         # With durability="exit" it is written when all is over, and a killed turn begins anew.
         is_kept = conf.get("__pregel_durability") != "exit"
         checkpoint = conf.get("checkpoint_map", {}).get(chain) if is_kept else None
-        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, key)
+        treatment = self._treatment._replace(key=key, told=arguments)
+        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, treatment)
 
 
 def _count(scratchpad: Any, call: str) -> int:
