@@ -59,7 +59,7 @@ soak: .venv/.dev  ## workers killed every second and a server restarted under th
 	$(BIN)/python -m tests.soak
 
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
-	$(PEERS)/python -m bench peers
+	$(PEERS)/python -m bench peers langgraph
 
 clean:  ## remove what make created
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,48 +6,33 @@
 import logging
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import (
-    branching,
-    checkpoints,
-    concurrency,
-    diffing,
-    dynamodb,
-    importing,
-    mcp_server,
-    models,
-    openai_agents,
-    peers,
-    postgres,
-    pydantic_ai,
-    recording,
-    replaying,
-    resuming,
-    takeover,
-)
 from bench.measuring import Figure
 
-SUBJECTS = {
-    "recording": recording,
-    "replaying": replaying,
-    "importing": importing,
-    "concurrency": concurrency,
-    "checkpoints": checkpoints,
-    "diffing": diffing,
-    "branching": branching,
-    "resuming": resuming,
-    "models": models,
-    "mcp": mcp_server,
-    "postgres": postgres,
-    "dynamodb": dynamodb,
-    "takeover": takeover,
-    "pydantic_ai": pydantic_ai,
-}
-PEERS = {"peers": peers, "openai_agents": openai_agents}
+SUBJECTS = (
+    "recording",
+    "replaying",
+    "importing",
+    "concurrency",
+    "checkpoints",
+    "diffing",
+    "branching",
+    "resuming",
+    "models",
+    "mcp",
+    "postgres",
+    "dynamodb",
+    "takeover",
+    "pydantic_ai",
+)
+"""What is measured where nobody asks for something. Beside other people's libraries: peers, langgraph, openai_agents."""
+_MODULES = {"mcp": "mcp_server"}
+"""A module is loaded when it is asked for: what one needs, another's environment may not have."""
 
 
 def main(names: list[str]) -> int:
@@ -56,7 +41,7 @@ def main(names: list[str]) -> int:
     for name in names or SUBJECTS:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=Path.cwd()) as place:
             print(f"measuring {name} …", file=sys.stderr, flush=True)
-            figures += (SUBJECTS | PEERS)[name].figures(Path(place))
+            figures += import_module(f"bench.{_MODULES.get(name, name)}").figures(Path(place))
     table = Table("what", "measured", "bar", "", "facts")
     for figure in figures:
         bar = "" if figure.bar is None else f"{'≥' if figure.at_least else '≤'} {figure.bar:g}"

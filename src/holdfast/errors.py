@@ -30,6 +30,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── RunOver                      there is nothing left of it to cancel
     │   ├── RunSealed                    it is not to act here: moved elsewhere, a copy, or not whole yet
     │   ├── RunHasForks                  other runs borrow its history
+    │   ├── ChainMoved                   another writer has gone on from the same checkpoint
     │   ├── InputsChanged                other inputs or another goal under the same id
     │   ├── UnknownPoint                 no such point, event or label in the run
     │   ├── AmbiguousLabel               several checkpoints have it
@@ -310,6 +311,17 @@ class RunHasForks(RunRefused):
     says = "run {run} is where {forks} began: what was borrowed from it would be lost"
     advises = "`holdfast erase {run} --flatten` gives each its own copy first"
     forks: str
+
+
+class ChainMoved(RunRefused):
+    """Two went on from the same checkpoint at the same time: the first one's is kept, the second is told."""
+
+    says = "run {run}{chain}: {problem}; nothing was written"
+    advises = "read it again and go on from there; `holdfast fork {point} --as NAME` goes on from the old place beside it"
+    chain: str
+    parent: str
+    problem: str
+    point: str
 
 
 class InputsChanged(RunRefused):

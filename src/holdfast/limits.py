@@ -47,6 +47,9 @@ TRACEBACK_CHARS_MAX: Final = 8_000
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run looks at to know whether it goes in circles."""
 
+CHAIN_MEMORY_BYTES_MAX: Final = 64_000_000
+"""How much of the latest states of chains a process keeps in memory, as JSON."""
+
 # exports
 EXPORT_LINE_BYTES_MAX: Final = 4_000_000
 """More than any event or letter takes as a line, so that a damaged file is not read as one endless one."""
@@ -56,6 +59,8 @@ EXPORT_MANIFEST_BYTES_MAX: Final = 256_000_000
 LEASE_S: Final = 30.0
 """A holder that shows no beat for this long may be taken over."""
 BEATS_PER_LEASE: Final = 3
+CHAIN_WAIT_S: Final = 10.0
+"""How long whoever hands over a checkpoint of a chain waits for another process that works on the same run."""
 FLUSH_SYNC_S: Final = 5.0
 """Flushed records survive power loss after at most this long."""
 STREAM_FLUSH_S: Final = 0.1

@@ -12,6 +12,7 @@ _MOODS: Final[dict[str, Mood]] = {
     "running": "busy",
     "under_way": "busy",
     "queued": "dim",
+    "idle": "dim",
     "sealed": "dim",
     "not_begun": "dim",
     "abandoned": "dim",

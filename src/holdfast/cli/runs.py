@@ -25,6 +25,7 @@ _STATUSES: Final = (
     Status.RUNNING,
     "waiting",
     *_WAITING,
+    Status.IDLE,
     Status.FAILED,
     "crashed",
     "stale",

@@ -18,13 +18,13 @@ from holdfast.core.requests import usage_of
 from holdfast.core.spending import USAGE, plus, read_usage
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import AUTOSAVE, DROPPED, MENDED, MESSAGES, Event, Kind
+from holdfast.model.events import AUTOSAVE, CHAINED, DROPPED, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
 from holdfast.model.questions import Question
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
-FOLD_VERSION: Final = 4
+FOLD_VERSION: Final = 5
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
@@ -80,6 +80,8 @@ class View:
         self.calls: dict[str, Call] = {}
         self.attempts: list[Attempt] = []
         self.checkpoint: Event | None = None
+        self.chains: dict[str, Event] = {}
+        """The latest checkpoint that has its state, of each chain that is kept for somebody else's program."""
         self.plan: Event | None = None
         self.last: Event | None = None
         self.messages: list[Said] = []
@@ -258,6 +260,8 @@ class View:
         ):  # the older one, or the top, leads to the same point: the calls since are answered
             self.checkpoint = event
             self.states += 1
+            if event.name == CHAINED and not (body := loads(event.body)).get("hidden"):
+                self.chains[body["chain"]] = event
 
     def _restored(self, _: Event) -> None:
         self.restores = True

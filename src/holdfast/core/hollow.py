@@ -11,7 +11,7 @@ from typing import Final
 
 from orjson import dumps, loads
 
-from holdfast.model.events import Event, Kind, checksum
+from holdfast.model.events import PENDING, Event, Kind, checksum
 
 REASONING: Final = frozenset({"thought", "decision", "discovery", "said"})
 """The marks that only people read."""
@@ -32,8 +32,9 @@ _CONTENT: Final = {
         "items",
         "choices",
     ),
-    "checkpoints": ("state", "rebuild"),
+    "checkpoints": ("state", "rebuild", "about", "about_blob", "about_bytes"),
     "refetchable": ("value", "value_blob", "value_bytes"),
+    "pending": ("value", "value_blob", "value_bytes"),
 }
 _ENDS: Final = tuple(b'"pruned":"%b"}' % name.encode() for name in (*_CONTENT, COMPACTED))
 
@@ -60,7 +61,7 @@ def class_of(
     ``refetchable`` are keys of calls; ``whole`` those whose answer is recorded, so that its pieces are not needed.
     """
     if event.kind == Kind.MARK:
-        name = "reasoning" if event.name in REASONING else None
+        name = "reasoning" if event.name in REASONING else "pending" if event.name == PENDING else None
     elif event.kind == Kind.CHECKPOINT:
         name = "checkpoints"
     elif event.kind == Kind.STEP_FINISHED and event.key in refetchable:

@@ -41,6 +41,10 @@ def difference(before: View, after: View) -> str:
     for name in ("started", "plan", "checkpoint"):
         if _said(getattr(before, name)) != _said(getattr(after, name)):
             return name
+    if {name: _said(one) for name, one in before.chains.items()} != {
+        name: _said(one) for name, one in after.chains.items()
+    }:
+        return "a chain of checkpoints"
     if nudge_in(before.signs) != nudge_in(after.signs):
         return "what the model was told"
     upto = upto_of(after.checkpoint) if after.base and after.checkpoint is not None else 0

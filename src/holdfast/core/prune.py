@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from orjson import dumps, loads
 
+from holdfast.core.chains import superseded, with_their_base
 from holdfast.core.compaction import Read, Reduced, reduce
 from holdfast.core.fold import View
 from holdfast.core.hollow import class_of, hollowed
@@ -34,6 +35,7 @@ WORDS: Final = {
     "chunks": "stream chunks",
     "checkpoints": "states of checkpoints",
     "refetchable": "refetchable results",
+    "pending": "what was pending with them",
 }
 CLASSES: Final = tuple(WORDS)
 
@@ -196,9 +198,12 @@ class _Survey:
         self.view = View()
         self.state_at: dict[int, Event | None] = {}
         """The latest checkpoint that has its state, as of each root."""
+        self.chains_at: dict[int, list[Event]] = {}
+        """The same of each chain that is kept for somebody else's program."""
         for seq, view in walk(self.raw):
             if seq in wanted:
                 self.state_at[seq] = view.checkpoint
+                self.chains_at[seq] = list(view.chains.values())
             self.view = view
         missing = wanted - self.state_at.keys()
         assert not missing, f"run {lineage.run} has no events {missing}, which somebody relies on"
@@ -246,13 +251,18 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
     live = {event.seq for event in survey.live}
     kept: dict[int, str] = {}
     for root in survey.roots:
-        state = survey.state_at[root.seq]
-        if state is not None and state.seq > lineage.origin_seq:
-            kept.setdefault(state.seq, f"{root.why} {root.name}".strip())
+        for state in (survey.state_at[root.seq], *survey.chains_at[root.seq]):
+            if state is not None and state.seq > lineage.origin_seq:
+                kept.setdefault(state.seq, f"{root.why} {root.name}".strip())
     within = _within([e for e in by_class["checkpoints"] if e.seq in live], policy.checkpoints, now)
     for seq in within:
         kept.setdefault(seq, "policy")
+    own = {event.seq: event for event in lineage.own}
+    for seq in with_their_base(kept, own) & own.keys():
+        kept.setdefault(seq, "others lean on them")
     beyond = [event for event in by_class["checkpoints"] if event.seq not in kept]
+    if survey.view.chains:
+        beyond += [event for event in superseded(survey.raw, kept) if event.seq > lineage.origin_seq]
     for name in ("reasoning", "chunks", "refetchable"):
         inside = _within(by_class[name], getattr(policy, name), now)
         beyond += [e for e in by_class[name] if e.seq not in inside and e.seq not in lineage.pins]

@@ -40,6 +40,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "earlier_attempts": view.earlier_attempts,
         "result": _text(view.result),
         "events": {name: _dump_event(getattr(view, name)) for name in _EVENTS},
+        "chains": [_dump_event(event) for event in view.chains.values()],
         "attempts": [_dump_attempt(attempt) for attempt in view.attempts],
         "spent": [*view.spent],
         "worked_s": view.worked_s,
@@ -82,6 +83,8 @@ def rebuild(data: dict[str, Any]) -> View:
     view.result = _bytes(data["result"])
     for name in _EVENTS:
         setattr(view, name, _load_event(data["events"][name]))
+    chains = [event for fields in data.get("chains", ()) if (event := _load_event(fields)) is not None]
+    view.chains = {loads(event.body)["chain"]: event for event in chains}
     view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
     view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]

@@ -54,7 +54,7 @@ def identify(
         n = tenure.claim(site)
         return Asked(name, f"{site}.{n}", site, n, arguments, here, point)
     check_key(treatment.key)
-    return Asked(name, keyed(treatment.key), "", 0, b"{}", here, point)
+    return Asked(name, keyed(treatment.key), "", 0, treatment.told, here, point)
 
 
 def place(tenure: Tenure, name: str) -> tuple[Here, Point]:

@@ -52,7 +52,8 @@ def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Map
     drafts = _overrides(workshop, row, at_seq, overrides)
     for _ in range(TRIES):
         origin = origin_at(workshop.store, row.run, at_seq)
-        made = branch(workshop, name, Status.QUEUED, origin, at_seq)
+        status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
+        made = branch(workshop, name, status, origin, at_seq)
         if made is not None:
             break
         taken = workshop.store.find_run(name)
@@ -63,7 +64,7 @@ def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Map
     made = made._replace(head=at_seq)
     if not drafts:
         return made
-    _append(workshop, made, [_forked(made), *drafts])
+    _append(workshop, made, [forked_of(made), *drafts])
     return made._replace(head=at_seq + 1 + len(drafts))
 
 
@@ -131,7 +132,8 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
         _check_kept(raw, row.run, to_seq, row.head)
         events = effective(raw)
         head = events[-1].seq
-        kept = _keep(workshop, row.run, head)
+        status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED
+        kept = _keep(workshop, row.run, head, status)
         view = fold(events)
         body = {
             "to_seq": to_seq,
@@ -142,19 +144,19 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
         }
         journal = Journal(store, workshop.committer, row.run, lease.fence, head)
         rewound = draft(Kind.RUN_REWOUND, "", "", body)
-        drive(journal.append(BLOCKING, [rewound], workshop.clock.wall(), status=Status.INTERRUPTED))
+        drive(journal.append(BLOCKING, [rewound], workshop.clock.wall(), status=status))
     finally:
         store.release(row.run, fence=lease.fence)
     return Rewound(row.run, to_seq, kept)
 
 
-def _keep(workshop: Workshop, run: str, head: int) -> str:
+def _keep(workshop: Workshop, run: str, head: int, status: str) -> str:
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~{number}"
         for _ in range(TRIES):
             origin = workshop.store.find_run(run)
             assert origin is not None, f"run {run} vanished under its holder"
-            if branch(workshop, name, Status.INTERRUPTED, origin, head) is not None:
+            if branch(workshop, name, status, origin, head) is not None:
                 return name
             if workshop.store.find_run(name) is not None:
                 break
@@ -169,10 +171,11 @@ def entering(row: RunRow, view: View) -> Draft | None:
     """The first event of a fork's own, or None where the run is no fork, or has begun already."""
     if row.origin is None or view.head != row.origin_seq:
         return None
-    return _forked(row)
+    return forked_of(row)
 
 
-def _forked(row: RunRow) -> Draft:
+def forked_of(row: RunRow) -> Draft:
+    """The first event of a fork's own."""
     return draft(Kind.RUN_FORKED, "", "", {"from": row.origin, "at_seq": row.origin_seq})
 
 

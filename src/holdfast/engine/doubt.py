@@ -113,8 +113,8 @@ def _owner_is_dead(work: "Work", call: Call) -> bool:
     """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
     if call.doubt is not None:
         return True
-    for attempt in work.tenure.view.attempts:
-        if attempt.event.fence == call.fence:
+    for attempt in reversed(work.tenure.view.attempts):
+        if attempt.event.seq < call.seq:  # the one in which it was made
             if _is_from_elsewhere(work, attempt.event.seq):
                 return _was_proven_dead(work, attempt.number, attempt.event.seq)
             return work.tenure.store.probe(unpack_body(attempt.event.body)["owner"]) == "dead"

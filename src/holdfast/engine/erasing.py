@@ -45,7 +45,7 @@ def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
         raise UnknownRun(run=run, store=store.url)
     store.put_record(_RECLAIMING, "due", b"", revision=0)
     events, flattened = (0, ()) if row is None else _delete_run(workshop, run, flatten=flatten)
-    _delete_records(store, run)
+    delete_records(store, run)
     blobs = _delete_blobs(store, run)
     return Erased(run, events, blobs, tuple(flattened), _reclaim(store))
 
@@ -57,7 +57,7 @@ def _delete_run(workshop: Workshop, run: str, *, flatten: bool) -> tuple[int, Se
     with holding(workshop, run) as hold:
         while True:
             row = hold.row()
-            flattened += _see_to_forks(workshop, hold, flatten=flatten)
+            flattened += see_to_forks(workshop, hold, flatten=flatten)
             events = store.measure(run).events
             _note_blobs(store, hold, at=workshop.clock.wall())
             # Refused when it was forked meanwhile: then that fork is seen to as well.
@@ -65,7 +65,7 @@ def _delete_run(workshop: Workshop, run: str, *, flatten: bool) -> tuple[int, Se
                 return events, flattened
 
 
-def _see_to_forks(workshop: Workshop, hold: Hold, *, flatten: bool) -> list[str]:
+def see_to_forks(workshop: Workshop, hold: Hold, *, flatten: bool) -> list[str]:
     """Give each fork what it borrows, if that was asked for; the forks."""
     forks = forks_of(workshop.store, hold.run)
     if forks and not flatten:
@@ -135,7 +135,7 @@ def _delete_blobs(store: StorePort, run: str) -> int:
     return deleted
 
 
-def _delete_records(store: StorePort, run: str) -> None:
+def delete_records(store: StorePort, run: str) -> None:
     """Whatever is kept under the run's name: snapshots, labels, pins, letters that came at the last moment."""
     for space, prefix in ((inbox_space(run), ""), *((space, f"{run}@") for space in RUN_SPACES)):
         for record in _records(store, space, prefix):

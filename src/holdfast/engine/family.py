@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from orjson import loads
 
+from holdfast.core.chains import leans_of
 from holdfast.core.facts import kin_of
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
@@ -16,7 +17,7 @@ from holdfast.core.recorded import is_once
 from holdfast.engine.journal import all_runs, read_all
 from holdfast.errors import Corrupt
 from holdfast.limits import RECORD_PAGE_MAX
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import CHAINED, Event, Kind
 from holdfast.model.rows import Record, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -106,7 +107,7 @@ def _dependents(
     later = [event for event in events if event.seq > at_seq]
     replays = _replays(fold(effective(events)), later)
     # A rewind may have led back to before the fork: then that is where its history leaves this one.
-    points = {at_seq, *(seq for seq in _rewound_to(later) if origin_seq < seq < at_seq)}
+    points = {at_seq, *(seq for seq in (*_rewound_to(later), *_leant_on(later)) if origin_seq < seq < at_seq)}
     found = [Dependent(below.run, seq, replays) for seq in sorted(points)]
     return found, _waits(below.run, fold(effective(events)), below.origin_seq)
 
@@ -120,6 +121,10 @@ def _replays(view: View, own: Iterable[Event]) -> bool:
 
 def _rewound_to(events: Iterable[Event]) -> Iterator[int]:
     return (loads(event.body)["to_seq"] for event in events if event.kind == Kind.RUN_REWOUND)
+
+
+def _leant_on(events: Iterable[Event]) -> Iterator[int]:
+    return (seq for event in events if event.name == CHAINED for seq in leans_of(event.body).values())
 
 
 def _waits(run: str, view: View, origin_seq: int) -> str:

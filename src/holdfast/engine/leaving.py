@@ -101,7 +101,7 @@ async def leave(
         else:
             error.add_note(f"holdfast could not record the end of this attempt: {failed}")
     finally:
-        _let_go(tenure)
+        let_go(tenure)
         onlookers.gone(tenure.attendant, tenure.status, error)
     return error
 
@@ -160,7 +160,7 @@ async def _drain(
 async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None) -> None:
     how = how_it_ended(error) if error is not None or tenure.is_finished else "closed"
     status = Status.FINISHED if tenure.is_finished else Status.INTERRUPTED if how == "closed" else how
-    if status == Status.INTERRUPTED and _unsettled(tenure):
+    if status == Status.INTERRUPTED and unsettled(tenure):
         status = Status.IN_DOUBT
     fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.spending.took_s, 6)}
     if error is not None:
@@ -186,7 +186,8 @@ async def _cancelled(tenure: Tenure, hands: Hands) -> dict[str, Any] | None:
     return tenure.journal.cancelled or await hands.store(find_cancel, tenure.store, tenure.run)
 
 
-def _let_go(tenure: Tenure) -> None:
+def let_go(tenure: Tenure) -> None:
+    """Beat no more, and let the lease go."""
     tenure.is_closed = True
     if tenure.autosaver is not None:
         tenure.autosaver.stop()
@@ -202,7 +203,7 @@ def _let_go(tenure: Tenure) -> None:
             log().warning("the lease of run %s stays until this process ends: %s", tenure.run, error)
 
 
-def _unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
+def unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
     """The effects in doubt that nobody has asked for again: key to name and time."""
     found = {
         w.asked.key: (w.asked.name, w.started_at) for w in tenure.in_flight() if w.treatment.effect == "once"
@@ -218,7 +219,7 @@ def _unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
 
 
 def _check_settled(tenure: Tenure) -> None:
-    for key, (name, at) in _unsettled(tenure).items():
+    for key, (name, at) in unsettled(tenure).items():
         raise StepInDoubt(
             run=tenure.run,
             step=name,

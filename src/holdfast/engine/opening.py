@@ -159,7 +159,7 @@ async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
         journal = Journal(store, workshop.committer, run, lease.fence, row.head)
-        await journal.append(hands, [_started(entry)], at, status=Status.QUEUED)
+        await journal.append(hands, [started_of(entry)], at, status=Status.QUEUED)
         # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
         await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
@@ -239,14 +239,14 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         raise await hands.store(cancelling.refusal, store, row)
     drafts: list[Draft] = []
     if view.started is None:
-        drafts.append(_started(entry))
+        drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
     is_fork = branching.entering(row, view) is not None
     drafts += catching_up(store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     attendant = journal.attendant = onlookers.attend(row, view)
-    drafts.append(_attempt(store, view.next_attempt, lease, entry, attendant))
+    drafts.append(attempt_of(store, view.next_attempt, lease, entry, attendant))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
         await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
@@ -282,7 +282,8 @@ def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
     check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
 
 
-def _started(entry: Entry) -> Draft:
+def started_of(entry: Entry) -> Draft:
+    """The first event of a run."""
     fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace}
     if entry.waited_for_by:
         fields["waited_for_by"] = entry.waited_for_by
@@ -291,9 +292,14 @@ def _started(entry: Entry) -> Draft:
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 
-def _attempt(
-    store: StorePort, number: int, lease: Lease, entry: Entry, attendant: "onlookers.Attendant | None"
+def attempt_of(
+    store: StorePort,
+    number: int,
+    lease: Lease,
+    entry: Entry,
+    attendant: "onlookers.Attendant | None" = None,
 ) -> Draft:
+    """That this process begins to work on the run, and how it was started."""
     fields: dict[str, Any] = {
         "number": number,
         "owner": store.owner,

@@ -215,12 +215,7 @@ class Pruning:
         return self._candidates
 
     def _note_candidates(self) -> None:
-        found = self._candidate_packs()
-        new = sorted(found - set(self._leftover or ()))
-        first = len(_noted(self._store, self.row.run))
-        for number, batch in enumerate(batches(new), first):
-            if not self._store.put_record(DOOMED, f"{self.row.run}@{number:06}", dumps(batch), revision=0):
-                raise Moved
+        note_doomed(self._store, self.row.run, self._candidate_packs() - set(self._leftover or ()))
 
 
 def prune_run(
@@ -289,6 +284,14 @@ def stored(run: str, compacting: Compacting, view: bytes) -> tuple[Event, tuple[
     address = address_of(view)
     body = compacting.body(fields={"view_blob": address, "view_bytes": len(view)})
     return compacting.event(run, body), (Blob(address, pack(view)),)
+
+
+def note_doomed(store: StorePort, run: str, addresses: AbstractSet[str]) -> None:
+    """Write down which packs are about to go: the next prune of the run frees them. Moved, if another one is at it."""
+    first = len(_noted(store, run))
+    for number, batch in enumerate(batches(sorted(addresses)), first):
+        if not store.put_record(DOOMED, f"{run}@{number:06}", dumps(batch), revision=0):
+            raise Moved
 
 
 def _noted(store: StorePort, run: str) -> list[Record]:

@@ -37,14 +37,19 @@ class States:
         self._has_learned = False
         self._building = 0
 
-    def take(self, state: Any, *, what: str = WHAT) -> "Taken":
+    def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
         """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
 
-        While others run that could change it, it is looked at twice: a state that is part old, part new is none. What
-        another tenure stored is not known yet: that matters only if the state is recorded (``build_on``).
+        While others run that could change it, unless it is a copy that nobody else has, it is looked at twice: a state
+        that is part old, part new is none. What another tenure stored is not known yet: that matters only if the state
+        is recorded (``build_on``).
         """
         taken = self._look(state, what)
-        if _others_run() and self._look(state, what).planted.identity != taken.planted.identity:
+        if (
+            not is_copy
+            and _others_run()
+            and self._look(state, what).planted.identity != taken.planted.identity
+        ):
             raise StateChanged(run=self._run, problem="looked at twice, it differed")
         return taken
 

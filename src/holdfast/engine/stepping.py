@@ -141,9 +141,7 @@ class Work:
         wants_key = has_parameter(fn, "idempotency_key")
         if wants_key or treatment.effect not in _REPEATED:
             # A call that was begun before keeps the key it was begun with, also where a fork goes on with it.
-            self.idem = tenure.recorded(asked.key, "idempotency_key") or idempotency_key(
-                tenure.birth, asked.key
-            )
+            self.idem = minted_key(tenure, asked.key)
             if wants_key and self.kwargs.get("idempotency_key", KEY) is KEY:
                 self.kwargs["idempotency_key"] = self.idem
 
@@ -434,6 +432,12 @@ class Work:
             self._conclude(event, seq - behind, good=good, is_given=False)
         elif self.treatment.effect == "once":
             doubt.keep_open(self, f"ended, and its outcome could not be written ({type(cut).__name__})")
+
+
+def minted_key(tenure: Tenure, key: str) -> str:
+    """The idempotency key of the call with this key: the one that it was begun with, or its own."""
+    recorded: str | None = tenure.recorded(key, "idempotency_key")
+    return recorded or idempotency_key(tenure.birth, key)
 
 
 class Again(Exception):

@@ -5,14 +5,19 @@ Shared by every run on that store in this process, so that they share commits an
 
 import os
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.commits import Committer
 from holdfast.engine.doorbell import Doorbell
 from holdfast.engine.flusher import Flusher
+from holdfast.engine.recents import Recent
 from holdfast.engine.tender import Tender
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.engine.stints import Stint
 
 
 class Workshop:
@@ -26,6 +31,10 @@ class Workshop:
         self.tender = Tender(store, clock)
         self.flusher = Flusher()
         self.bell = Doorbell(store)
+        self.recent = Recent()
+        self.stints: dict[str, Stint] = {}
+        """The runs that are held for as long as some of their steps take."""
+        self.stints_lock = Lock()
 
 
 _lock = Lock()
@@ -48,9 +57,14 @@ def forget(store: StorePort) -> None:
 
 
 def held_runs() -> list[str]:
-    """The runs that this process holds, in any store."""
+    """The runs that this process has entered, in any store."""
     with _lock:
-        return [run for workshop in _workshops.values() for run in workshop.tender.runs]
+        return [
+            run
+            for workshop in _workshops.values()
+            for run in workshop.tender.runs
+            if run not in workshop.stints
+        ]
 
 
 def _forget_all() -> None:

@@ -38,6 +38,8 @@ class Treatment(NamedTuple):
     approve: Approve = False
     approved_seq: int = 0
     """The event with which somebody approved this call; 0 where nobody had to."""
+    told: bytes = b"{}"
+    """Of a call with a key, the arguments as they are recorded: for people, and no part of which call it is."""
 
 
 READ = Treatment()

@@ -96,6 +96,12 @@ class Kind:
 AUTOSAVE: Final = "autosave"
 """The name of a checkpoint that Holdfast made by itself."""
 
+CHAINED: Final = "chained"
+"""The name of a checkpoint that is kept for somebody else's program: one of a chain, each naming the one before it."""
+
+PENDING: Final = "pending"
+"""The name of the marks that keep what belongs to such a checkpoint and came after it."""
+
 MESSAGES: Final = "messages"
 DROPPED: Final = "messages dropped"
 MENDED: Final = "messages mended"

@@ -76,7 +76,8 @@ class RunSize(NamedTuple):
 class Append(NamedTuple):
     """One item of a batch: all or nothing by itself.
 
-    The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head. The events follow each other
+    The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head; whether somebody holds the run is
+    not asked, but whoever takes it gets a new fence. The events follow each other
     without a gap, except where one stands for the stretch before it. ``consumed`` are ids in the run's inbox that the
     events are the consequence of; they go in the same transaction.
 
@@ -148,6 +149,8 @@ class Status:
 
     QUEUED: Final = "queued"
     RUNNING: Final = "running"
+    IDLE: Final = "idle"
+    """Kept for somebody else's program, which goes on with it when it likes: between two of its turns nothing is amiss."""
     FINISHED: Final = "finished"
     FAILED: Final = "failed"
     INTERRUPTED: Final = "interrupted"

@@ -43,7 +43,7 @@ def checkpoint_lines(events: Iterable[Event]) -> list[CheckpointLine]:
                     attempt=view.attempts[-1].number if view.attempts else 0,
                     state_bytes=body.get("state_bytes", 0),
                     kept="state" in body,
-                    state=state_line(body),
+                    state=f"{body['note']}: {state_line(body)}" if body.get("note") else state_line(body),
                     rebuild=tuple(body.get("rebuild", ())),
                 )
             )

@@ -62,7 +62,11 @@ def step_detail(
         return None
     started = next(event for event in events if event.seq == step.started_seq)
     intent, end = read(started), read(outcome)
-    own = [line for line in Timeline().lines(events) if line.key == step.key]
+    own = [
+        line
+        for line in Timeline().lines(events)
+        if (line.key == step.key if step.key else line.seq == outcome.seq)
+    ]
     return StepDetail(
         run=run,
         step=step,

@@ -43,6 +43,7 @@ class Move(NamedTuple):
 _WORDS: Final = {
     Status.FINISHED: "",
     Status.CANCELLED: 'it was cancelled; if_finished="reopen" in its program opens it again',
+    Status.IDLE: "nothing is under way; the program that it is kept for goes on with it when it likes",
     Status.IMPORTING: "it is not whole: run the same `holdfast import`, `holdfast copy` or `holdfast erase` again",
 }
 """Where there is no command to type."""

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, NamedTuple
 from orjson import loads
 
 from holdfast.core.moments import moment, span
+from holdfast.core.phrasing import readable
 from holdfast.core.questions import told_end
-from holdfast.model.events import MENDED, Event, Kind
+from holdfast.model.events import MENDED, PENDING, Event, Kind
 from holdfast.model.rows import owner_name
 from holdfast.views.words import PRUNED, count, failure_line, one_line, state_line, status_word, value_line
 
@@ -44,7 +45,8 @@ def tell(event: Event, *, attempt: int = 0) -> Told:
 def subject(event: Event) -> str:
     """The name of the step or checkpoint that an event is about; empty for what concerns the whole run."""
     if event.kind == Kind.CHECKPOINT:
-        return str(loads(event.body).get("label") or "")
+        body = loads(event.body)
+        return str(body.get("label") or body.get("note") or "")
     return (
         ""
         if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.", "premise."))
@@ -284,6 +286,9 @@ def _mark(name: str, body: Body) -> Told:
     value = body.get("value")
     if "pruned" in body:
         return Told(_MARK_WORDS.get(name, name), PRUNED, "dim")
+    if name == PENDING:
+        shown = [f"{part[1]} {readable(part[2], 80)}" for part in body.get("value", ())]
+        return Told(name, one_line("; ".join(shown)) or value_line(body), "dim")
     if name == MENDED:
         return Told(name, one_line("; ".join(text for _, _, text in body["repairs"])), "doubt")
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:

@@ -1,6 +1,6 @@
 """Rules about leases: one holder, a fence that only grows, takeover by compare-and-set."""
 
-from holdfast.model.rows import Grant, Lease
+from holdfast.model.rows import Grant, Lease, Refusal
 from holdfast.stores.port import StorePort
 from holdfast.testing.rules.making import AT, a_run, an_append, append, held
 
@@ -45,6 +45,21 @@ class LeaseRules:
         assert not other.acquire("r", at=AT, lease_s=30.0, over=now.lease).granted, (
             "a lease is taken over once"
         )
+
+    def test_of_a_run_that_nobody_holds_fence_and_head_decide(
+        self, store: StorePort, other: StorePort
+    ) -> None:
+        """Whoever knows both may append, two at once only the first; once somebody holds it, the old fence is stale."""
+        store.create_run(a_run("r"))
+        assert append(store, an_append("r", 0, 0)) == 1
+        (refused,) = other.append([an_append("r", 0, 0)])
+        assert isinstance(refused, Refusal)
+        assert (refused.reason, refused.head) == ("conflict", 1)
+        assert append(other, an_append("r", 0, 1)) == 2
+        assert store.acquire("r", at=AT, lease_s=30.0).granted
+        (late,) = other.append([an_append("r", 0, 2)])
+        assert isinstance(late, Refusal)
+        assert late.reason == "fenced"
 
     def test_a_released_run_needs_no_over(self, store: StorePort) -> None:
         """Nobody holds it, so whatever was seen before does not matter."""

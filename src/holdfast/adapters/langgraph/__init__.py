@@ -1,0 +1,22 @@
+"""LangGraph on Holdfast: threads that survive, tools that are not repeated, and a memory.
+
+::
+
+    from holdfast.adapters.langgraph import HoldfastSaver, durable_tools
+
+    graph = builder.compile(checkpointer=HoldfastSaver("sqlite:///agent.db"))
+"""
+
+from holdfast.engine.bulk import without_collecting
+
+with without_collecting():  # what LangGraph has loaded is a lot to look through, and none of it is garbage
+    from holdfast.adapters.seams import not_installed
+
+    try:
+        from holdfast.adapters.langgraph.saver import HoldfastSaver
+        from holdfast.adapters.langgraph.store import HoldfastStore
+        from holdfast.adapters.langgraph.tools import durable_tools
+    except ImportError as error:
+        raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
+
+__all__ = ["HoldfastSaver", "HoldfastStore", "durable_tools"]

@@ -1,0 +1,420 @@
+"""``HoldfastSaver``: LangGraph's checkpoints on any store. It maps words, and decides one thing.
+
+A thread is a run, a namespace one of its chains, a checkpoint a link of it, and writes are what is pending with one.
+Decided here is who may go on from a checkpoint that another has gone on from: whoever asked for it by its id. LangGraph
+hands the config of what it read back with what it puts, so there it stands, under ``__holdfast_read``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from holdfast.adapters.langgraph.threads import PREFIX, run_of, thread_of
+from holdfast.adapters.langgraph.values import Values
+from holdfast.core.chains import Chains, Link, settled
+from holdfast.engine import branching
+from holdfast.engine.bulk import without_collecting
+from holdfast.engine.chains import ChainedRun, NewLink
+from holdfast.engine.opening import Entry
+from holdfast.errors import Corrupt, RunHeld, UnknownPoint
+from holdfast.limits import CHAIN_WAIT_S, RUN_PAGE_MAX
+from holdfast.model.events import Event
+from holdfast.model.rows import RunRow
+from holdfast.storehandle import Store, store_at, workshop_at
+
+if TYPE_CHECKING:
+    import os
+    from types import ModuleType
+
+    from langgraph.checkpoint.base import DeltaChannelHistory  # since 4.1
+
+_READ: Final = "__holdfast_read"
+_COUNTERS: Final = "counters_since_delta_snapshot"
+_NAMES: Final = frozenset({"v", "id", "ts", "channel_versions", "versions_seen", "updated_channels"})
+"""What of a checkpoint is names and numbers."""
+_THREADS_KEPT: Final = 1_000
+
+
+class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAsyncContextManager):  # type: ignore[type-arg]  # as LangGraph's own
+    """Threads that survive: on SQLite, PostgreSQL, DynamoDB or in memory, in both ways of waiting."""
+
+    def __init__(
+        self,
+        store: "str | os.PathLike[str] | Store | None" = None,
+        *,
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        """``store`` is a URL, a path or a handle, as for ``holdfast.run``."""
+        super().__init__(serde=serde)
+        self.store = store_at(store)
+        self.workshop = workshop_at(self.store)
+        self._runs: dict[str, ChainedRun] = {}
+        self._lock = Lock()
+        self._made = Values(self.serde)
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, conn_string: str) -> Iterator[Self]:
+        """As LangGraph's own savers are made."""
+        yield cls(conn_string)
+
+    def setup(self) -> None:
+        """As for LangGraph's own savers; a store is set up when it is opened."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held between two calls; the store's handle is shared by whoever uses its URL."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """As ``__exit__``."""
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that the config names, or the latest of its thread and namespace."""
+        conf = _conf(config)
+        id_, run = get_checkpoint_id(config), self.run(conf["thread_id"])
+        with run.reading() as chains:
+            link = chains.find(conf.get("checkpoint_ns", ""), id_)
+            events = [] if link is None else [*chains.pending(link.chain, link.id)]
+        if link is None or not link.is_seen:
+            return None
+        return self._tuple(conf["thread_id"], run, link, events, read=id_ or "")
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """The checkpoints of a thread, or of all, newest first."""
+        left = limit
+        for thread_id in [_conf(config)["thread_id"]] if config else self._threads():
+            run = self.run(thread_id)
+            with run.reading() as chains:
+                found = [
+                    (link, [*chains.pending(link.chain, link.id)]) for link in _wanted(chains, config, before)
+                ]
+            for link, events in found:
+                if left is not None and left <= 0:
+                    return
+                metadata = self.values.revived(run.about(link)["metadata"]) if filter else {}
+                if all(
+                    name in metadata and metadata[name] == value for name, value in (filter or {}).items()
+                ):
+                    left = None if left is None else left - 1
+                    yield self._tuple(thread_id, run, link, events, read=link.id)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> "Mapping[str, DeltaChannelHistory]":
+        """For each channel, the writes since the nearest checkpoint before this one that holds it, and its value there."""
+        conf = _conf(config)
+        run = self.run(conf["thread_id"])
+        history: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
+        with run.reading() as chains:
+            target = chains.find(conf.get("checkpoint_ns", ""), get_checkpoint_id(config))
+            before = (
+                []
+                if target is None
+                else [(link, [*chains.pending(link.chain, link.id)]) for link in chains.ancestors(target)]
+            )
+        for link, events in before:
+            missing = [name for name in history if "seed" not in history[name]]
+            if not missing:
+                break
+            for one in reversed(settled(run.pending(events))):
+                if one.name in missing:
+                    history[one.name]["writes"].insert(
+                        0, (one.task, one.name, self.values.revived(one.value))
+                    )
+            for name in missing:
+                if run.holds(link, name):
+                    if not link.is_kept:
+                        problem = f"checkpoint {link.id} of {run.run} was pruned, and {name!r} builds on it"
+                        raise Corrupt(store=self.store.url, problem=problem)
+                    history[name]["seed"] = self.values.revived(run.state(link)[name])
+        return history
+
+    @without_collecting()
+    def _tuple(
+        self, thread_id: str, run: ChainedRun, link: Link, events: Sequence[Event], *, read: str
+    ) -> CheckpointTuple:
+        values, about = self.values, run.about(link)
+        place = {"thread_id": str(thread_id), "checkpoint_ns": link.chain}
+        checkpoint: Any = {
+            **{
+                name: part if name in _NAMES else values.revived(part)
+                for name, part in about["checkpoint"].items()
+            },
+            "channel_values": {name: values.revived(part) for name, part in run.state(link).items()},
+        }
+        return CheckpointTuple(
+            {"configurable": {**place, "checkpoint_id": link.id, _READ: read}},
+            checkpoint,
+            values.revived(about["metadata"]),
+            {"configurable": {**place, "checkpoint_id": link.parent}} if link.parent else None,
+            [(one.task, one.name, values.revived(one.value)) for one in settled(run.pending(events))],
+        )
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - what is new, the store finds out
+    ) -> RunnableConfig:
+        """Store a checkpoint: what changed since the one before it. Durable when it returns.
+
+        ChainMoved where another writer has gone on from the one before it since it was read.
+        """
+        return self._put(config, checkpoint, metadata, CHAIN_WAIT_S)
+
+    def _put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, wait_s: float
+    ) -> RunnableConfig:
+        new = self._link(config, checkpoint, metadata)
+        thread_id = str(_conf(config)["thread_id"])
+        self.run(thread_id).put(new, wait_s=wait_s)
+        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": new.chain, "checkpoint_id": new.id}}
+
+    @without_collecting()
+    def _link(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> NewLink:
+        conf, values = _conf(config), self.values
+        chain = conf.get("checkpoint_ns", "")
+        parent = get_checkpoint_id(config) or None
+        state = checkpoint["channel_values"]
+        rest = {name: part for name, part in checkpoint.items() if name != "channel_values"}
+        return NewLink(
+            chain,
+            checkpoint["id"],
+            parent,
+            {name: values.plain(part) for name, part in state.items()},
+            {
+                "checkpoint": {n: part if n in _NAMES else values.plain(part) for n, part in rest.items()},
+                "metadata": values.plain(get_checkpoint_metadata(config, metadata)),
+            },
+            tuple(name for name in metadata.get(_COUNTERS) or () if name not in state),
+            _is_fork(conf, parent, metadata),
+            f"{metadata.get('source', 'put')} {metadata.get('step', '')}".strip()
+            + (f" in {chain}" if chain else ""),
+        )
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote, with the checkpoint that it ran from. Durable when it returns."""
+        self._put_writes(config, writes, task_id, task_path, CHAIN_WAIT_S)
+
+    def _put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str, wait_s: float
+    ) -> None:
+        conf = _conf(config)
+        entries = [
+            (WRITES_IDX_MAP.get(channel, index), channel, self.values.plain(value))
+            for index, (channel, value) in enumerate(writes)
+        ]
+        run = self.run(conf["thread_id"])
+        run.attach(conf.get("checkpoint_ns", ""), conf["checkpoint_id"], task, path, entries, wait_s=wait_s)
+
+    # -- whole threads ---------------------------------------------------------------------------------------
+
+    def branch(self, config: RunnableConfig, name: str) -> RunnableConfig:
+        """Another thread that goes on from this one's latest checkpoint, or from the one the config names.
+
+        One row is written, whatever the thread is long. RunExists where there is a thread of that name; UnknownPoint.
+        """
+        thread_id, id_ = _conf(config)["thread_id"], get_checkpoint_id(config)
+        run, row = self.run(thread_id), self._row(thread_id)
+        with run.reading() as chains:
+            link = chains.find(_conf(config).get("checkpoint_ns", ""), id_)
+        if row is None or link is None:
+            raise UnknownPoint(
+                run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
+            )
+        branching.fork(self.workshop, row, link.seq if id_ else row.head, run_of(name), {})
+        return {"configurable": {"thread_id": name}}
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As ``branch``, of the whole thread; of none, nothing."""
+        if self._row(source_thread_id) is not None:
+            self.branch({"configurable": {"thread_id": source_thread_id}}, target_thread_id)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread; branches of it keep what they have. RunHeld while another process works on it."""
+        _chaining().delete(self.workshop, run_of(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints that these runs of graphs made; what others build on stays, out of sight."""
+        wanted = set(run_ids)
+        for thread_id in [*self._threads()] if wanted else ():
+            run = self.run(thread_id)
+            with run.reading() as chains:
+                links = [link for link in chains.links() if link.is_seen]
+            made_by = {
+                one.seq: self.values.revived(run.about(one)["metadata"]).get("run_id") for one in links
+            }
+            if wanted & {*made_by.values()}:
+                _chaining().drop(
+                    self.workshop, run.run, lambda event, by=made_by: by.get(event.seq) in wanted
+                )
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep the latest checkpoint of each namespace, and what its delta channels build on; or ``delete`` all."""
+        for thread_id in thread_ids:
+            if strategy == "delete":
+                self.delete_thread(thread_id)
+            else:
+                _chaining().prune(self.workshop, run_of(thread_id))
+
+    # -- the same, awaiting ----------------------------------------------------------------------------------
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As ``get_tuple``."""
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As ``list``."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (one := await asyncio.to_thread(next, found, None)) is not None:
+            yield one
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> "Mapping[str, DeltaChannelHistory]":
+        """As ``get_delta_channel_history``."""
+        return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """As ``put``."""
+        try:
+            return self._put(config, checkpoint, metadata, 0)
+        except RunHeld:  # to be waited for, and not by the loop
+            return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """As ``put_writes``."""
+        try:
+            self._put_writes(config, writes, task_id, task_path, 0)
+        except RunHeld:
+            await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As ``copy_thread``."""
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """As ``delete_thread``."""
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """As ``delete_for_runs``."""
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """As ``prune``."""
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
+
+    # -- the parts -------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Values:
+        """Its serializer, element by element."""
+        if (
+            self._made.serde is not self.serde
+        ):  # LangGraph copies a saver and gives the copy another serializer
+            self._made = Values(self.serde)
+        return self._made
+
+    def entry_of(self, thread_id: object) -> Entry:
+        """How a thread's run is made."""
+        return Entry(run_of(thread_id), goal="a LangGraph thread")
+
+    def run(self, thread_id: object) -> ChainedRun:
+        """A thread's run."""
+        run = run_of(thread_id)
+        with self._lock:
+            found = self._runs.pop(run, None) or ChainedRun(self.workshop, self.entry_of(thread_id))
+            self._runs[run] = found
+            if len(self._runs) > _THREADS_KEPT:
+                del self._runs[next(iter(self._runs))]
+        return found
+
+    def _row(self, thread_id: object) -> RunRow | None:
+        return self.workshop.store.find_run(run_of(thread_id))
+
+    def _threads(self) -> Iterator[str]:
+        before: RunRow | None = None
+        while page := self.workshop.store.list_runs(limit=RUN_PAGE_MAX, before=before, prefix=PREFIX):
+            yield from (thread_of(row.run) for row in page)
+            before = page[-1]
+
+
+def _chaining() -> "ModuleType":
+    """What most programs never need, and brings much along."""
+    from holdfast.engine import chaining
+
+    return chaining
+
+
+def _conf(config: RunnableConfig) -> dict[str, Any]:
+    return config.get("configurable", {})
+
+
+def _is_fork(conf: Mapping[str, Any], parent: str | None, metadata: CheckpointMetadata) -> bool:
+    """Whether whoever puts a checkpoint knows that others may go on from the same one."""
+    if parent is None and conf.get("checkpoint_ns"):
+        return True  # a subgraph that begins anew: the graph around it decides whether that is right
+    if _READ in conf:
+        return bool(conf[_READ] == parent)
+    if parent is None and metadata.get("source") == "update":
+        return False
+    return not any(
+        name.startswith("__pregel") for name in conf
+    )  # the first turn of a graph, else somebody by hand
+
+
+def _wanted(chains: Chains, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterator[Link]:
+    """The links that a config asks for, newest first."""
+    conf = _conf(config) if config else {}
+    names = [conf["checkpoint_ns"]] if "checkpoint_ns" in conf else chains.names
+    found = [link for name in names for link in chains.newest_first(name)]
+    id_, upto = conf.get("checkpoint_id"), get_checkpoint_id(before) if before else None
+    known = next((link.seq for link in found if link.id == upto), None)
+    for link in sorted(found, key=lambda link: -link.seq):
+        is_before = not upto or (link.seq < known if known else link.id < upto)
+        if is_before and (not id_ or link.id == id_):
+            yield link

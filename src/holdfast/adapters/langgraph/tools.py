@@ -1,0 +1,245 @@
+"""``durable_tools``: tools of a graph that do not run again when the graph does.
+
+Which call it is, LangGraph knows: the task, whose id is made of the checkpoint it runs from, and the id of the tool call, which
+is checkpointed with the model's message. So a node that was killed and is run again finds what it had done; one that
+somebody runs again on purpose, from an older checkpoint, is another task. The calls are steps of the thread's run.
+
+The seam is a tool's ``_run`` and ``_arun``: behind the check of its arguments, before its result becomes a message.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.errors import GraphBubbleUp
+
+from holdfast.adapters.langgraph.saver import HoldfastSaver
+from holdfast.adapters.langgraph.values import Values
+from holdfast.adapters.seams import Seam, is_step, treatments
+from holdfast.codec.values import canonical
+from holdfast.core.binding import has_parameter
+from holdfast.core.identity import scope_of
+from holdfast.engine.context import HERE, Here, Trail, current_task, here_now
+from holdfast.engine.hands import AWAITING, BLOCKING, Hands, drive
+from holdfast.engine.stepping import minted_key, step
+from holdfast.engine.stints import stint
+from holdfast.engine.tenure import Tenure
+from holdfast.errors import NotStorable, TooLarge
+from holdfast.model.calls import Effect, Treatment
+from holdfast.model.markers import Act, AwaitedAct
+
+_CALL: Final[ContextVar[str]] = ContextVar("holdfast_langgraph_call", default="")
+_FUNCTIONS: Final = ("func", "coroutine")
+_COUNTS_KEPT: Final = 1_000
+_counts: dict[int, tuple[Any, dict[str, int]]] = {}
+"""How often each call without an id was made in a task, by its scratchpad; which is held, so that its place is its own."""
+
+
+def durable_tools(
+    tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, Effect] | None = None
+) -> list[BaseTool]:
+    """The same tools, for a ``ToolNode`` or an agent, each call recorded; what ``effects`` does not name is ``once``.
+
+    A function decorated with ``@holdfast.tool`` keeps what that declares. Outside of a thread they are steps of the current
+    run, and outside of that what they were.
+    """
+    made = [one if isinstance(one, BaseTool) else tool(one) for one in tools]
+    known = treatments([one.name for one in made], effects)
+    return [_twin(one, _treatment(one, known[one.name], effects or {})) for one in made]
+
+
+def _treatment(one: BaseTool, treatment: Treatment, effects: Mapping[str, Effect]) -> Treatment:
+    declared: Treatment = next(
+        (fn.treatment for name in _FUNCTIONS if is_step(fn := _function(one, name))), treatment
+    )
+    if one.name in effects:
+        declared = declared._replace(effect=effects[one.name])
+    # An interrupt is a question, raised before anything was done about it: the tool begins anew with the answer.
+    return declared._replace(is_tool=True, harmless=(*declared.harmless, GraphBubbleUp))
+
+
+def _function(one: BaseTool, name: str) -> Any:
+    return getattr(one, name, None)
+
+
+def _twin(one: BaseTool, treatment: Treatment) -> BaseTool:
+    """A copy of the tool, of a class made for it: whatever asks for its name, schema or class finds the same."""
+    base: Any = type(one)
+    calls = _Calls(one, _bare(one), treatment)
+
+    def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's name
+        with _calling(input):
+            return base.invoke(self, input, config, **kwargs)
+
+    async def ainvoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        with _calling(input):
+            return await base.ainvoke(self, input, config, **kwargs)
+
+    @wraps(base._run)  # noqa: SLF001 - LangChain's seam; it looks at the signature
+    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
+        return calls.run(args, kwargs)
+
+    @wraps(base._arun)  # noqa: SLF001
+    async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(one, "coroutine", _arun) is None:  # then it runs in a thread, and is recorded there
+            return await BaseTool._arun(self, *args, **kwargs)  # noqa: SLF001
+        return await calls.arun(args, kwargs)
+
+    parts: dict[str, Any] = {
+        "__module__": base.__module__,
+        "invoke": invoke,
+        "ainvoke": ainvoke,
+        "_run": _run,
+    }
+    if base._arun is not BaseTool._arun:  # noqa: SLF001
+        parts["_arun"] = _arun
+    twin = one.model_copy()
+    object.__setattr__(twin, "__class__", type(base)(base.__name__, (base,), parts))
+    return twin
+
+
+def _bare(one: BaseTool) -> BaseTool:
+    """The tool with the plain function of one that is a step by itself, given its idempotency key."""
+
+    def plain(fn: Any) -> Callable[..., Any]:
+        @wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            here = here_now()
+            if here is not None and has_parameter(fn.fn, "idempotency_key"):
+                kwargs["idempotency_key"] = minted_key(here.tenure, here.scope)
+            return fn.fn(*args, **kwargs)
+
+        return call
+
+    found = {name: plain(fn) for name in _FUNCTIONS if is_step(fn := _function(one, name))}
+    return one.model_copy(update=found) if found else one
+
+
+@contextmanager
+def _calling(given: Any) -> Iterator[None]:
+    token = _CALL.set(
+        str(given.get("id") or "") if isinstance(given, dict) and given.get("type") == "tool_call" else ""
+    )
+    try:
+        yield
+    finally:
+        _CALL.reset(token)
+
+
+class _Place(NamedTuple):
+    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from; and how it is treated, with its key."""
+
+    saver: HoldfastSaver
+    thread_id: str
+    chain: str
+    checkpoint: str | None
+    treatment: Treatment
+
+    async def arrived(self, hands: Hands) -> None:
+        """LangGraph writes a checkpoint while it runs what comes next: an effect must not be ahead of it."""
+        if self.checkpoint is not None:
+            await self.saver.run(self.thread_id).arrived(hands, self.chain, self.checkpoint)
+
+    @contextmanager
+    def entered(self) -> Iterator[Tenure]:
+        entry = self.saver.entry_of(self.thread_id)
+        with stint(self.saver.workshop, entry) as tenure:
+            token = HERE.set(Here(tenure, scope_of("", self.treatment.key or ""), Trail(current_task(), "")))
+            try:
+                yield tenure
+            finally:
+                HERE.reset(token)
+
+
+class _Calls:
+    """The calls of one tool."""
+
+    def __init__(self, one: BaseTool, bare: BaseTool, treatment: Treatment) -> None:
+        self._one: Any = one
+        self._bare: Any = bare
+        self._treatment = treatment
+        self._values = Values(JsonPlusSerializer())
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call it: a step of the thread, or of the current run."""
+        told = self._told(args, kwargs)
+        place = self._place(told)
+        if place is not None:
+            values = place.saver.values
+            drive(place.arrived(BLOCKING))
+            with place.entered() as tenure:
+                act = Act(lambda: values.plain(self._bare._run(*args, **kwargs)))  # noqa: SLF001
+                made = drive(step(tenure, BLOCKING, place.treatment, self._one.name, act, (), told))
+                return values.revived(made)
+        seam = None if self._bare is not self._one else Seam.find()
+        if seam is None:
+            return self._one._run(*args, **kwargs)  # noqa: SLF001
+        perform = lambda: self._values.plain(self._one._run(*args, **kwargs))  # noqa: E731, SLF001
+        return self._values.revived(seam.tool(self._treatment, self._one.name, told, perform))
+
+    async def arun(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As ``run``, awaiting."""
+        told = self._told(args, kwargs)
+        place = self._place(told)
+        if place is not None:
+            values = place.saver.values
+
+            async def perform() -> Any:
+                return values.plain(await self._bare._arun(*args, **kwargs))  # noqa: SLF001
+
+            await place.arrived(AWAITING)
+            with place.entered() as tenure:
+                act = AwaitedAct(perform)
+                made = await step(tenure, AWAITING, place.treatment, self._one.name, act, (), told)
+                return values.revived(made)
+        seam = None if self._bare is not self._one else Seam.find()
+        if seam is None:
+            return await self._one._arun(*args, **kwargs)  # noqa: SLF001
+
+        async def in_run() -> Any:
+            return self._values.plain(await self._one._arun(*args, **kwargs))  # noqa: SLF001
+
+        return self._values.revived(await seam.tool_async(self._treatment, self._one.name, told, in_run))
+
+    def _told(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that the model gave: what LangGraph put in beside them (state, store, runtime) is not the call."""
+        named: Iterable[tuple[str, Any]] = (*zip(self._one.args, args, strict=False), *kwargs.items())
+        return {name: self._values.plain(value) for name, value in named if name in self._one.args}
+
+    def _arguments(self, told: dict[str, Any]) -> bytes:
+        try:
+            return canonical(told, what=f"arguments of {self._one.name!r}")
+        except (NotStorable, TooLarge):  # then the task and the tool call say which call it is
+            return b"{}"
+
+    def _place(self, told: dict[str, Any]) -> _Place | None:
+        conf = (var_child_runnable_config.get() or {}).get("configurable", {})
+        saver, task = conf.get("__pregel_checkpointer"), conf.get("__pregel_task_id")
+        if not isinstance(saver, HoldfastSaver) or not task or "thread_id" not in conf:
+            return None
+        arguments = self._arguments(told)
+        asked = f"{self._one.name}\0{arguments!r}"
+        call = _CALL.get() or _count(conf.get("__pregel_scratchpad"), asked)
+        key = sha256(f"{task}\0{asked}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
+        chain = str(conf.get("checkpoint_ns", "")).rpartition("|")[0]
+        # With durability="exit" it is written when all is over, and a killed turn begins anew.
+        is_kept = conf.get("__pregel_durability") != "exit"
+        checkpoint = conf.get("checkpoint_map", {}).get(chain) if is_kept else None
+        treatment = self._treatment._replace(key=key, told=arguments)
+        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, treatment)
+
+
+def _count(scratchpad: Any, call: str) -> int:
+    """Which of the calls that have no id this is, in one go of the task."""
+    held, counts = _counts.setdefault(id(scratchpad), (scratchpad, {}))
+    assert held is scratchpad
+    while len(_counts) > _COUNTS_KEPT:
+        del _counts[next(iter(_counts))]
+    counts[call] = counts.get(call, 0) + 1
+    return counts[call]

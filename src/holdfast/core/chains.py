@@ -1,0 +1,194 @@
+"""Chains: lines of checkpoints that are kept for somebody else's program, as a run's journal tells them.
+
+Each checkpoint of a chain, a *link*, has an id and names its parent; what belongs to it and came after it is *pending*
+with it. The order of the journal is the order of a chain: ids and clocks of several machines tell nothing. A link whose
+state was pruned is no checkpoint any more, but still somebody's parent.
+
+A link may hold only part of its state, and *lean on* earlier ones for the rest: then their states, and what is pending with
+the links between, stay as long as it does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast.core.hollow import is_hollow
+from holdfast.model.events import CHAINED, PENDING, Event, Kind
+
+
+class Link(NamedTuple):
+    """One checkpoint of a chain. ``body`` is the event's. ``is_kept`` tells whether its state is still there.
+
+    One that is kept and not ``is_seen`` was deleted, and is there only for those that lean on it.
+    """
+
+    seq: int
+    at: float
+    chain: str
+    id: str
+    parent: str | None
+    body: bytes
+    is_kept: bool
+    is_seen: bool
+
+    @property
+    def leans(self) -> dict[str, int]:
+        """Which parts of its state are not in it, and the event of the link that each builds on."""
+        return leans_of(self.body)
+
+
+class Pending(NamedTuple):
+    """One thing that is pending with a link. Whoever writes the same task and index again says the same again."""
+
+    task: str
+    nth: int
+    path: str
+    name: str
+    value: Any
+    """As it is encoded."""
+
+
+class Chains:
+    """All chains of a run. Grows by ``add``, with events of the effective history in their order."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, dict[str, Link]] = {}
+        self._children: dict[tuple[str, str | None], set[str]] = {}
+        self._pending: dict[tuple[str, str], list[Event]] = {}
+        self._taken: dict[tuple[str, str], set[tuple[str, int]]] = {}
+
+    def add(self, event: Event) -> None:
+        """Take one more event in; of most there is nothing to know here."""
+        if event.kind == Kind.CHECKPOINT and event.name == CHAINED:
+            body = loads(event.body)
+            chain, id_, parent = body["chain"], body["id"], body["parent"]
+            links = self._links.setdefault(chain, {})
+            links.pop(id_, None)  # written again, it is the latest
+            links[id_] = Link(
+                event.seq,
+                event.at,
+                chain,
+                id_,
+                parent,
+                event.body,
+                is_kept="state" in body,
+                is_seen="state" in body and not body.get("hidden"),
+            )
+            self._children.setdefault((chain, parent), set()).add(id_)
+        elif event.kind == Kind.MARK and event.name == PENDING and not is_hollow(event.body):
+            body = loads(event.body)
+            place = (body["chain"], body["on"])
+            self._pending.setdefault(place, []).append(event)
+            self._taken.setdefault(place, set()).update((body["task"], index) for index in body["indexes"])
+
+    @property
+    def names(self) -> list[str]:
+        """The chains there are, in the order they began."""
+        return list(self._links)
+
+    def links(self) -> Iterator[Link]:
+        """Every link of every chain, also those whose states were pruned."""
+        return (link for links in self._links.values() for link in links.values())
+
+    def all_pending(self) -> Iterable[tuple[tuple[str, str], list[Event]]]:
+        """What is pending, by chain and link."""
+        return self._pending.items()
+
+    def find(self, chain: str, id_: str | None) -> Link | None:
+        """The link of this id, or None; without an id, the latest checkpoint."""
+        links = self._links.get(chain, {})
+        if id_ is not None:
+            return links.get(id_)
+        return next((link for link in reversed(links.values()) if link.is_seen), None)
+
+    def newest_first(self, chain: str) -> Iterator[Link]:
+        """The checkpoints of a chain."""
+        return (link for link in reversed(self._links.get(chain, {}).values()) if link.is_seen)
+
+    def followers(self, chain: str, parent: str | None, besides: str) -> list[Link]:
+        """The links that go on from this one; from none, all that the chain has. The one of that id does not count."""
+        links = self._links.get(chain, {})
+        found = links if parent is None else self._children.get((chain, parent), set())
+        return [links[id_] for id_ in found if id_ != besides]
+
+    def pending(self, chain: str, id_: str) -> list[Event]:
+        """The events that tell what is pending with a link, oldest first."""
+        return self._pending.get((chain, id_), [])
+
+    def is_taken(self, chain: str, id_: str, task: str, index: int) -> bool:
+        """Whether something is pending with a link by this task and index, and stays: those below zero are replaced."""
+        return index >= 0 and (task, index) in self._taken.get((chain, id_), ())
+
+    def ancestors(self, link: Link) -> Iterator[Link]:
+        """The links before this one, nearest first."""
+        seen = {link.id}
+        parent = link.parent
+        while parent is not None and parent not in seen:
+            found = self.find(link.chain, parent)
+            if found is None:
+                return
+            yield found
+            seen.add(parent)
+            parent = found.parent
+
+
+def settled(written: Iterable[Pending]) -> list[Pending]:
+    """What is pending in the end: of the same task and index, the first counts; of an index below zero, the last.
+
+    In the order in which whoever wrote it would have applied it: by path, task and index.
+    """
+    found: dict[tuple[str, int], Pending] = {}
+    for one in written:
+        place = (one.task, one.nth)
+        if one.nth < 0 or place not in found:
+            found[place] = one
+    return sorted(found.values(), key=lambda one: (one.path, one.task, one.nth))
+
+
+def leans_of(body: bytes) -> dict[str, int]:
+    """What the checkpoint of this body leans on."""
+    return dict(loads(body).get("leans") or {}) if b'"leans":' in body else {}
+
+
+def leaning(parent: Link | None, parts: Iterable[str]) -> dict[str, int]:
+    """What a new link leans on for the parts that it does not hold: what its parent does, or that one itself."""
+    if parent is None:
+        return {}
+    known = parent.leans
+    return {part: known.get(part, parent.seq) for part in sorted(parts)}
+
+
+# -- for whoever prunes --------------------------------------------------------------------------------------------
+
+
+def with_their_base(kept: Iterable[int], own: Mapping[int, Event]) -> set[int]:
+    """These checkpoints and those that they lean on, by seq."""
+    found: set[int] = set()
+    todo = list(kept)
+    while todo:
+        seq = todo.pop()
+        if seq not in found:
+            found.add(seq)
+            event = own.get(seq)
+            todo += leans_of(event.body).values() if event is not None and event.name == CHAINED else ()
+    return found
+
+
+def superseded(history: Iterable[Event], kept: Iterable[int]) -> list[Event]:
+    """The events that tell what was pending with links that do not stay, and that no link which stays leans on."""
+    chains, kept = Chains(), set(kept)
+    for event in history:
+        chains.add(event)
+    staying: set[tuple[str, str]] = set()
+    for link in chains.links():
+        if link.seq in kept:
+            staying.add((link.chain, link.id))
+            base = min(link.leans.values(), default=link.seq)
+            staying |= {(link.chain, one.id) for one in _back_to(base, chains.ancestors(link))}
+    return [event for place, found in chains.all_pending() if place not in staying for event in found]
+
+
+def _back_to(seq: int, ancestors: Iterable[Link]) -> Iterator[Link]:
+    return takewhile(lambda one: one.seq >= seq, ancestors)

@@ -1,0 +1,35 @@
+"""The latest states of chains, kept in memory: whoever goes on with one usually was the last to write it."""
+
+from threading import Lock
+from typing import Any
+
+from holdfast.limits import CHAIN_MEMORY_BYTES_MAX
+
+
+class Recent:
+    """The states that were handed over or read last, by the body of their event: equal bodies have equal states."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._states: dict[bytes, tuple[Any, int]] = {}
+        self._size = 0
+
+    def find(self, body: bytes) -> Any:
+        """The state, or None."""
+        with self._lock:
+            found = self._states.pop(body, None)
+            if found is None:
+                return None
+            self._states[body] = found
+            return found[0]
+
+    def keep(self, body: bytes, state: Any, size: int) -> None:
+        """Keep it for a while; nobody is to change it."""
+        with self._lock:
+            if body in self._states or size > CHAIN_MEMORY_BYTES_MAX // 4:
+                return
+            self._states[body] = state, size
+            self._size += size
+            while self._size > CHAIN_MEMORY_BYTES_MAX:
+                _, gone = self._states.pop(next(iter(self._states)))
+                self._size -= gone
