@@ -15,6 +15,7 @@ from holdfast.testing.crash import Case, CrashMatrix
 
 AGENT = Path(__file__).parent / "agent.py"
 PRELOAD = ["holdfast.adapters.pydantic_ai", "pydantic_ai.models.function"]
+OUTCOMES = {"step.finished", "step.settled"}
 DONE = {"value": ["paid and noted it", 2, 3]}
 
 
@@ -26,8 +27,9 @@ def check(case: Case) -> None:
     events = [event for event in case.store.events("agent") if event.kind.startswith("step.")]
     for name, outcomes in (("pay", 1), ("note", 1), ("look", 1), ("model", 2)):
         kinds = [event.kind for event in events if event.name == name]
-        assert kinds.count("step.finished") == outcomes
-        assert kinds[-1] == "step.finished"
+        # A payment that was made, and not recorded, is settled by its verify.
+        assert sum(kind in OUTCOMES for kind in kinds) == outcomes
+        assert kinds[-1] in OUTCOMES
         assert asked[name] <= kinds.count("step.started")
         assert kinds.count("step.started") <= outcomes + len(case.kills)
 
