@@ -43,14 +43,19 @@ def drop_schema(url: str, schema: str) -> None:
 
 @contextmanager
 def _open(book: Path) -> Iterator[dict[str, object]]:
-    with book.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        told = json.loads(file.read() or "{}")
-        yield told
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(told))
+    while True:
+        with book.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # The last to leave takes it away: whoever waited for the lock until then has a book that nobody finds again.
+            if not book.exists() or os.fstat(file.fileno()).st_ino != book.stat().st_ino:
+                continue
+            file.seek(0)
+            told = json.loads(file.read() or "{}")
+            yield told
+            file.seek(0)
+            file.truncate()
+            file.write(json.dumps(told))
+            return
 
 
 def _enter(book: Path) -> str:
