@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -121,3 +123,82 @@ def test_what_cannot_be_kept_is_kept_as_its_text() -> None:
     """A model is told the text of what a tool returned anyway."""
     assert storable({"a": (1, 2)}) == {"a": (1, 2)}
     assert storable(storable) == str(storable)
+
+
+def elsewhere(fn: Callable[[], Any]) -> Any:
+    """The function's value, from a new thread with a copy of this context; what it raises is raised here."""
+    ended: list[Any] = []
+
+    def work() -> None:
+        try:
+            ended.append((True, fn()))
+        except BaseException as error:
+            ended.append((False, error))
+
+    thread = Thread(target=copy_context().run, args=(work,))
+    thread.start()
+    thread.join()
+    ((good, value),) = ended
+    if good:
+        return value
+    raise value
+
+
+def test_on_a_line_another_question_stops_at_once(tmp_path: Path) -> None:
+    """A framework asks from a new thread each time; on a line the questions follow one another all the same.
+
+    Planted: ``is_line=False``. Every question then looks like a task started beside the others, and the changed one is
+    asked before anybody notices.
+    """
+    asked: list[str] = []
+
+    def work(second: str) -> None:
+        with (
+            holdfast.run("r", store=tmp_path / "s.db"),
+            (seam := Seam.get("the test")).scope("task", is_line=True),
+        ):
+            for question in ("first", second, "third"):
+
+                def answer(request: Any) -> str:
+                    asked.append(request["q"])
+                    return "yes"
+
+                elsewhere(
+                    lambda question=question, call=answer: seam.model(Ask("llm", {"q": question}), call)
+                )
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work("second")
+    with pytest.raises(holdfast.Diverged):
+        work("changed")
+    assert asked == ["first", "second", "third"]
+
+
+def test_tools_side_by_side_on_a_line_are_not_taken_for_one_another(tmp_path: Path) -> None:
+    """The third of a batch, which a kill has kept from beginning, may come first when the batch is called again.
+
+    Planted: tools called at ``line.next()``, as questions are. The third then stands where the first is recorded, and
+    the run stops as if the program had changed.
+    """
+    once = treatments(["pay"], None)["pay"]
+    paid: list[int] = []
+
+    def work(order: list[int], then: Callable[[], None]) -> None:
+        with (
+            holdfast.run("r", store=tmp_path / "s.db"),
+            (seam := Seam.get("the test")).scope("task", is_line=True),
+        ):
+            elsewhere(lambda: seam.model(Ask("llm", {"q": 1}), lambda _: "pay"))
+            for n in order:
+                elsewhere(lambda n=n: seam.tool(once, "pay", {"n": n}, lambda n=n: paid.append(n)))
+            then()
+            elsewhere(lambda: seam.model(Ask("llm", {"q": 2}), lambda _: "done"))
+
+    def cut_off() -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work([0, 1], cut_off)
+    work([2, 0, 1], lambda: None)
+    assert paid == [0, 1, 2]

@@ -8,10 +8,12 @@ the framework was started from, and gives it to calls that come without one. A t
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from holdfast.codec.values import encode
+from holdfast.core.identity import scope_of
 from holdfast.engine.context import HERE, Here, Trail, current_task, here_now, locate
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import Answer, Ask, ask_model
@@ -35,6 +37,39 @@ COMPOSITE: Final = Treatment(effect="read", is_tool=True, manner="off")
 
 ASIDE: Final = READ._replace(manner="off")
 """A step that is no act of the agent: it does not count when the agent goes in circles."""
+
+
+class Line:
+    """One agent's conversation in a scope of its own: its model calls follow one another, whichever threads they come from.
+
+    A framework that moves an agent from thread to thread would else look like many tasks started side by side, which are
+    judged for drift only when they are joined; on a line each model call stands after the one before. Tools stand beside
+    each other, after the model call that asked for them. Two model calls at once stand beside each other too.
+    """
+
+    __slots__ = ("_free", "here")
+
+    def __init__(self, here: Here) -> None:
+        self.here = here
+        self._free = Lock()
+        here.trail.task = self
+
+    @contextmanager
+    def next(self) -> Iterator[None]:
+        """Be the call that stands next on the line."""
+        if not self._free.acquire(blocking=False):
+            yield
+            return
+        trail = self.here.trail
+        trail.task = current_task()
+        try:
+            yield
+        finally:
+            trail.task = self  # no thread's: the number of one that ended is given to another
+            self._free.release()
+
+
+LINE: ContextVar[Line | None] = ContextVar("holdfast line", default=None)
 
 
 class Seam:
@@ -69,23 +104,54 @@ class Seam:
     def entered(self) -> Iterator[Here]:
         """Be in the run here, also in a thread or a loop that nobody has told of it."""
         here = here_now()
-        if here is not None and here.tenure is self._here.tenure:
-            yield here
+        inside = here if here is not None and here.tenure is self._here.tenure else self._here
+        line = LINE.get()
+        # Inside of a step that was called from the line, it is that step's place that counts.
+        if line is not None and line.here.tenure is inside.tenure and line.here.scope == inside.scope:
+            inside = line.here
+        if inside is here:
+            yield inside
             return
-        token = HERE.set(self._here)
+        token = HERE.set(inside)
         try:
-            yield self._here
+            yield inside
         finally:
             HERE.reset(token)
 
+    @contextmanager
+    def scope(self, name: str, *, is_line: bool = False) -> Iterator[None]:
+        """Be in the scope of this name; as a ``Line``, where one agent works in it."""
+        with self.entered() as around:
+            here, _ = locate(around.tenure)
+            trail = Trail(current_task(), "")
+            inside = Here(here.tenure, scope_of(here.scope, name), trail, here.depth, here.leaf)
+            line = Line(inside) if is_line else None
+            token, line_token = HERE.set(inside), LINE.set(line)
+            try:
+                yield
+            finally:
+                LINE.reset(line_token)
+                HERE.reset(token)
+
+    @contextmanager
+    def _asking(self) -> Iterator[Here]:
+        """Be where the next model call stands."""
+        with self.entered() as here:
+            line = LINE.get()
+            if line is None or line.here is not here:
+                yield here
+                return
+            with line.next():
+                yield here
+
     def model(self, ask: Ask, call: Callable[[Any], Any]) -> Answer:
         """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
-        with self.entered() as here:
+        with self._asking() as here:
             return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request))
 
     async def model_async(self, ask: Ask, call: Callable[[Any], Awaitable[Any]]) -> Answer:
         """As ``model``, awaiting."""
-        with self.entered() as here:
+        with self._asking() as here:
             return await ask_model(here.tenure, AWAITING, ask, call, ask.request)
 
     def tool(
