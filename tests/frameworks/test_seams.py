@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -56,6 +57,26 @@ def test_what_perform_captures_is_no_part_of_the_call(tmp_path: Path) -> None:
 
     first = asyncio.run(work(object()))
     assert asyncio.run(work(object())) == first
+
+
+def test_a_result_is_of_the_type_that_the_users_function_says(tmp_path: Path) -> None:
+    """A class that no module has is found by the annotation of what the user wrote, as it is for a plain step.
+
+    Planted: the annotation looked for on the act itself. The result is then refused, or comes back as a dict.
+    """
+
+    @dataclass
+    class Found:
+        name: str
+
+    def look() -> Found:
+        return Found("kelp")
+
+    once = treatments(["look"], None)["look"]
+    for _ in range(2):
+        with holdfast.run("r", store=tmp_path / "s.db"):
+            found = Seam.get("the test").tool(once, "look", {}, lambda: look(), look)
+        assert found == Found("kelp")
 
 
 def test_a_tool_is_a_step_by_itself() -> None:
