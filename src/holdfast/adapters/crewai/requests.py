@@ -108,7 +108,7 @@ def heard(recorded: Mapping[str, Any], llm: Any, given: Mapping[str, Any]) -> An
         return message["value"]
     if "model" in message:
         for shape in (given.get("response_model"), getattr(llm, "response_format", None)):
-            if getattr(shape, "__name__", "") == message["model"]:
+            if shape is not None and shape.__name__ == message["model"]:
                 return shape.model_validate_json(message["content"])
     return message["tool_calls"] if "tool_calls" in message else message["content"]
 
