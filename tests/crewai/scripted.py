@@ -202,7 +202,7 @@ def side_by_side() -> Crew:
     return Crew(agents=[researcher, writer, reader], tasks=[research, write, read])
 
 
-class Pipeline(Flow):  # type: ignore[type-arg]
+class Pipeline(Flow):
     """A crew, and then another; the second is told by itself to be durable."""
 
     _skip_auto_memory: bool = True  # it would load a vector database

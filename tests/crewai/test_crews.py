@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -11,11 +12,11 @@ from crewai.llms.base_llm import BaseLLM
 from crewai.tools import tool
 from openai.types.chat import ChatCompletionMessageFunctionToolCall
 from pydantic import BaseModel
+from tests.crewai import scripted
+from tests.crewai.scripted import EFFECTS, INPUTS, MODES, Scripted, called, crew_of
 
 import holdfast
 from holdfast.adapters.crewai import durable
-from tests.crewai import scripted
-from tests.crewai.scripted import EFFECTS, INPUTS, MODES, Scripted, called, crew_of
 
 
 @pytest.fixture(autouse=True)
@@ -273,10 +274,19 @@ def test_the_ways_into_a_run() -> None:
 
 @pytest.mark.parametrize("name", ["kickoff_for_each", "kickoff_for_each_async", "akickoff_for_each"])
 def test_for_each(name: str) -> None:
-    """A crew kicked off for several inputs, even for the same ones side by side, is replayed for each."""
+    """A crew kicked off for several inputs, even for the same ones side by side, is replayed for each.
+
+    The LLM makes its copies itself, as CrewAI's own for LiteLLM does: they are taken hold of with the copied crew.
+    """
+
+    class Copied(Scripted):
+        def __copy__(self) -> Any:
+            return Copied(model=self.model, script=self.script)
 
     def kick() -> Any:
         crew = crew_of()
+        for agent in crew.agents:
+            agent.llm = Copied(model="scripted", script=scripted.native)
         kicked = getattr(made(crew), name)(inputs=[INPUTS, {"topic": "rock"}, INPUTS])
         outputs = asyncio.run(kicked) if asyncio.iscoroutine(kicked) else kicked
         # Side by side, CrewAI's copies of an LLM count on the same counters: what each says it took is chance.
@@ -288,6 +298,41 @@ def test_for_each(name: str) -> None:
     assert kick() == first
     assert ledger() == done
     assert sum(line.startswith("ask") for line in done) == 12
+
+
+@pytest.mark.filterwarnings("ignore:function callbacks cannot be serialized:UserWarning")
+def test_side_by_side_each_kickoff_has_its_place() -> None:
+    """One of two kickoffs failed before its first question: the next time it may ask first, where the other's stands.
+
+    Planted: copies without places of their own. The run then stops as if the other's question had been changed.
+    """
+    kelp_is_done, rock_has_asked = Event(), Event()
+    broken = [True]
+
+    def script(role: str, seen: int, text: str) -> Any:
+        if "rock" in text:
+            rock_has_asked.set()
+            return "rock"
+        return "kelp"
+
+    def before(inputs: Any) -> Any:
+        if not broken and inputs["topic"] == "kelp":
+            assert rock_has_asked.wait(10)
+        if broken and inputs["topic"] == "rock" and kelp_is_done.wait(10):
+            raise RuntimeError("no stone")
+        return inputs
+
+    def kick() -> Any:
+        crew = crew_of(script, before_kickoff_callbacks=[before])
+        crew.tasks = crew.tasks[:1]
+        crew.tasks[0].callback = lambda _: kelp_is_done.set()
+        return asyncio.run(made(crew).kickoff_for_each_async(inputs=[INPUTS, {"topic": "rock"}]))
+
+    with pytest.raises(RuntimeError, match="no stone"):
+        kick()
+    broken.clear()
+    assert [output.raw for output in kick()] == ["kelp", "rock"]
+    assert sum("kelp" in line for line in ledger()) == 1
 
 
 def test_an_agent_by_itself() -> None:
@@ -302,7 +347,10 @@ def test_an_agent_by_itself() -> None:
 
 
 def test_what_the_crew_does_is_in_the_journal() -> None:
-    """Tasks, whom they were given to and what came of them stand beside the calls, once, however often it is replayed."""
+    """Tasks, whom they were given to and what came of them stand beside the calls, once, however often it is replayed.
+
+    Planted: a task's tools not taken hold of as it begins. The manager's own, which CrewAI makes there, are not seen.
+    """
     for _ in range(2):
         MODES["managed"](made)
     store = holdfast.store()
@@ -347,9 +395,9 @@ def test_a_stop_leaves_on_the_first_call(mode: str, monkeypatch: pytest.MonkeyPa
     """A payment that raises may have happened: the run stops there, whoever catches exceptions in between.
 
     CrewAI retries what raises, hands it to the model as text, or, in a thread of its own, leaves everybody waiting.
-    Planted: stop-signals as ordinary exceptions (``class StopSignal(Exception)``): the model is told and goes on.
-    Planted: CrewAI's own ``execute_async``; the test waits until it is ended. Planted: no raise at the end of
-    ``Session.current``; the stream ends as if nothing had been.
+    Planted: CrewAI's own ``execute_async``; whoever waits for the task waits until the test is ended. Planted: a stop not
+    passed on behind a stream; it ends the thread and nobody is told. Planted: what stopped the run not raised in place of
+    what CrewAI made of it (``Session.current``).
     """
     tried: list[int] = []
 
@@ -366,10 +414,29 @@ def test_a_stop_leaves_on_the_first_call(mode: str, monkeypatch: pytest.MonkeyPa
     assert holdfast.store().get("agent").status == "in_doubt"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_stop_that_a_thread_has_swallowed_is_raised_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow that streams works in a thread of CrewAI's own, which a stop-signal ends in silence.
+
+    Planted: no raise at the end of ``Session.current``. The stream then ends as if all were well.
+    """
+    monkeypatch.setattr(scripted.pay, "func", lambda n: 1 / 0)
+    flow = scripted.Pipeline()
+    flow.stream = True
+    with pytest.raises(holdfast.StepInDoubt, match="pay"):
+        list(made(flow, effects=None).kickoff())
+    assert holdfast.store().get("agent").status == "in_doubt"
+
+
 def test_in_doubt_until_somebody_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolved, the crew goes on from there: the payment counts as made, and is not made again."""
     tried: list[int] = []
-    monkeypatch.setattr(scripted.pay, "func", lambda n: tried.append(n) or 1 / 0)
+
+    def broken(n: int) -> str:
+        tried.append(n)
+        raise ConnectionError
+
+    monkeypatch.setattr(scripted.pay, "func", broken)
 
     def script(role: str, seen: int, text: str) -> Any:
         return called("pay", {"n": 7}) if seen == 0 else f"settled: {'by hand' in text}"
@@ -448,7 +515,7 @@ def test_two_runs_at_once_with_one_model() -> None:
     shared = crew_of()
     llm = shared.agents[0].llm
 
-    def kick(run: str) -> str:
+    def kick(run: str) -> Any:
         agent = Agent(role="Writer", goal="g", backstory="b", llm=llm, tools=[scripted.Look()])
         task = Task(name=run, description=f"Work on {run}", expected_output="w", agent=agent)
         return durable(Crew(agents=[agent], tasks=[task]), run=run).kickoff().raw

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -75,7 +76,7 @@ def test_a_result_is_of_the_type_that_the_users_function_says(tmp_path: Path) ->
     once = treatments(["look"], None)["look"]
     for _ in range(2):
         with holdfast.run("r", store=tmp_path / "s.db"):
-            found = Seam.get("the test").tool(once, "look", {}, lambda: look(), look)
+            found = Seam.get("the test").tool(once, "look", {}, look, look)
         assert found == Found("kelp")
 
 
@@ -184,9 +185,7 @@ def test_on_a_line_another_question_stops_at_once(tmp_path: Path) -> None:
                     asked.append(request["q"])
                     return "yes"
 
-                elsewhere(
-                    lambda question=question, call=answer: seam.model(Ask("llm", {"q": question}), call)
-                )
+                elsewhere(partial(seam.model, Ask("llm", {"q": question}), answer))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -212,7 +211,7 @@ def test_tools_side_by_side_on_a_line_are_not_taken_for_one_another(tmp_path: Pa
         ):
             elsewhere(lambda: seam.model(Ask("llm", {"q": 1}), lambda _: "pay"))
             for n in order:
-                elsewhere(lambda n=n: seam.tool(once, "pay", {"n": n}, lambda n=n: paid.append(n)))
+                elsewhere(partial(seam.tool, once, "pay", {"n": n}, partial(paid.append, n)))
             then()
             elsewhere(lambda: seam.model(Ask("llm", {"q": 2}), lambda _: "done"))
 

@@ -5,7 +5,7 @@ the last one who holds it lets go, an object is what it was.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from threading import Lock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -44,7 +44,7 @@ class Hold(Generic[H]):
                     holders.append(self._holder)
                     self._mine.append(id(thing))
                 if not issubclass(kind, mixin):
-                    object.__setattr__(thing, "__class__", _mixed(kind, mixin))
+                    object.__setattr__(thing, "__class__", _mixed(kind, mixin))  # type: ignore[arg-type]  # classes are hashable
 
     def let_go(self) -> None:
         """Let go of all of them."""
@@ -64,7 +64,7 @@ def only_holder(thing: Any) -> Any:
     return held.holders[0] if held is not None and len(held.holders) == 1 else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _mixed(kind: Any, mixin: Any) -> type:
     make: Callable[..., type] = type(kind)
     # Made under another name, which is put back afterwards: a registry of classes would else take it for the user's own.

@@ -1,12 +1,14 @@
 """A crew in a run, in one of the ways to kick it off: the script that is killed."""
 
 import sys
+from typing import Any
 
-from holdfast.adapters.crewai import durable
 from tests.crewai import scripted
 
+from holdfast.adapters.crewai import durable
 
-def made(subject: object, **more: object) -> object:
+
+def made(subject: Any, **more: Any) -> Any:
     return durable(subject, run="agent", **{"effects": scripted.EFFECTS, **more})
 
 

@@ -16,7 +16,7 @@ _writing: Final = Lock()
 """Methods of a flow that run side by side save its state side by side: one after another, then."""
 
 
-class HoldfastPersistence(FlowPersistence):  # type: ignore[misc]
+class HoldfastPersistence(FlowPersistence):
     """Keeps the state of a flow after each of its methods; ``kickoff(inputs={"id": …})`` goes on from the latest.
 
     The run of a flow is ``flow/<its id>``. It is held while a state is written, and never finished.

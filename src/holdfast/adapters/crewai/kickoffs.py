@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from crewai import Crew  # pyright: ignore[reportMissingImports]
 from crewai.agents.agent_builder.base_agent import BaseAgent  # pyright: ignore[reportMissingImports]
+from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.crewai.parts import mixin_of
 from holdfast.adapters.crewai.requests import step_name
@@ -106,7 +106,8 @@ class Durable(Generic[T]):
 
     @contextmanager
     def _session(self) -> Iterator[None]:
-        subject, around = self._subject, SESSION.get()
+        subject: Any = self._subject
+        around = SESSION.get()
         streams = bool(getattr(subject, "stream", False))
         seam = Seam.get("a durable kickoff")
         with Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session:

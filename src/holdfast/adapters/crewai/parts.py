@@ -12,8 +12,9 @@ from functools import partial
 from threading import Thread
 from typing import Any
 
-from crewai import Crew, Task  # pyright: ignore[reportMissingImports]
+from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
 from crewai.llms.base_llm import BaseLLM  # pyright: ignore[reportMissingImports]
+from crewai.task import Task  # pyright: ignore[reportMissingImports]
 from crewai.tools.agent_tools.base_agent_tools import BaseAgentTool  # pyright: ignore[reportMissingImports]
 from crewai.tools.base_tool import BaseTool, Tool  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
@@ -25,6 +26,7 @@ from holdfast.adapters.seams import is_step
 from holdfast.codec.values import encode
 from holdfast.engine.hands import is_async
 from holdfast.errors import NotStorable, StopSignal
+from holdfast.model.calls import Treatment
 
 
 def mixin_of(thing: Any) -> type | None:
@@ -55,7 +57,9 @@ class DurableTool:
             if is_step(function):
                 with session.seam.entered():
                     return perform()
-            return session.seam.tool(*call, lambda: _storable(self, _ended(perform())), function)
+            return session.seam.tool(
+                *call, perform=lambda: _storable(self, _ended(perform())), function=function
+            )
 
     async def _arun(self, *args: Any, **kwargs: Any) -> Any:
         perform, session = partial(super()._arun, *args, **kwargs), session_of(self)  # type: ignore[misc]
@@ -75,7 +79,7 @@ class DurableFunction(DurableTool):
 async def _awaited(
     tool: Any,
     session: Session,
-    call: Any,
+    call: tuple[Treatment, str, dict[str, Any]],
     function: Callable[..., Any],
     perform: Callable[[], Awaitable[Any]],
 ) -> Any:
@@ -86,10 +90,12 @@ async def _awaited(
         if is_step(function):
             with session.seam.entered():
                 return await perform()
-        return await session.seam.tool_async(*call, act, function)
+        return await session.seam.tool_async(*call, perform=act, function=function)
 
 
-def _call_of(tool: Any, session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_of(
+    tool: Any, session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Treatment, str, dict[str, Any]]:
     """Which call it is: how it is treated, its name, its arguments."""
     name = sanitize_tool_name(tool.name)
     return session.treatment(name), name, {**kwargs, **({"args": list(args)} if args else {})}
