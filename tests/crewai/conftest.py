@@ -7,8 +7,11 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
 
 import pytest
+
+from holdfast.testing.crash import CrashMatrix
 
 collect_ignore_glob = [] if os.environ.get("HOLDFAST_CREWAI") else ["test_*.py"]
 
@@ -27,6 +30,13 @@ if os.environ.get("HOLDFAST_CREWAI"):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its own, as it is imported
         import crewai  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashMatrix]:
+    """One for all tests: CrewAI takes four seconds to import, and children are forked from the process that did."""
+    with CrashMatrix(tmp_path_factory.mktemp("kills")) as matrix:
+        yield matrix
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -91,12 +91,9 @@ def called(name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
 @tool("pay")
 def pay(n: int) -> str:
     """Pay somebody: the effect is there once, however often it is asked for."""
+    note(f"pay {n}")
     at(f"pay:{n}:before")
-    try:
-        Path(f"paid-{n}").touch(exist_ok=False)
-        note(f"paid {n}")
-    except FileExistsError:
-        note(f"again {n}")
+    Path(f"paid-{n}").touch()
     at(f"pay:{n}:after")
     return f"paid {n}"
 

@@ -343,7 +343,7 @@ def test_an_agent_by_itself() -> None:
         return made(agent).kickoff("Pay them").raw
 
     assert [kick(), kick()] == ["all three are paid"] * 2
-    assert sum(line.startswith(("ask", "paid")) for line in ledger()) == 5
+    assert sum(line.startswith(("ask", "pay")) for line in ledger()) == 5
 
 
 def test_what_the_crew_does_is_in_the_journal() -> None:

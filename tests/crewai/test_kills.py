@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGKILL
 
@@ -10,9 +9,10 @@ import pytest
 
 from holdfast.testing.crash import Case, CrashMatrix
 
-CREW = Path(__file__).parent / "programs" / "crew.py"
 PRELOAD = ["tests.crewai.scripted"]
-EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "5"))
+CREW = Path(__file__).parent / "programs" / "crew.py"
+EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "8"))
+"""``make test`` strikes at every eighth write of one crew; with ``HOLDFAST_CRASH_EVERY=1``, at each, and of all of them."""
 
 RESEARCHER = ["Researcher:0:before", "Researcher:0:after", "Researcher:3:before", "Researcher:3:after"]
 WRITER = [
@@ -37,13 +37,6 @@ PLACES = {
 }
 
 
-@pytest.fixture(scope="module")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashMatrix]:
-    """One for all tests: CrewAI takes four seconds to import, and children are forked from the process that did."""
-    with CrashMatrix(tmp_path_factory.mktemp("kills")) as matrix:
-        yield matrix
-
-
 def ledger_of(case: Case) -> "Counter[str]":
     path = case.directory / "ledger"
     return Counter(path.read_text().splitlines() if path.exists() else ())
@@ -52,13 +45,14 @@ def ledger_of(case: Case) -> "Counter[str]":
 def check(case: Case, calm: "Counter[str]", kills: int) -> None:
     """Every effect is there once; every question was asked, and one more time at most per kill."""
     ledger = ledger_of(case)
-    effects = {line: count for line, count in ledger.items() if line.startswith(("paid", "sent"))}
-    assert effects == {line: count for line, count in calm.items() if line.startswith(("paid", "sent"))}
+    paid = {f"pay {path.name.removeprefix('paid-')}" for path in case.directory.glob("paid-*")}
+    assert paid == {line for line in calm if line.startswith("pay")}
+    assert all(ledger[line] <= 1 + kills for line in paid)
+    assert ledger["sent Ada"] == calm["sent Ada"]
     asked = {line: count for line, count in ledger.items() if line.startswith("ask")}
     assert asked.keys() == {line for line in calm if line.startswith("ask")}
     # Side by side, the kill of one cuts off the others.
     assert sum(asked.values()) <= sum(calm[line] for line in asked) + 2 * kills
-    assert sum(count for line, count in ledger.items() if line.startswith("again")) <= 3 * kills
 
 
 def result_of(case: Case) -> bytes | None:
@@ -93,7 +87,7 @@ def test_killed_inside_models_and_tools(matrix: CrashMatrix, mode: str) -> None:
         assert len(asked_again) <= (3 if mode == "side_by_side" else 1), place
 
 
-@pytest.mark.parametrize("mode", ["sync", "managed"])
+@pytest.mark.parametrize("mode", ["sync"] if EVERY > 1 else list(PLACES))
 def test_killed_at_every_write(matrix: CrashMatrix, mode: str) -> None:
     """Killed before and after the calls it makes to its store, the crew ends as the undisturbed one, paid once."""
     calm: list[Counter[str]] = []

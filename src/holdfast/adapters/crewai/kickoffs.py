@@ -13,6 +13,7 @@ from holdfast.adapters.crewai.parts import mixin_of
 from holdfast.adapters.crewai.requests import step_name
 from holdfast.adapters.crewai.sessions import SESSION, Session, crew_place
 from holdfast.adapters.seams import Seam
+from holdfast.engine.voice import log
 from holdfast.entrance import Opening
 from holdfast.entrance import run as enter_run
 from holdfast.errors import Misuse
@@ -163,6 +164,9 @@ def _crews_held(session: Session) -> Iterator[None]:
             scoped_hooks,
         )
     except ImportError:
+        log().warning(
+            "this version of CrewAI does not tell when a flow kicks off a crew: write durable(crew) there"
+        )
         yield
         return
 
