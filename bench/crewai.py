@@ -219,14 +219,14 @@ def figures(place: Path) -> Iterator[Figure]:
     )
     calm_asked, calm_done = KILLED_TASKS * (TOOLS + 1), KILLED_TASKS * TOOLS
     for manner, bars in (("durable", (1, 0)), ("checkpoints", (None, None))):
-        ended = kick(manner, place / f"killed-{manner}", KILLED_TASKS, kill_at=KILLED_AT)
-        facts = f"{ended.asked} asked, {ended.done} done; undisturbed {calm_asked} and {calm_done}"
+        killed = kick(manner, place / f"killed-{manner}", KILLED_TASKS, kill_at=KILLED_AT)
+        facts = f"{killed.asked} asked, {killed.done} done; undisturbed {calm_asked} and {calm_done}"
         name = "ours" if manner == "durable" else "CrewAI's checkpoints"
         yield Figure(
-            f"killed in a task, {name}: questions asked again", ended.asked - calm_asked, bars[0], "", facts
+            f"killed in a task, {name}: questions asked again", killed.asked - calm_asked, bars[0], "", facts
         )
         yield Figure(
-            f"killed in a task, {name}: effects done again", ended.done - calm_done, bars[1], "", facts
+            f"killed in a task, {name}: effects done again", killed.done - calm_done, bars[1], "", facts
         )
     framework, adapter = (
         median(one.told[name] for one in runs["durable"]) for name in ("framework_s", "adapter_s")

@@ -22,10 +22,9 @@ from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[
 from holdfast.adapters.crewai.llms import DurableLLM
 from holdfast.adapters.crewai.requests import step_name
 from holdfast.adapters.crewai.sessions import SESSION, Session, place_of, session_of
-from holdfast.adapters.seams import is_step
-from holdfast.codec.values import encode
+from holdfast.adapters.seams import is_step, storable
 from holdfast.engine.hands import is_async
-from holdfast.errors import NotStorable, StopSignal
+from holdfast.errors import StopSignal
 from holdfast.model.calls import Treatment
 
 
@@ -52,21 +51,19 @@ class DurableTool:
             return _delegated(session, self, kwargs, perform)
         function, call = _function_of(self), _call_of(self, session, args, kwargs)
         if is_async(function):
-            return _awaited(self, session, call, function, perform)
+            return _awaited(session, call, function, perform)
         with session.guarded():
             if is_step(function):
                 with session.seam.entered():
                     return perform()
-            return session.seam.tool(
-                *call, perform=lambda: _storable(self, _ended(perform())), function=function
-            )
+            return session.seam.tool(*call, perform=lambda: storable(_ended(perform())), function=function)
 
     async def _arun(self, *args: Any, **kwargs: Any) -> Any:
         perform, session = partial(super()._arun, *args, **kwargs), session_of(self)  # type: ignore[misc]
         if session is None:
             return await perform()
         call = _call_of(self, session, args, kwargs)
-        return await _awaited(self, session, call, _function_of(self), perform)
+        return await _awaited(session, call, _function_of(self), perform)
 
 
 class DurableFunction(DurableTool):
@@ -77,14 +74,13 @@ class DurableFunction(DurableTool):
 
 
 async def _awaited(
-    tool: Any,
     session: Session,
     call: tuple[Treatment, str, dict[str, Any]],
     function: Callable[..., Any],
     perform: Callable[[], Awaitable[Any]],
 ) -> Any:
     async def act() -> Any:
-        return _storable(tool, await perform())
+        return storable(await perform())
 
     with session.guarded():
         if is_step(function):
@@ -112,15 +108,6 @@ def _function_of(tool: Any) -> Callable[..., Any]:
 
 def _ended(result: Any) -> Any:
     return asyncio.run(result) if asyncio.iscoroutine(result) else result
-
-
-def _storable(tool: Any, result: Any) -> Any:
-    """The result; of one that cannot be written down, what the agent is told of it."""
-    try:
-        encode(result, what=f"result of {tool.name!r}")
-    except NotStorable:
-        return getattr(tool, "format_output_for_agent", str)(result)  # CrewAI has it from 1.15 on
-    return result
 
 
 def _delegated(session: Session, tool: Any, given: dict[str, Any], perform: Callable[[], Any]) -> Any:
