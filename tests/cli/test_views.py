@@ -1,13 +1,16 @@
 """The read models by themselves: places, values in words, nesting, plans, and what to do next."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.codec.values import encode
 from holdfast.core.fold import View
 from holdfast.core.points import Place, parse_place
+from holdfast.core.progress import work_on_plan
 from holdfast.model.events import Event
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.rows import Lease
@@ -45,7 +48,6 @@ def test_values_are_shown_as_people_write_them() -> None:
     """JSON as JSON; Python's own types without the tags that they are stored with."""
     from datetime import date
     from decimal import Decimal
-    from pathlib import Path
 
     values = [
         {"a": [1, None, True]},
@@ -166,6 +168,20 @@ def test_a_plan_tells_only_what_names_can_tell() -> None:
     assert plan_of(("a", "done"), ("c", "done")) == [("a", "done"), ("b", "unknown"), ("c", "under_way")]
     assert plan_of(("a", "failed")) == [("a", "failed"), ("b", "not_begun"), ("c", "not_begun")]
     assert plan_of(("a", "done"), is_finished=True) == [("a", "done"), ("b", "unknown"), ("c", "unknown")]
+
+
+def test_a_plan_is_told_by_scopes_too(tmp_path: Path) -> None:
+    """Whatever is done in a scope of an item's name is work on that item, as ``runs`` and the context take it."""
+    with holdfast.run("r", store=tmp_path / "s.db") as run:
+        run.plan(["a", "b", "c"])
+        for item in "ab":
+            with run.scope(item), run.scope("inside"):
+                run.step("work", int)
+        store = holdfast.store(tmp_path / "s.db")
+        view, events = store.view("r"), store.events("r")
+    work = {call.key: item for item, call in work_on_plan(view)}
+    items = plan_items(view.plan, list_steps(events, is_held=True), is_finished=False, work=work)
+    assert [item.status for item in items] == ["done", "under_way", "not_begun"]
 
 
 def attempt_view(**body: Any) -> View:

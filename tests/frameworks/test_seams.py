@@ -3,7 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 import holdfast
 from holdfast.adapters.blocks import Flight
 from holdfast.adapters.seams import Seam, is_step, not_installed, storable, treatments
+from holdfast.adapters.turns import scoped, turns_taken
 from holdfast.engine.modelling import Ask
 
 
@@ -55,6 +60,26 @@ def test_what_perform_captures_is_no_part_of_the_call(tmp_path: Path) -> None:
 
     first = asyncio.run(work(object()))
     assert asyncio.run(work(object())) == first
+
+
+def test_a_result_is_of_the_type_that_the_users_function_says(tmp_path: Path) -> None:
+    """A class that no module has is found by the annotation of what the user wrote, as it is for a plain step.
+
+    Planted: the annotation looked for on the act itself. The result is then refused, or comes back as a dict.
+    """
+
+    @dataclass
+    class Found:
+        name: str
+
+    def look() -> Found:
+        return Found("kelp")
+
+    once = treatments(["look"], None)["look"]
+    for _ in range(2):
+        with holdfast.run("r", store=tmp_path / "s.db"):
+            found = Seam.get("the test").tool(once, "look", {}, look, look)
+        assert found == Found("kelp")
 
 
 def test_a_tool_is_a_step_by_itself() -> None:
@@ -122,3 +147,82 @@ def test_what_cannot_be_kept_is_kept_as_its_text() -> None:
     """A model is told the text of what a tool returned anyway."""
     assert storable({"a": (1, 2)}) == {"a": (1, 2)}
     assert storable(storable) == str(storable)
+
+
+def elsewhere(fn: Callable[[], Any]) -> Any:
+    """The function's value, from a new thread with a copy of this context; what it raises is raised here."""
+    ended: list[Any] = []
+
+    def work() -> None:
+        try:
+            ended.append((True, fn()))
+        except BaseException as error:
+            ended.append((False, error))
+
+    thread = Thread(target=copy_context().run, args=(work,))
+    thread.start()
+    thread.join()
+    ((good, value),) = ended
+    if good:
+        return value
+    raise value
+
+
+def test_in_an_agents_turns_another_question_stops_at_once(tmp_path: Path) -> None:
+    """A framework asks from a new thread each time; in an agent's turns the questions follow one another all the same.
+
+    Planted: ``is_agent=False``. Every question then looks like a task started beside the others, and the changed one is
+    asked before anybody notices.
+    """
+    asked: list[str] = []
+
+    def work(second: str) -> None:
+        with (
+            holdfast.run("r", store=tmp_path / "s.db"),
+            scoped(Seam.get("the test"), "task", is_agent=True),
+        ):
+            turns = turns_taken()
+            for question in ("first", second, "third"):
+
+                def answer(request: Any) -> str:
+                    asked.append(request["q"])
+                    return "yes"
+
+                elsewhere(partial(turns.model, Ask("llm", {"q": question}), answer))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work("second")
+    with pytest.raises(holdfast.Diverged):
+        work("changed")
+    assert asked == ["first", "second", "third"]
+
+
+def test_tools_side_by_side_in_a_turn_are_not_taken_for_one_another(tmp_path: Path) -> None:
+    """The third of a batch, which a kill has kept from beginning, may come first when the batch is called again.
+
+    Planted: tools called as ``leading``, as questions are. The third then stands where the first is recorded, and
+    the run stops as if the program had changed.
+    """
+    once = treatments(["pay"], None)["pay"]
+    paid: list[int] = []
+
+    def work(order: list[int], then: Callable[[], None]) -> None:
+        with (
+            holdfast.run("r", store=tmp_path / "s.db"),
+            scoped(Seam.get("the test"), "task", is_agent=True),
+        ):
+            turns = turns_taken()
+            elsewhere(lambda: turns.model(Ask("llm", {"q": 1}), lambda _: "pay"))
+            for n in order:
+                elsewhere(partial(turns.tool, once, "pay", {"n": n}, partial(paid.append, n)))
+            then()
+            elsewhere(lambda: turns.model(Ask("llm", {"q": 2}), lambda _: "done"))
+
+    def cut_off() -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work([0, 1], cut_off)
+    work([2, 0, 1], lambda: None)
+    assert paid == [0, 1, 2]

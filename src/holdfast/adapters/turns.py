@@ -6,7 +6,8 @@ from contextvars import ContextVar
 from threading import Lock, get_ident
 
 from holdfast.adapters.seams import Seam
-from holdfast.engine.context import HERE, Here, current_task
+from holdfast.core.identity import scope_of
+from holdfast.engine.context import HERE, Here, Trail, current_task, here_now, locate
 
 
 class Turns(Seam):
@@ -20,13 +21,30 @@ class Turns(Seam):
 
     __slots__ = ("_free", "_is_ours", "agent")
 
-    def __init__(self, here: Here) -> None:
-        """Begun in the task, or the blocking program, that waits for the agent; in any other it is one of several."""
+    def __init__(self, here: Here, *, is_alone: bool = False) -> None:
+        """Begun in the task, or the blocking program, that waits for the agent; in any other it is one of several.
+
+        ``is_alone``: the place is the agent's own, so that it is none.
+        """
         super().__init__(here)
         self.agent = "model"
         """Whose turn it is, where a model is not told who asks."""
-        self._is_ours = here.trail.task in (current_task(), get_ident())
+        self._is_ours = is_alone or here.trail.task in (current_task(), get_ident())
         self._free = Lock()
+
+    @classmethod
+    def current(cls, seam: Seam) -> Seam:
+        """The turns that are taken where a call is made now; the seam where there are none.
+
+        Inside of a step that was called in a turn, it is that step's place that counts.
+        """
+        turns, here = TURNS.get(), here_now()
+        if turns is None or here is None or not turns._is_at(here):
+            return seam
+        return turns
+
+    def _is_at(self, here: Here) -> bool:
+        return here.tenure is self._here.tenure and here.scope == self._here.scope
 
     @contextmanager
     def entered(self) -> Iterator[Here]:
@@ -69,4 +87,30 @@ class Turns(Seam):
             TURNS.reset(token)
 
 
-TURNS: ContextVar[Turns] = ContextVar("holdfast turns")
+TURNS: ContextVar[Turns | None] = ContextVar("holdfast turns", default=None)
+
+
+def turns_taken() -> Turns:
+    """The turns that are taken here: whoever calls knows that there are some."""
+    turns = TURNS.get()
+    assert turns is not None, "no agent takes its turns here"
+    return turns
+
+
+@contextmanager
+def scoped(seam: Seam, name: str, *, is_agent: bool = False) -> Iterator[None]:
+    """Be in the scope of this name; where one agent works in it, its turns are taken there.
+
+    What it calls side by side stands beside each other, whichever threads that is in: the number of a thread that has ended
+    is given to another, so the place is no thread's.
+    """
+    with seam.entered() as around:
+        here, _ = locate(around.tenure)
+        trail = Trail(object() if is_agent else current_task(), "")
+        inside = Here(here.tenure, scope_of(here.scope, name), trail, here.depth, here.leaf)
+        token, turns = HERE.set(inside), TURNS.set(Turns(inside, is_alone=True) if is_agent else None)
+        try:
+            yield
+        finally:
+            TURNS.reset(turns)
+            HERE.reset(token)

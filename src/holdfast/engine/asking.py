@@ -17,6 +17,7 @@ from holdfast.engine.tenure import Tenure, remember_failure
 from holdfast.errors import Diverged, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.markers import Act
 
 _IDENTITY_ADVICE = "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
 _REFETCHABLE = b'"pruned":"refetchable"}'
@@ -136,6 +137,8 @@ def value_of(
 
 def return_hint(fn: Callable[..., Any] | None) -> object:
     """The function's return annotation, evaluated where it is written as a string; None where it has none."""
+    if isinstance(fn, Act):
+        fn = fn.function
     while isinstance(fn, partial):
         fn = fn.func
     hint = getattr(fn, "__annotations__", {}).get("return")

@@ -1,10 +1,10 @@
 """How far a recorded plan has come, as far as names can tell.
 
-A plan is a list of words; a step of the same name is taken as work on it. What cannot be told that way is left
-open rather than guessed.
+A plan is a list of words; a step of the same name, or in a scope of that name at the top, is taken as work on it. What
+cannot be told that way is left open rather than guessed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from holdfast.core.progress import planned
@@ -15,17 +15,22 @@ PlanStatus = Literal["done", "under_way", "failed", "in_doubt", "not_begun", "un
 
 
 class PlanItem(NamedTuple):
-    """One line of the plan. ``steps`` counts the recorded steps of that name."""
+    """One line of the plan. ``steps`` counts the recorded steps of that name or in that scope."""
 
     text: str
     status: PlanStatus
     steps: int
 
 
-def plan_items(plan: Event | None, steps: Sequence[StepLine], *, is_finished: bool) -> tuple[PlanItem, ...]:
-    """The plan with the status of each item; empty where none was recorded."""
-    texts = planned(plan)
-    of_item = [[step for step in steps if step.what == "step" and step.name == text] for text in texts]
+def plan_items(
+    plan: Event | None, steps: Sequence[StepLine], *, is_finished: bool, work: Mapping[str, str] | None = None
+) -> tuple[PlanItem, ...]:
+    """The plan with the status of each item; empty where none was recorded. ``work`` tells by a step's key what item it is for."""
+    texts, work = planned(plan), work or {}
+    of_item = [
+        [step for step in steps if step.what == "step" and work.get(step.key, step.name) == text]
+        for text in texts
+    ]
     last_begun = max((number for number, own in enumerate(of_item) if own), default=-1)
     return tuple(
         PlanItem(

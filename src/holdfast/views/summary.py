@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from orjson import loads
 
 from holdfast.core.fold import View, fold
-from holdfast.core.progress import Overview
+from holdfast.core.progress import Overview, work_on_plan
 from holdfast.errors import BudgetExceeded
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
@@ -87,7 +87,12 @@ def summarize(
         agent=started.get("agent") or "",
         inputs=started.get("inputs"),
         attempts=_attempts(info, view, events),
-        plan=plan_items(view.plan, steps, is_finished=info.status == "finished"),
+        plan=plan_items(
+            view.plan,
+            steps,
+            is_finished=info.status == "finished",
+            work={call.key: item for item, call in work_on_plan(view)},
+        ),
         steps=tuple(steps),
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
         questions=tuple(question_line(asked) for asked in questions),

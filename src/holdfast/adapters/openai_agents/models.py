@@ -12,7 +12,7 @@ from agents.usage import deserialize_usage, serialize_usage
 from holdfast.adapters.openai.exchanges import plain
 from holdfast.adapters.openai.typed import TypedSource, output_of, record_of
 from holdfast.adapters.seams import Seam
-from holdfast.adapters.turns import TURNS
+from holdfast.adapters.turns import turns_taken
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.modelling import Ask
@@ -57,7 +57,7 @@ class DurableModel(Model):
             kept = {"id": answer.response_id, "output": answer.output, "request_id": answer.request_id}
             return record_of(plain({"object": "response", **kept, "usage": usage_record(answer.usage)}))
 
-        record = (await TURNS.get().model_async(self._ask(told), call)).value
+        record = (await turns_taken().model_async(self._ask(told), call)).value
         usage = deserialize_usage({"requests": 1, **record["usage"]} if "usage" in record else {})
         return ModelResponse(output_of(record), usage, record.get("id"), record.get("request_id"))
 
@@ -71,7 +71,7 @@ class DurableModel(Model):
         ask = self._ask(told)
         source = TypedSource(ask.request, lambda: self._inner.stream_response(**told))
         streaming = Streaming(here.tenure, AWAITING, ask, source, "restart")
-        with TURNS.get().leading():
+        with turns_taken().leading():
             await streaming.begin()
         try:
             while (event := await streaming.next()) is not END:
@@ -95,7 +95,7 @@ class DurableModel(Model):
             **{name: value for name, value in told.items() if name not in (*_NAMES, "tracing")},
         }
         request = {name: plain(value) for name, value in asked.items() if value is not None}
-        return Ask(" ".join(TURNS.get().agent.split())[:100] or "model", request, self._name)
+        return Ask(" ".join(turns_taken().agent.split())[:100] or "model", request, self._name)
 
 
 def usage_record(usage: Usage) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from holdfast.adapters.openai_agents.models import DurableModel, DurableProvider
 from holdfast.adapters.openai_agents.sessions import HoldfastSession
 from holdfast.adapters.openai_agents.tools import durable_tool
 from holdfast.adapters.seams import Seam, treatments
-from holdfast.adapters.turns import TURNS, Turns
+from holdfast.adapters.turns import Turns, turns_taken
 from holdfast.errors import Misuse
 from holdfast.model.calls import ONCE, Effect, Treatment
 
@@ -94,7 +94,7 @@ class DurableAgent:
         frame = FRAME.get()
         if frame is None or Seam.find_free() is None:
             return found
-        TURNS.get().agent = self.name
+        turns_taken().agent = self.name
         for number, tool in enumerate(found):
             if isinstance(tool, FunctionTool):
                 found[number] = durable_tool(tool, frame.treatments[tool.name], frame.flights)
