@@ -39,11 +39,12 @@ class Turns(Seam):
         Inside of a step that was called in a turn, it is that step's place that counts.
         """
         turns, here = TURNS.get(), here_now()
-        if turns is None or here is None or not turns._is_at(here):
+        if turns is None or here is None or not turns.is_at(here):
             return seam
         return turns
 
-    def _is_at(self, here: Here) -> bool:
+    def is_at(self, here: Here) -> bool:
+        """Whether a place is where the agent is, and not inside of something that it called."""
         return here.tenure is self._here.tenure and here.scope == self._here.scope
 
     @contextmanager
