@@ -74,6 +74,9 @@ class Flight:
             raise
         except BaseException:
             self._land(landed)
+            await asyncio.sleep(
+                0
+            )  # who was started with it and has not come to its first line yet is one of them
             while self._aloft:
                 await asyncio.wait(self._aloft)
             raise

@@ -330,6 +330,32 @@ def test_metadata_says_the_effect(tmp_path: Path) -> None:
         durable(agent, effects={"look": "raed"})  # type: ignore[dict-item]
 
 
+def test_an_effect_of_a_tool_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """It is misspelt; unless the tool is only hidden now, or comes from a toolset that nobody knows beforehand."""
+    agent = Agent(scripted([[("look", {})], "seen"] * 2, []))
+
+    async def hidden(*_: Any) -> None:
+        return None
+
+    @agent.tool_plain
+    def look() -> str:
+        return "x"
+
+    @agent.tool_plain(prepare=hidden)
+    def wipe() -> None: ...
+
+    for name in ("look", "wipe"):
+        durable(agent, effects={name: "read"}, run=name, store=tmp_path / "s.db").run_sync("go")
+    with pytest.raises(holdfast.Misuse, match="lok"):
+        durable(agent, effects={"lok": "read"}, run="lok", store=tmp_path / "s.db").run_sync("go")
+
+    @agent.toolset
+    def later(ctx: RunContext[Any]) -> FunctionToolset[Any]:
+        return FunctionToolset([])
+
+    durable(agent, effects={"lok": "read"}, run="later", store=tmp_path / "s.db").run_sync("go")
+
+
 # -- usage -----------------------------------------------------------------------------------------------------------
 
 
@@ -447,6 +473,29 @@ def test_a_stop_leaves_on_the_first_call(tmp_path: Path, way: Callable[[Any], An
             asyncio.run(attempt())
     assert heard.count("charge") == heard.count("model 0") == heard.count("pay 0") == 1
     assert "model 1" not in heard
+
+
+def test_a_stop_lets_the_calls_beside_it_come_to_their_ends(tmp_path: Path) -> None:
+    """Pydantic AI cancels them when one of a batch raises; a cancelled effect would be one more in doubt.
+
+    Planted: calls made without their neighbours (both are in doubt).
+    """
+    agent = Agent(scripted([[("charge", {}), ("ship", {})], "never"], []))
+
+    @agent.tool_plain
+    async def charge() -> None:
+        raise ConnectionError("cut off")
+
+    @agent.tool_plain
+    async def ship() -> str:
+        await asyncio.sleep(0.05)
+        return "shipped"
+
+    with pytest.raises(holdfast.StepInDoubt, match="charge"):
+        durable(agent, run="r", store=tmp_path / "s.db").run_sync("go")
+    ends = {event.name: event.kind for event in holdfast.store(tmp_path / "s.db").events("r") if event.name}
+    assert ends["ship"] == "step.finished"
+    assert ends["charge"] != "step.finished"
 
 
 def test_in_doubt_and_resolved(tmp_path: Path) -> None:

@@ -4,18 +4,19 @@ What a tool tells Pydantic AI by raising (``ModelRetry``, ``ApprovalRequired``, 
 returned value: recorded, and raised again in a replay. So is what it spent of the run's usage.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic_ai import exceptions
-from pydantic_ai.toolsets import WrapperToolset
+from pydantic_ai.toolsets import CombinedToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.usage import RunUsage
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from holdfast.adapters.blocks import Flight
 from holdfast.adapters.pydantic_ai.socket import unit_scope
-from holdfast.adapters.seams import Seam, is_step
+from holdfast.adapters.seams import Seam, is_step, treatments
 from holdfast.engine.treatments import treat
 from holdfast.model.calls import Effect
 
@@ -33,13 +34,21 @@ class DurableToolset(WrapperToolset[Any]):
 
     seam: Seam
     effects: Mapping[str, Effect]
+    flight: Flight = field(default_factory=Flight)
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        """The tools. Misuse for an effect of one that is not among them, unless others may come: it is likely misspelt."""
+        tools, leaves = await self.wrapped.get_tools(ctx), list(_leaves(self.wrapped))
+        if all(isinstance(leaf, FunctionToolset) for leaf in leaves):
+            treatments({*tools, *(name for leaf in leaves for name in leaf.tools)}, self.effects)
+        return tools
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """The recorded outcome of this call, or its outcome now, recorded before it is returned."""
         function = _function_of(tool)
         if is_step(function):
             with self.seam.entered():
-                return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+                return await self.flight.carry(self.wrapped.call_tool(name, tool_args, ctx, tool))
         effect = self.effects.get(name) or (tool.tool_def.metadata or {}).get("holdfast", "once")
 
         async def perform() -> Any:
@@ -57,7 +66,8 @@ class DurableToolset(WrapperToolset[Any]):
             return value if is_bare else {_MARK: {"raised": raised, "spent": spent}, "value": value}
 
         treatment = treat(effect)._replace(is_tool=True)
-        outcome = await self.seam.tool_async(treatment, name, _plain(tool_args), perform, function)
+        call = self.seam.tool_async(treatment, name, _plain(tool_args), perform, function)
+        outcome = await self.flight.carry(call)
         if not (isinstance(outcome, dict) and _MARK in outcome):
             return outcome
         told, value = outcome[_MARK], outcome["value"]
@@ -65,6 +75,15 @@ class DurableToolset(WrapperToolset[Any]):
         if told["raised"]:
             raise _TOLD[told["raised"]](value)
         return value
+
+
+def _leaves(toolset: Any) -> Iterator[Any]:
+    """The toolsets that it is made of; one that is made anew in each turn (``@agent.toolset``) is a leaf of its own kind."""
+    inner = [*getattr(toolset, "toolsets", ()), *([toolset.wrapped] if hasattr(toolset, "wrapped") else [])]
+    for one in inner:
+        yield from _leaves(one)
+    if not inner and not isinstance(toolset, CombinedToolset):
+        yield toolset
 
 
 def _function_of(tool: Any) -> Callable[..., Any] | None:
