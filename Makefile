@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-peers kills soak crash clean
+.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak crash clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -58,8 +58,13 @@ kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minu
 soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
 	$(BIN)/python -m tests.soak
 
+bench-frameworks: .venv/.dev .venv-peers/.ready .venv-crewai/.ready  ## each adapter beside its framework's own persistence
+	-$(BIN)/python -m bench openai_agents pydantic_ai mcp
+	-$(PEERS)/python -m bench langgraph
+	.venv-crewai/bin/python -m bench crewai
+
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
-	$(PEERS)/python -m bench peers langgraph
+	$(PEERS)/python -m bench peers
 
 clean:  ## remove what make created
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
 """``make bench``: measure everything and print the table. Exits 1 if a bar is missed.
 
-``make bench-peers`` measures beside other people's libraries, which live in an environment of their own.
+``make bench-peers`` and ``make bench-frameworks`` measure beside other people's libraries, which live in environments of their own.
 """
 
 import logging
@@ -24,13 +24,11 @@ SUBJECTS = (
     "branching",
     "resuming",
     "models",
-    "mcp",
     "postgres",
     "dynamodb",
     "takeover",
-    "pydantic_ai",
 )
-"""What is measured where nobody asks for something. Beside other people's libraries: peers, langgraph, openai_agents."""
+"""What is measured where nobody asks for something. Beside other people's libraries: peers, langgraph, openai_agents, pydantic_ai, crewai, mcp."""
 _MODULES = {"mcp": "mcp_server"}
 """A module is loaded when it is asked for: what one needs, another's environment may not have."""
 

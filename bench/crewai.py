@@ -1,6 +1,6 @@
 """Beside CrewAI's own checkpoints: the same crew, the same scripted server, killed at the same place.
 
-``python -m bench.crewai`` where CrewAI is installed. The model and the world are a server of this process: it counts what
+``make bench-frameworks`` runs this where CrewAI is installed. The model and the world are a server of this process: it counts what
 is really asked and done, and kills the crew in the middle of a task.
 """
 
@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,9 +18,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
-
-from rich.console import Console
-from rich.table import Table
 
 from bench.measuring import Figure
 
@@ -233,19 +229,3 @@ def figures(place: Path) -> Iterator[Figure]:
     )
     facts = f"import crewai {framework * 1e3:,.0f} ms, the adapter and Holdfast {adapter * 1e3:,.0f} ms"
     yield Figure("start: import of the adapter / of CrewAI", adapter / framework * 100, 5, "%", facts)
-
-
-def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=Path.cwd()) as place:
-        found = list(figures(Path(place)))
-    table = Table("what", "measured", "bar", "", "facts")
-    for figure in found:
-        bar = "" if figure.bar is None else f"{'≥' if figure.at_least else '≤'} {figure.bar:g}"
-        verdict = "" if not bar else "pass" if figure.passes else "miss"
-        table.add_row(figure.subject, f"{figure.value:.2f} {figure.unit}", bar, verdict, figure.facts)
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
-    return 0 if all(figure.passes for figure in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

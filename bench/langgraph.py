@@ -1,6 +1,6 @@
 """The same graph on LangGraph's SqliteSaver and on ours, in turn, on the same disk; and one of three tools killed.
 
-``make bench-peers`` runs this where LangGraph and its saver are installed. The saver writes the whole state at every step:
+``make bench-frameworks`` runs this where LangGraph and its saver are installed. The saver writes the whole state at every step:
 fewer steps than the 1,000 of the other figures keep it within seconds, and its size is told for those.
 """
 
