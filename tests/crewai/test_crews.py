@@ -452,8 +452,8 @@ def test_in_doubt_until_somebody_says(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_question_stops() -> None:
     """A task that was rewritten asks the model something else: nothing is asked, and the difference is told.
 
-    Planted: tasks without a line (``is_line=False``). CrewAI's threads then look like tasks side by side, and the
-    model is asked before anybody compares.
+    Planted: tasks in which no turns are taken (``is_agent=False``). CrewAI's threads then look like tasks side by side,
+    and the model is asked before anybody compares.
     """
 
     def script(role: str, seen: int, text: str) -> Any:
