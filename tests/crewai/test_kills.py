@@ -11,8 +11,8 @@ from holdfast.testing.crash import Case, CrashMatrix
 
 PRELOAD = ["tests.crewai.scripted"]
 CREW = Path(__file__).parent / "programs" / "crew.py"
-EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "8"))
-"""``make test`` strikes at every eighth write of one crew; with ``HOLDFAST_CRASH_EVERY=1``, at each, and of all of them."""
+EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "12"))
+"""``make test`` strikes at every twelfth write of one crew; with ``HOLDFAST_CRASH_EVERY=1``, at each, and of all of them."""
 
 RESEARCHER = ["Researcher:0:before", "Researcher:0:after", "Researcher:3:before", "Researcher:3:after"]
 WRITER = [
@@ -28,10 +28,10 @@ MANAGER = [f"Crew Manager:{n}:{when}" for n in range(2) for when in ("before", "
 PLACES = {
     "sync": [*RESEARCHER, *BATCH, *WRITER],
     "async": ["Researcher:0:after", *BATCH[::2], "send:after", "Writer:1:before"],
-    "threaded": ["Researcher:0:before", "pay:1:after", "send:before", "Writer:1:after"],
+    "threaded": ["Researcher:0:before", "pay:1:after", "Writer:1:after"],
     "react": ["Researcher:0:after", "look:kelp", "pay:0:after", "Researcher:2:before", "send:after"],
     "stream": ["Researcher:0:after", "pay:1:before", "Researcher:3:after", "send:after", "Writer:1:before"],
-    "managed": [*MANAGER, "Researcher:0:after", *BATCH[1::2], "Researcher:3:before"],
+    "managed": [*MANAGER, "Researcher:0:after", "pay:1:after", "Researcher:3:before"],
     "side_by_side": ["Researcher:0:before", "pay:2:after", "Writer:0:after", "send:after", "Reader:0:before"],
     "flow": ["Researcher:0:after", "pay:1:after", "Researcher:3:after", "Writer:0:before", "send:after"],
 }
@@ -98,4 +98,4 @@ def test_killed_at_every_write(matrix: CrashMatrix, mode: str) -> None:
         check(case, calm[0], len(case.kills))
 
     report = matrix.walk(CREW, mode, check=judge, every=EVERY, start="fork", preload=PRELOAD)
-    assert report.kills >= 40 // EVERY
+    assert report.kills >= 60 // EVERY
