@@ -272,6 +272,25 @@ def test_the_ways_into_a_run() -> None:
     assert len({view.spent for view in views.values()}) == 1
 
 
+def test_as_a_block() -> None:
+    """``with durable(crew, run=…) as crew``: all that is kicked off inside is one run, blocking or awaited."""
+
+    def work() -> list[str]:
+        with made(crew_of(), inputs=INPUTS) as crew:
+            first = crew.kickoff(inputs=INPUTS).raw
+            holdfast.current().decide("go on")
+        return [first]
+
+    async def awaited() -> list[str]:
+        async with made(crew_of(), inputs=INPUTS) as crew:
+            return [(await crew.akickoff(inputs=INPUTS)).raw]
+
+    first, done = work(), ledger()
+    assert work() == asyncio.run(awaited()) == first
+    assert ledger() == done
+    assert len(events("run.started")) == len(events("run.finished")) == 1
+
+
 @pytest.mark.parametrize("name", ["kickoff_for_each", "kickoff_for_each_async", "akickoff_for_each"])
 def test_for_each(name: str) -> None:
     """A crew kicked off for several inputs, even for the same ones side by side, is replayed for each.

@@ -62,11 +62,32 @@ class Durable(Generic[T]):
         """``enter`` gives the run to enter, with ``options``; without it, there is one already."""
         self._subject, self._effects = subject, effects
         self._enter, self._options = enter, options or {}
+        self._block: Any = None
 
     def __getattr__(self, name: str) -> Any:
         own = getattr(self._subject, name)
         kick = self._kick if name in BLOCKING else self._kick_async if name in AWAITING else None
         return own if kick is None else partial(kick, own)
+
+    # As a block: the run is entered with it, and what is kicked off inside belongs to that run.
+
+    def __enter__(self) -> "Durable[T]":
+        self._block = self._opening(None)
+        self._block.__enter__()
+        return Durable(self._subject, self._effects)
+
+    def __exit__(self, *error: object) -> bool | None:
+        left: bool | None = self._block.__exit__(*error)
+        return left
+
+    async def __aenter__(self) -> "Durable[T]":
+        self._block = self._opening(None)
+        await self._block.__aenter__()
+        return Durable(self._subject, self._effects)
+
+    async def __aexit__(self, *error: object) -> bool | None:
+        left: bool | None = await self._block.__aexit__(*error)
+        return left
 
     def _kick(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         given = kwargs.get("inputs", args[0] if args else None)
