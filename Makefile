@@ -46,8 +46,9 @@ format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-crash: .venv/.dev .venv-aws/.ready  ## every crash test at every place: make test strikes the longer ones at every second or fourth
-	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash
+crash: .venv/.dev .venv-aws/.ready .venv-crewai/.ready  ## every crash test at every place: make test strikes most at every third or sixth
+	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash tests/frameworks
+	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai/test_kills.py
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage
-from tests.crash.pace import EVERY
+from tests.crash.pace import OFTEN
 from tests.frameworks.langgraph.programs.agent import CONFIG, THREE, graph_of
 
 from holdfast.testing.crash import Case, CrashMatrix
@@ -39,7 +39,7 @@ def check(case: Case) -> None:
 @pytest.mark.parametrize(("mode", "often"), [("sync", 1), ("async", 2), ("stream", 4), ("ask", 4)])
 def test_killed_around_every_port_call(matrix: CrashMatrix, mode: str, often: int) -> None:
     """Wherever it was, ``invoke(None, config)`` goes on: sync, async, streaming, and behind an interrupt."""
-    every = 1 if EVERY == 1 else EVERY * often
+    every = 1 if OFTEN == 1 else OFTEN * often
     report = matrix.walk(AGENT, mode, check=check, start="fork", preload=PRELOAD, every=every)
     assert report.calls >= 30
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.crash.pace import EVERY
+from tests.crash.pace import OFTEN
 
 from holdfast.model.events import Kind
 from holdfast.testing.crash import Case, CrashMatrix
@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).parent / "program.py"
 PRELOAD = ("tests.frameworks.openai_agents.team",)
 EFFECTS = {("note", "bee"), ("pay", "cow")}
 MODEL_CALLS = 6
-DEEP = 1 if EVERY == 1 else 4 * EVERY
+DEEP = 1 if OFTEN == 1 else 4 * OFTEN
 """The whole team in each mode is walked through at every place by ``make crash``."""
 
 

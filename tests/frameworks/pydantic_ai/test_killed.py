@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from orjson import loads
-from tests.crash.pace import EVERY
+from tests.crash.pace import OFTEN
 
 from holdfast.model.events import Event
 from holdfast.testing.crash import Case, CrashMatrix
@@ -42,7 +42,7 @@ def is_settled(event: Event) -> bool:
 @pytest.mark.parametrize(("way", "sparser"), [("awaiting", 1), ("streaming", 3), ("blocking", 3)])
 def test_killed_around_every_port_call(crash_matrix: CrashMatrix, way: str, sparser: int) -> None:
     """It ends as the undisturbed run: the same result, the same usage, each effect once."""
-    every = EVERY if EVERY == 1 else EVERY * sparser
+    every = 1 if OFTEN == 1 else OFTEN * sparser
     report = crash_matrix.walk(
         AGENT, way, check=check, start="fork", preload=PRELOAD, every=every, again_every=149
     )
