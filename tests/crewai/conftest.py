@@ -15,16 +15,16 @@ from holdfast.testing.crash import CrashMatrix
 
 collect_ignore_glob = [] if os.environ.get("HOLDFAST_CREWAI") else ["test_*.py"]
 
-# Before it is imported, here and in every child: it calls home, asks on the terminal, and leaves files in home directories.
-os.environ |= {
-    "CREWAI_DISABLE_TELEMETRY": "true",
-    "CREWAI_DISABLE_TRACKING": "true",
-    "CREWAI_DISABLE_VERSION_CHECK": "true",
-    "CREWAI_TESTING": "true",
-    "CREWAI_TRACING_ENABLED": "false",
-    "OTEL_SDK_DISABLED": "true",
-}
 if os.environ.get("HOLDFAST_CREWAI"):
+    # Before it is imported, here and in every child: it calls home, asks on the terminal, and leaves files in home directories.
+    os.environ |= {
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "CREWAI_DISABLE_TRACKING": "true",
+        "CREWAI_DISABLE_VERSION_CHECK": "true",
+        "CREWAI_TESTING": "true",
+        "CREWAI_TRACING_ENABLED": "false",
+        "OTEL_SDK_DISABLED": "true",
+    }
     os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="holdfast-crewai-")
     atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
     with warnings.catch_warnings():
