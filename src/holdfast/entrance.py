@@ -107,6 +107,11 @@ class Opening:
         self._has_handler = False
         self._watch: Watch | None = None
 
+    def for_client(self) -> "Opening":
+        """The same, as a server holds it for a client that does the work; the attempt says so."""
+        self._entry = self._entry._replace(is_served=True)
+        return self
+
     def open(self) -> Run:
         """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``."""
         workshop = self._workshop()

@@ -157,7 +157,7 @@ def test_killed_at_every_call(
     report = crash_matrix.walk(
         PROGRAM, what, str(prepared), check=judge, start="fork", every=EVERY, again_every=every
     )
-    assert report.calls > calls_min - EVERY  # counted up to the last place that was struck
+    assert report.calls >= calls_min
 
 
 def test_a_run_whose_file_lies_at_its_place_does_not_act(crash_matrix: CrashMatrix, prepared: Path) -> None:

@@ -10,12 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Self
 
 from holdfast.codec.values import encode
-from holdfast.core.messages import call_text
+from holdfast.engine.approvals import decide_about, usual_question
 from holdfast.engine.context import HERE, Here, here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
 from holdfast.engine.modelling import Answer, Ask, ask_model
 from holdfast.engine.providing import Line
-from holdfast.engine.questions import Inquiry, answered
 from holdfast.engine.stepping import step
 from holdfast.engine.treatments import treat
 from holdfast.engine.workshop import held_runs
@@ -131,11 +130,9 @@ class Seam:
         What the model is told instead of the tool's result where it was denied; empty where it was approved.
         """
         with self.entered() as here:
-            about = {"tool": name, "arguments": dict(arguments)}
-            inquiry = Inquiry(f"May {call_text(name, about['arguments'])} run?", bool, about)
-            answer, _ = await answered(here.tenure, AWAITING, inquiry)
-            because = f": {answer.reason}" if answer.reason else ""
-            return "" if answer.value else f"denied by {answer.by}{because}"
+            given = dict(arguments)
+            question = usual_question(name, given)
+            return (await decide_about(here.tenure, AWAITING, name, given, question)).denial
 
 
 def storable(value: Any) -> Any:

@@ -43,21 +43,34 @@ async def decide(
     bound = bind(fn, args, kwargs, treatment.ignore)
     arguments = canonical_arguments(bound, what=f"call of {name!r}")
     text = _question(treatment, name, bound, loads(arguments))
-    inquiry = Inquiry(text, bool, {"tool": name, "arguments": bound})
     while True:
-        answer, seq = await answered(tenure, hands, inquiry)
-        if not answer.value:
-            return Decision(0, f"denied by {answer.by}" + (f": {answer.reason}" if answer.reason else ""))
-        if _is_for_this(tenure, site_of(here.scope, name, arguments), seq):
-            return Decision(seq)
+        decision = await decide_about(tenure, hands, name, bound, text)
+        if decision.denial or _is_for_this(
+            tenure, site_of(here.scope, name, arguments), decision.approved_seq
+        ):
+            return decision
+
+
+async def decide_about(
+    tenure: Tenure, hands: Hands, name: str, arguments: dict[str, Any], question: str
+) -> Decision:
+    """What a person said about calling this tool with exactly these arguments. AwaitingAnswer where nobody has."""
+    inquiry = Inquiry(question, bool, {"tool": name, "arguments": arguments})
+    answer, seq = await answered(tenure, hands, inquiry)
+    if answer.value:
+        return Decision(seq)
+    return Decision(0, f"denied by {answer.by}" + (f": {answer.reason}" if answer.reason else ""))
+
+
+def usual_question(name: str, arguments: Any) -> str:
+    """What is asked where nothing else is said."""
+    return f"May {call_text(name, arguments)} run?"
 
 
 def _question(treatment: Treatment, name: str, bound: dict[str, Any], arguments: Any) -> str:
     if callable(treatment.approve):
         return treatment.approve(dict(bound))
-    return (
-        treatment.approve if isinstance(treatment.approve, str) else f"May {call_text(name, arguments)} run?"
-    )
+    return treatment.approve if isinstance(treatment.approve, str) else usual_question(name, arguments)
 
 
 def _is_for_this(tenure: Tenure, site: str, seq: int) -> bool:

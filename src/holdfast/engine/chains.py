@@ -24,14 +24,14 @@ from holdfast.core.lineage import effective
 from holdfast.core.tree import Planted
 from holdfast.engine.bulk import without_collecting
 from holdfast.engine.hands import BLOCKING, Hands, drive
-from holdfast.engine.journal import Draft, chain_of, draft, read_all, read_blob
+from holdfast.engine.journal import Draft, chain_of, draft, placed_after, read_all, read_blob
 from holdfast.engine.opening import Entry
 from holdfast.engine.states import States, blobs_of, read_state
 from holdfast.engine.stints import beginning, ensure, hold, journal_of
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, StoreError
 from holdfast.limits import CHAIN_WAIT_S
-from holdfast.model.events import CHAINED, PENDING, Event, Kind, checksum
+from holdfast.model.events import CHAINED, PENDING, Event, Kind
 from holdfast.model.rows import Append, Appended, Refusal, RunRow, Status
 
 _REBUILDS = frozenset({Kind.RUN_REWOUND, Kind.COMPACTED})
@@ -318,19 +318,6 @@ class ChainedRun:
 def _item(row: RunRow, drafts: Sequence[Draft], at: float) -> Append:
     """The drafts with their places in the journal, under the fence that stands."""
     fence = row.lease.fence
-    events = [
-        Event(
-            seq,
-            at,
-            one.kind,
-            one.name,
-            one.key,
-            fence,
-            one.body,
-            checksum(row.run, seq, at, *one[:3], fence, one.body),
-        )
-        for seq, one in enumerate(drafts, row.head + 1)
-    ]
-    blobs = tuple(blob for one in drafts for blob in one.blobs)
+    events, blobs = placed_after(row.head, drafts, row.run, fence, at)
     status = Status.IDLE if row.status in _IDLES else None
-    return Append(row.run, fence, row.head, tuple(events), blobs, status=status)
+    return Append(row.run, fence, row.head, events, blobs, status=status)

@@ -15,7 +15,7 @@ from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import Journal, draft, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.marks import draw
-from holdfast.engine.opening import Entry, created
+from holdfast.engine.opening import Entry, created, started_of
 from holdfast.engine.recounting import Reader
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.tenure import Tenure
@@ -63,12 +63,9 @@ def take_over(workshop: Workshop, given: object, run: str) -> str:
             if _accepted(events) != found["digest"]:
                 raise RunExists(run=run, status=row.status)
             return run
-        started = {"goal": entry.goal, "agent": None, "workspace": None, "handed_over": _source(found)}
-        inputs = dumps(
-            found["inputs"], option=OPT_SORT_KEYS
-        )  # as they are recorded: typed values are tagged in it
+        recorded = dumps(found["inputs"], option=OPT_SORT_KEYS)  # typed values are tagged in them
         drafts = [
-            draft(Kind.RUN_STARTED, "", "", started, inputs, "inputs"),
+            started_of(entry, recorded, handed_over=_source(found)),
             draft(
                 Kind.MARK,
                 HANDED_OVER,

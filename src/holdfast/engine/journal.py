@@ -55,6 +55,21 @@ def draft(
     return Draft(kind, name, key, pack_body(fields), (Blob(address, pack(value)),))
 
 
+def placed_after(
+    seq: int, drafts: Sequence[Draft], run: str, fence: int, at: float
+) -> tuple[tuple[Event, ...], tuple[Blob, ...]]:
+    """The drafts as events that follow this one, under a fence; and the blobs that come with them."""
+    events = []
+    blobs: tuple[Blob, ...] = ()
+    for kind, name, key, body, attached in drafts:
+        seq += 1
+        crc = checksum(run, seq, at, kind, name, key, fence, body)
+        events.append(Event(seq, at, kind, name, key, fence, body, crc))
+        if attached:
+            blobs += attached
+    return tuple(events), blobs
+
+
 class Journal:
     """Appends for one run, in order, under one fence."""
 
@@ -134,18 +149,10 @@ class Journal:
         consumed: tuple[str, ...],
     ) -> Append:
         """The drafts with their places in the journal; only under the lock, and submitted before it is let go."""
-        after = seq = self.head
-        run, fence = self.run, self.fence
-        events = []
-        blobs: tuple[Blob, ...] = ()
-        for kind, name, key, body, attached in drafts:
-            seq += 1
-            crc = checksum(run, seq, at, kind, name, key, fence, body)
-            events.append(Event(seq, at, kind, name, key, fence, body, crc))
-            if attached:
-                blobs += attached
-        self.head = seq
-        return Append(run, fence, after, tuple(events), blobs, consumed, status, synced, hasty)
+        after, run, fence = self.head, self.run, self.fence
+        events, blobs = placed_after(after, drafts, run, fence, at)
+        self.head = after + len(events)
+        return Append(run, fence, after, events, blobs, consumed, status, synced, hasty)
 
     def _note_appended(self, item: Append) -> None:
         """Behind what is synced, all that came before is, too."""

@@ -69,6 +69,8 @@ class Entry(NamedTuple):
     waited_for_by: str | None = None
     lease: Lease | None = None
     """The lease under which a worker has claimed the run already."""
+    is_served: bool = False
+    """Whether a server holds the run for a client that does the work: then no command of ours starts it again."""
 
 
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
@@ -282,13 +284,13 @@ def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
     check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
 
 
-def started_of(entry: Entry) -> Draft:
-    """The first event of a run."""
-    fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace}
+def started_of(entry: Entry, recorded: bytes | None = None, **more: Any) -> Draft:
+    """The first event of a run. ``recorded`` are inputs as another run's journal has them."""
+    fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace, **more}
     if entry.waited_for_by:
         fields["waited_for_by"] = entry.waited_for_by
     inputs = {} if entry.inputs is None and entry.agent else entry.inputs
-    data = canonical(inputs, what=f"inputs of run {entry.run}")
+    data = recorded or canonical(inputs, what=f"inputs of run {entry.run}")
     return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
 
 
@@ -318,6 +320,8 @@ def attempt_of(
         }
     if entry.premises:
         fields["premises"] = entry.premises
+    if entry.is_served:
+        fields["served"] = True
     if attendant is not None:
         fields[onlookers.SAID] = dict(attendant.said)
     return draft(Kind.ATTEMPT_STARTED, "", "", fields)

@@ -144,7 +144,7 @@ def _address(scope: str, id_: str) -> str:
 
 
 def _same(known: Fact, fact: Fact) -> bool:
-    return known._replace(run="", event=0, created_at=0.0, changed_at=0.0) == fact._replace(run="", event=0)
+    return known._replace(run="", created_at=0.0, changed_at=0.0) == fact._replace(run="")
 
 
 def _fields(fact: Fact) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from contextvars import Context, copy_context
 from typing import Any, Final, TypeVar
 
 import holdfast
-from holdfast.errors import Cancelled, HoldfastError, LeaseLost, Misuse, RunHeld, StopSignal
+from holdfast.errors import Cancelled, HoldfastError, LeaseLost, Misuse, StopSignal
 from holdfast.handles.serving import (
     Found,
     Standing,
@@ -227,7 +227,7 @@ class Holder:
                     retention=KEPT,
                     premises=PREMISES,
                 )
-                await held.enter(opening)
+                await held.enter(opening.for_client())
                 held.inherited = await asyncio.to_thread(_inherited, self.store, run)
                 self._runs[run] = held
             if session:
@@ -277,7 +277,6 @@ class Holder:
 
 LOST: Final = (LeaseLost, Cancelled)
 """After these the run is not ours any more."""
-__all__ = ["LOST", "HeldRun", "Holder", "RunHeld", "StepFailed", "StepUnclear"]
 
 
 def _inherited(store: holdfast.Store, run: str) -> list[Found]:

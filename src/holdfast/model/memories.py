@@ -7,7 +7,7 @@ class Fact(NamedTuple):
     """One fact. ``id`` is its key, or made of its text: the same text in the same scope is the same fact.
 
     ``scope`` says whom it is for, from the general to the particular: ``users/42``; empty for everybody who uses the store.
-    ``value`` is data beside the text. ``run`` and ``event`` are where it comes from; empty and 0 where no run told it.
+    ``value`` is data beside the text. ``run`` is where it comes from; empty where no run told it.
     """
 
     id: str
@@ -17,7 +17,6 @@ class Fact(NamedTuple):
     importance: float = 0.5
     value: Any = None
     run: str = ""
-    event: int = 0
     created_at: float = 0.0
     changed_at: float = 0.0
 

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from orjson import loads
@@ -105,9 +104,8 @@ def again_words(view: View) -> str:
 
 
 def is_served(attempt: Mapping[str, Any]) -> bool:
-    """Whether an attempt was an MCP server's, which only records: its client goes on with the run, and no command does."""
-    argv = [str(word) for word in attempt.get("argv", ())]
-    return any("holdfast" in word.rpartition("/")[2] and then == "mcp" for word, then in pairwise(argv))
+    """Whether a server held the run for a client, which does the work: the client goes on with it, and no command does."""
+    return bool(attempt.get("served"))
 
 
 def is_workers(view: View) -> bool:

@@ -1,29 +1,28 @@
-"""The states of flows under ``@persist``, as checkpoints of a run: written by what changed, and open to every command."""
+"""The states of flows under ``@persist``: a chain of checkpoints in a run that is kept for them, open to every command."""
 
-from contextvars import Context
-from threading import Lock
-from typing import Any, Final
+from copy import deepcopy
+from typing import Any
+from uuid import uuid4
 
 from crewai.flow.persistence.base import FlowPersistence  # pyright: ignore[reportMissingImports]
 
-from holdfast.codec.bodies import unpack_body
-from holdfast.engine.states import state_at
-from holdfast.entrance import run as enter_run
-from holdfast.errors import UnknownRun
-from holdfast.storehandle import store_at
+from holdfast.engine.chains import ChainedRun, NewLink
+from holdfast.engine.opening import Entry
+from holdfast.storehandle import workshop_at
 
-_writing: Final = Lock()
-"""Methods of a flow that run side by side save its state side by side: one after another, then."""
+_CHAIN = ""
+"""The only one that a flow's run has."""
 
 
 class HoldfastPersistence(FlowPersistence):
     """Keeps the state of a flow after each of its methods; ``kickoff(inputs={"id": …})`` goes on from the latest.
 
-    The run of a flow is ``flow/<its id>``. It is held while a state is written, and never finished.
+    The run of a flow is ``flow/<its id>``. Nobody holds it, and it is never finished.
     """
 
     persistence_type: str = "HoldfastPersistence"
     store: Any = None
+    _runs: dict[str, ChainedRun] = {}  # noqa: RUF012 - each object gets its own: so the framework makes its classes
 
     def __init__(self, store: Any = None, **more: Any) -> None:
         super().__init__(store=store, **more)
@@ -62,30 +61,27 @@ class HoldfastPersistence(FlowPersistence):
         if kept is not None and kept.pop("pending", None) is not None:
             self._keep(flow_uuid, kept)
 
-    def _keep(self, flow_uuid: str, kept: dict[str, Any]) -> None:
-        def keep() -> None:
-            run = enter_run(f"flow/{flow_uuid}", store=self.store, loops=False).open()
-            try:
-                run.restore()
-                run.checkpoint(kept)
-            finally:
-                run.close()
+    def _run(self, flow_uuid: str) -> ChainedRun:
+        name = f"flow/{flow_uuid}"
+        if name not in self._runs:
+            self._runs[name] = ChainedRun(workshop_at(self.store), Entry(name, goal="a CrewAI flow"))
+        return self._runs[name]
 
-        with _writing:
-            # In a context of its own: inside of a run that the flow is kicked off in, it is no child of that run.
-            Context().run(keep)
+    def _keep(self, flow_uuid: str, kept: dict[str, Any]) -> None:
+        run = self._run(flow_uuid)
+        with run.reading() as chains:
+            latest = chains.find(_CHAIN, None)
+        parent = None if latest is None else latest.id
+        # Methods that run side by side save side by side, each the whole state: the last one counts.
+        run.put(NewLink(_CHAIN, uuid4().hex, parent, kept, {}, is_fork=True, note=kept["method"]))
 
     def _kept(self, flow_uuid: str) -> dict[str, Any] | None:
-        store = store_at(self.store)
-        try:
-            latest = store.view(f"flow/{flow_uuid}").checkpoint
-        except UnknownRun:
-            return None
-        if latest is None:
-            return None
-        kept: dict[str, Any] = state_at(store._workshop.store, unpack_body(latest.body)["state"])  # noqa: SLF001
-        return kept
+        run = self._run(flow_uuid)
+        with run.reading() as chains:
+            latest = chains.find(_CHAIN, None)
+        return None if latest is None else deepcopy(run.state(latest))
 
 
 def _plain(state: Any) -> Any:
-    return state.model_dump(mode="json") if hasattr(state, "model_dump") else dict(state)
+    """A copy that nobody changes any more."""
+    return state.model_dump(mode="json") if hasattr(state, "model_dump") else deepcopy(dict(state))

@@ -1,6 +1,6 @@
 """``HoldfastStore``: LangGraph's long-term memory on Holdfast's. An item is a fact, its namespace the scope of one.
 
-So what a graph keeps, ``holdfast recall`` and other programs find, and the other way round: a fact that somebody remembered in
+So what a graph keeps, ``run.recall`` and ``store.memory`` find, and the other way round: a fact that somebody remembered in
 words is an item whose value is its text. Items are searched by words, ranked as memory ranks; no model is asked.
 """
 
