@@ -46,7 +46,7 @@ format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-crash: .venv/.dev .venv-aws/.ready .venv-crewai/.ready  ## every crash test at every place: make test strikes most at every third or sixth
+crash: .venv/.dev .venv-aws/.ready .venv-crewai/.ready  ## every crash test at every place: make test strikes most at every fourth or twelfth
 	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash tests/frameworks
 	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai/test_kills.py
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.crash.pace import OFTEN
+
 from holdfast.model.events import Kind
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -27,5 +29,5 @@ def test_killed_at_every_call_each_answer_is_counted_once(crash_matrix: CrashMat
         (run,) = case.store.stats("agent").runs
         assert [model.spent for model in run.models] == [view.spent]
 
-    report = crash_matrix.walk(PROGRAM, check=check, start="fork", again_every=151)
-    assert report.kills >= 60
+    report = crash_matrix.walk(PROGRAM, check=check, start="fork", every=OFTEN, again_every=151)
+    assert report.kills >= 60 // OFTEN

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from orjson import loads
+from tests.crash.pace import OFTEN
 
 from holdfast.core.citations import verify
 from holdfast.model.events import Kind
@@ -27,5 +28,5 @@ def test_killed_at_every_call_the_model_is_told_the_same(crash_matrix: CrashMatr
         for style in ("summary", "full", "facts"):
             assert verify(case.store.context("agent", style=style), events, lambda _: b"{}") == []
 
-    report = crash_matrix.walk(PROGRAM, check=check, start="fork", again_every=151)
-    assert report.kills >= 15
+    report = crash_matrix.walk(PROGRAM, check=check, start="fork", every=OFTEN, again_every=151)
+    assert report.kills >= 15 // OFTEN

@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.crash.pace import EVERY
+from tests.crash.pace import EVERY, OFTEN
 
 import holdfast
 from holdfast.model.events import Kind
@@ -126,10 +126,10 @@ def test_killed_at_every_call(
 
 
 def test_a_run_never_acts_in_both_stores(crash_matrix: CrashMatrix, prepared: Path) -> None:
-    """At every third call of a move (tests/rules looks at each write); and a parent acts in the other store only when its child is there and whole."""
+    """At every fourth call of a move (tests/rules looks at each write); and a parent acts in the other store only when its child is there and whole."""
     woken = 0
     for when in WHENS:
-        for at in count(step=3):
+        for at in count(step=OFTEN):
             case = crash_matrix.case(PROGRAM, "move", str(prepared), start="fork")
             case.run(Kill(at, when))
             if case.struck is None:

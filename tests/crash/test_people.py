@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.crash.pace import EVERY
+from tests.crash.pace import EVERY, OFTEN
 
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -47,5 +47,7 @@ def test_killed_while_it_is_cancelled(crash_matrix: CrashMatrix) -> None:
         assert [e.kind for e in events].count("run.cancelled") == 1
         assert case.store._port.scan_records("inbox/agent", limit=10) == []
 
-    report = crash_matrix.walk(PEOPLE, "cancelled", check=check_cancelled, start="fork", again_every=61)
+    report = crash_matrix.walk(
+        PEOPLE, "cancelled", check=check_cancelled, start="fork", every=OFTEN, again_every=61
+    )
     assert report.calls >= 12

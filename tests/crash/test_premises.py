@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.crash.pace import OFTEN
+
 import holdfast
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -25,5 +27,5 @@ def check(case: Case) -> None:
 
 def test_killed_at_every_call(crash_matrix: CrashMatrix) -> None:
     """And again while it recovers."""
-    report = crash_matrix.walk(RELYING, check=check, start="fork", again_every=29)
-    assert report.kills >= 20
+    report = crash_matrix.walk(RELYING, check=check, start="fork", every=OFTEN, again_every=29)
+    assert report.kills >= 20 // OFTEN

@@ -99,6 +99,7 @@ def test_being_slowed_down_for_too_long_is_told(
     assert isinstance(caught.value, StoreBusy)
     assert "resumes" in caught.value.hint
     proxy.faults.clear()
+    monkeypatch.undo()
     assert store.read_events("r", limit=9) == []
     assert append(store, an_append("r", fence, 0)) == 1
 
@@ -113,6 +114,7 @@ def test_an_outcome_that_stays_unknown_is_called_so(
     with pytest.raises(StoreUnavailable, match="nobody knows"):
         append(store, an_append("r", fence, 0))
     proxy.faults.clear()
+    monkeypatch.undo()
     assert [event.seq for event in store.read_events("r", limit=9)] == [1]
     (outcome,) = store.append([an_append("r", fence, 0)])
     assert isinstance(outcome, Refusal)

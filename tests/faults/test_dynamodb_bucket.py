@@ -97,12 +97,14 @@ def test_a_refusal_is_told_in_our_words_and_changes_nothing(
     store: DynamoStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, fault: object, error: type[StoreError]
 ) -> None:
     """An append that brings such a content is not made, and can be made when the bucket is there again."""
-    monkeypatch.setattr(limits, "BUSY_TIMEOUT_S", 0.2)
     fence = held(store)
+    assert objects(store) == []  # the line is there, with the patience of every day
     item = an_append("r", fence, 0, blobs=(Blob(ADDRESS, CONTENT),))
     proxy.faults["PUT"] = [fault] * 1_000
+    monkeypatch.setattr(limits, "BUSY_TIMEOUT_S", 0.2)
     with pytest.raises(error) as caught:
         store.append([item])
+    monkeypatch.undo()
     if error in {StoreMissing, AccessDenied}:
         assert "bucket 'b-" in str(caught.value)
         assert proxy.seen["PUT"] == 1, "asking again would not help"
@@ -112,11 +114,8 @@ def test_a_refusal_is_told_in_our_words_and_changes_nothing(
     get(store)
 
 
-def test_deleting_waits_for_no_bucket(
-    store: DynamoStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleting_waits_for_no_bucket(store: DynamoStore, proxy: Proxy) -> None:
     """The blob is gone; the object is left to the next reclaim, which tells how much it freed."""
-    monkeypatch.setattr(limits, "BUSY_TIMEOUT_S", 0.2)
     put(store)
     proxy.faults["DELETE"] = [object_refusal("AccessDenied", 403)]
     assert store.delete_blobs([ADDRESS], untouched_since=2.0) == 1

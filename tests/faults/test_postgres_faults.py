@@ -201,6 +201,7 @@ def test_a_server_that_stays_away_is_told(
             store.find_run("r")
     finally:
         server.start()
+    monkeypatch.undo()
     assert append(store, an_append("r", fence, 0)) == 1
 
 
