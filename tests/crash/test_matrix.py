@@ -94,7 +94,7 @@ def test_without_verify_a_person_is_asked(
         check=check_case,
         settle=settle,
         start="fork",
-        every=min(OFTEN, 2),
+        every=min(OFTEN, 3),
         again_every=31,
     )
     # Two once calls, each with a window of some calls from behind the intent to before the outcome.
