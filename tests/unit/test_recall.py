@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.core.recall import excerpt, query_of, rank, texts_in
+from holdfast.core.recall import excerpt, rank, texts_in
+from holdfast.core.terms import query_of
 
 TEXTS = [
     "The deployment failed because the database was locked",

@@ -122,7 +122,8 @@ def recall(
     """The facts that fit the query best; without one, the newest."""
     if k < 1:
         raise Misuse(problem=f"k={k}: that is no number of facts", advice="ask for one or more")
-    from holdfast.core.recall import query_of, rank  # every program that opens a run loads this module
+    from holdfast.core.recall import rank  # every program that opens a run loads this module
+    from holdfast.core.terms import query_of
 
     found = sorted(facts(store, scope=scope, tags=tags), key=lambda fact: fact.changed_at)
     if not query.strip():

@@ -10,7 +10,8 @@ from typing import Any, Final
 from orjson import JSONDecodeError, loads
 
 from holdfast.codec.bodies import unpack_body
-from holdfast.core.recall import excerpt, query_of, rank, texts_in
+from holdfast.core.recall import excerpt, rank, texts_in
+from holdfast.core.terms import query_of
 from holdfast.engine.journal import read_all
 from holdfast.engine.recounting import Reader
 from holdfast.errors import Misuse

@@ -26,7 +26,8 @@ from langgraph.store.base import (
 )
 
 from holdfast.adapters.langgraph.threads import escaped, unescaped
-from holdfast.core.recall import query_of, rank, texts_in
+from holdfast.core.recall import rank, texts_in
+from holdfast.core.terms import query_of
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.memories import Fact
 from holdfast.storehandle import Store, store_at
