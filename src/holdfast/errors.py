@@ -57,6 +57,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NewerExport                  written by a newer Holdfast
     │   └── DamagedExport                cut off, changed, or not whole
     ├── UnknownFact                      memory has no such fact
+    ├── EmbedderUnavailable              what makes vectors of texts does not make any
     ├── UnusableAnswer                   a provider's answer that is no answer
     ├── InvalidHistory                   a conversation that providers refuse
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
@@ -526,6 +527,15 @@ class UnknownFact(HoldfastError):
     fact: str
     scope: str
     store: str
+
+
+class EmbedderUnavailable(HoldfastError):
+    """The embedder that was named gives no vectors: it cannot be reached, refuses, or answers with something else."""
+
+    says = "the embedder {embedder} {problem}"
+    advises = "see that it runs and knows the model; HOLDFAST_EMBEDDER=table or none goes on without it"
+    embedder: str
+    problem: str
 
 
 class UnusableAnswer(HoldfastError):

@@ -18,6 +18,10 @@ FACT_KEY_CHARS_MAX: Final = 200
 FACT_TEXT_CHARS_MAX: Final = 20_000
 SEARCH_EVENT_CHARS_MAX: Final = 20_000
 """How much of one event's content a search over history looks at."""
+EMBEDDER_BATCH_MAX: Final = 64
+EMBEDDER_TIMEOUT_S: Final = 30.0
+EMBEDDER_ANSWER_BYTES_MAX: Final = 64_000_000
+"""Of a server that makes vectors: texts in one request, how long it may take, and how much it may answer."""
 
 # one append: the same on every store, so that a program never depends on which one it runs on
 APPEND_EVENTS_MAX: Final = 64
