@@ -27,6 +27,7 @@ SUBJECTS = (
     "postgres",
     "dynamodb",
     "takeover",
+    "memory_quality",
 )
 """What is measured where nobody asks for something. Beside other people's libraries: peers, langgraph, openai_agents, pydantic_ai, crewai, mcp."""
 _MODULES = {"mcp": "mcp_server"}

@@ -1,0 +1,65 @@
+"""Which of the candidates comes first: by words and by meaning together, and by how lately they were of use.
+
+Numbers in, numbers out: it knows neither texts nor vectors nor clocks. Scores of words and of meaning have no scale in common,
+so each is brought to one by the candidates themselves, and the halves are added. To add up places instead (reciprocal rank
+fusion) was measured worse: it forgets by how much the first was better than the second. ``bench memory_quality`` measures both.
+"""
+
+from collections.abc import Hashable, Mapping
+from math import log2
+from typing import Final, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+HALF_LIFE_DAYS: Final = 69.0
+_FLOOR: Final = 0.2
+_FLOOR_BY_IMPORTANCE: Final = 0.3
+_STEP_BELOW: Final = 0.999
+_WORDS: Final = 0.5
+
+
+def fuse(
+    bm25: Mapping[Key, float], cosine: Mapping[Key, float], *, bm25_max: float = 0.0
+) -> dict[Key, float]:
+    """A score from 0 to 1 for each candidate of either: half by its words, half by its meaning; what it lacks counts 0.
+
+    ``bm25_max`` is what a text would have that holds all words of the query (``recall.attainable``): measured against it, a best
+    that shares one common word with a long question does not outweigh meaning. Without it, the best of the candidates counts.
+    Cosines that are all the same tell nothing apart: each counts as the best, unless it is not positive.
+    """
+    best = max(bm25_max, *bm25.values(), 0.0)
+    low, high = min(cosine.values(), default=0.0), max(cosine.values(), default=0.0)
+    scores: dict[Key, float] = {}
+    for key in {**bm25, **cosine}:
+        by_words = max(0.0, bm25.get(key, 0.0)) / best if best > 0 else 0.0
+        by_meaning = 0.0
+        if key in cosine:
+            by_meaning = (cosine[key] - low) / (high - low) if high > low else float(high > 0)
+        scores[key] = _WORDS * by_words + (1 - _WORDS) * min(1.0, by_meaning)
+    return scores
+
+
+def decay(age_days: float, uses: int, importance: float) -> float:
+    """What is left of a score when its fact was last of use so long ago: 1 for now, never less than a floor.
+
+    It halves in 69 days; the more often it was of use, the slower. The floor is 0.2 for what is of no importance and 0.5 for
+    what is of the greatest: old never means gone.
+    """
+    floor = _FLOOR + _FLOOR_BY_IMPORTANCE * min(1.0, max(0.0, importance))
+    half_life = HALF_LIFE_DAYS * (1 + log2(1 + max(0, uses)))
+    return float(floor + (1 - floor) * 0.5 ** (max(0.0, age_days) / half_life))
+
+
+def demoted(scores: Mapping[Key, float], successors: Mapping[Key, Key]) -> dict[Key, float]:
+    """The scores, with none that was superseded as high as what took its place, or what took the place of that."""
+    settled: dict[Key, float] = {}
+    for key in scores:
+        chain = [key]
+        while (after := successors.get(chain[-1])) is not None and after not in chain:
+            chain.append(after)
+        bound: float | None = None
+        for one in reversed(chain):  # from the newest back
+            if one in scores:
+                own = scores[one] if bound is None else min(scores[one], bound * _STEP_BELOW)
+                settled[one] = bound = min(own, settled.get(one, own))
+    return settled
