@@ -106,6 +106,8 @@ _IDENTIFIER: Final = re.compile(r".*\d|.*[_/@:]|.*\w\.\w|.*[a-z][A-Z]|[A-Z]{2,}$
 _NAMING: Final = {"identifier": "name"}
 """AWS and Vault are names alike, though only one of them looks like an identifier."""
 _NOT: Final = "not"
+_SIGN: Final = re.compile(r"(?<!\w)-(?=w)|[+#%$€£¥<>=~&*°^|\\@/]")
+_TOKENS_MAX: Final = 200
 _ATTRIBUTES: Final = frozenset("of default favourite favorite preferred current".split())
 _SENTENCE_END: Final = re.compile(r"[.!?:]\s*$")
 
@@ -164,13 +166,22 @@ class _Reading(NamedTuple):
 def compare(new_text: str, old_text: str, cosine: float | None = None) -> Verdict:
     """What a new fact is to an old one, given how alike their vectors are; None where there are none."""
     new, old = _read(new_text), _read(old_text)
+    if _signs(new_text) != _signs(old_text):
+        return "apart"
     if not new.content or not old.content:
         return "same" if folded(new_text).split() == folded(old_text).split() else "apart"
     if new.negations != old.negations:
         return "supersedes" if _agree(new.as_affirmed(), old.as_affirmed()) else "apart"
     if _agree(new.as_bound(), old.as_bound()):
         return "same" if cosine is None or cosine >= SAME_COSINE_MIN else "apart"
+    if max(len(new.tokens), len(old.tokens)) > _TOKENS_MAX:
+        return "apart"  # a page is no value, and comparing two takes long
     return "supersedes" if _differ_by_value(new, old) else "apart"
+
+
+def _signs(text: str) -> list[str]:
+    """What is no word and yet no mere punctuation: -5 is not 5, $5 not €5, C++ not C#."""
+    return _SIGN.findall(WORD.sub("w", text))
 
 
 def _agree(new: _Reading, old: _Reading) -> bool:
@@ -273,7 +284,7 @@ def _kind(raw: str, low: str, *, begins: bool) -> tuple[str, str]:
         return low, "binding"
     if low in _ALIKE:
         return _ALIKE[low], "word"
-    is_common = low in COMMON and low not in _WEIGHTY
+    is_common = low in COMMON and low not in _WEIGHTY and not _names(raw, begins=begins)
     if not low or is_common or low in _FILLERS or low in _NEGATIONS or _CONTRACTED.match(low):
         return "", ""
     if low in _SMALL or low in _LARGE:
@@ -287,6 +298,11 @@ def _kind(raw: str, low: str, *, begins: bool) -> tuple[str, str]:
     if raw[0].isupper() and not begins:
         return stem(low), "name"
     return (stem(low) if low.isascii() and low.isalpha() else low), "word"
+
+
+def _names(raw: str, *, begins: bool) -> bool:
+    """Whether a word that is common in small letters is a name here: the IT team, plan A."""
+    return raw.isupper() and (len(raw) > 1 or (raw == "A" and not begins))
 
 
 def _counted(tokens: list[_Token]) -> list[_Token]:
