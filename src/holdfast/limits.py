@@ -18,6 +18,8 @@ FACT_KEY_CHARS_MAX: Final = 200
 FACT_TEXT_CHARS_MAX: Final = 20_000
 SEARCH_EVENT_CHARS_MAX: Final = 20_000
 """How much of one event's content a search over history looks at."""
+VECTORS_MAX: Final = 200_000
+"""How many facts, and how many events, are compared by meaning: the newest. Older ones are found by their words."""
 EMBEDDER_BATCH_MAX: Final = 64
 EMBEDDER_TIMEOUT_S: Final = 30.0
 EMBEDDER_ANSWER_BYTES_MAX: Final = 64_000_000

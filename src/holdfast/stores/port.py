@@ -25,6 +25,7 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
+from holdfast.model.searching import Document, Match, Query, Within
 
 
 class StorePort(Protocol):
@@ -224,6 +225,69 @@ class StorePort(Protocol):
         """What is sound and what is not, for people."""
         ...
 
+    def find_index(self, *, makes: bool = True) -> "IndexPort | None":
+        """What things in this store are found by; where there is none, one is made, unless ``makes`` is off.
+
+        None where it has no such part: then things are looked through.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of everything; idempotent. Later calls raise ``HandleClosed``."""
+        ...
+
+
+class IndexPort(Protocol):
+    """What a store's facts and events are found by: the second port, and one that can be dropped.
+
+    All of it is derived from what the store keeps. It may be behind or ahead of that, never in the way of it: whoever is
+    given a match looks up whether it is still so. ``space`` is one of ``model.searching.SPACES``.
+    """
+
+    def put(
+        self,
+        space: str,
+        documents: Sequence[Document],
+        *,
+        notes: Mapping[str, str] | None = None,
+        synced: bool = False,
+    ) -> None:
+        """Keep each document beside others of its key, in place of one of its version; and note this. One transaction."""
+        ...
+
+    def drop(self, space: str, key: str, *, but: str = "") -> None:
+        """Let the documents of a key go, but not that of this version."""
+        ...
+
+    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
+        """Let go of all whose key begins like this, and of this note: one transaction, synced.
+
+        What is left of them in the files is gone when the store has reclaimed its space thoroughly.
+        """
+        ...
+
+    def touch(self, space: str, key: str, *, at: float, uses: int) -> None:
+        """Say that something was of use."""
+        ...
+
+    def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
+        """The documents with any of the terms, and all of the phrases, that fit best by BM25; best first."""
+        ...
+
+    def find_near(
+        self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str] = ()
+    ) -> list[Match]:
+        """Those nearest to a vector among the newest of its model, best first, and those of the keys ``also``, by cosine."""
+        ...
+
+    def count(self, space: str, model: str | None = None) -> int:
+        """How many documents there are; with a model, how many have a vector of it."""
+        ...
+
+    def get_notes(self, prefix: str = "") -> dict[str, str]:
+        """The notes whose names begin like this."""
+        ...
+
+    def clear(self, space: str) -> None:
+        """Let go of everything in a space, and of the notes that begin with its name. Synced."""
         ...

@@ -22,6 +22,7 @@ from holdfast.stores.port import StorePort  # noqa: E402 - the registration must
 from holdfast.testing.rules.blobs import BlobRules  # noqa: E402
 from holdfast.testing.rules.events import EventRules  # noqa: E402
 from holdfast.testing.rules.handles import HandleRules  # noqa: E402
+from holdfast.testing.rules.index import IndexRules  # noqa: E402
 from holdfast.testing.rules.leases import LeaseRules  # noqa: E402
 from holdfast.testing.rules.queue import QueueRules  # noqa: E402
 from holdfast.testing.rules.races import RaceRules  # noqa: E402
@@ -41,6 +42,7 @@ class StoreContract(
     LeaseRules,
     QueueRules,
     RecordRules,
+    IndexRules,
     RemovalRules,
     RaceRules,
     HandleRules,

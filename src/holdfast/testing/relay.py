@@ -22,7 +22,8 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
-from holdfast.stores.port import StorePort
+from holdfast.model.searching import Document, Match, Query, Within
+from holdfast.stores.port import IndexPort, StorePort
 
 T = TypeVar("T")
 
@@ -180,5 +181,59 @@ class Relay:
     def examine(self) -> list[Finding]:
         return self.pass_on(self.port.examine)
 
+    def find_index(self, *, makes: bool = True) -> "IndexPort | None":
+        index = self.pass_on(self.port.find_index, makes=makes)
+        return None if index is None else IndexRelay(index, self.pass_on)
+
     def close(self) -> None:
         self.pass_on(self.port.close)
+
+
+class IndexRelay:
+    """Implements ``IndexPort`` over another one; its calls come through ``pass_on`` too."""
+
+    def __init__(self, port: IndexPort, pass_on: Callable[..., Any]) -> None:
+        """Stand in front of an open index."""
+        self.port = port
+        self.pass_on = pass_on
+
+    def put(
+        self,
+        space: str,
+        documents: Sequence[Document],
+        *,
+        notes: Mapping[str, str] | None = None,
+        synced: bool = False,
+    ) -> None:
+        self.pass_on(self.port.put, space, documents, notes=notes, synced=synced)
+
+    def drop(self, space: str, key: str, *, but: str = "") -> None:
+        self.pass_on(self.port.drop, space, key, but=but)
+
+    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
+        self.pass_on(self.port.drop_under, space, prefix, note=note)
+
+    def touch(self, space: str, key: str, *, at: float, uses: int) -> None:
+        self.pass_on(self.port.touch, space, key, at=at, uses=uses)
+
+    def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
+        found: list[Match] = self.pass_on(self.port.find_words, space, query, within, limit=limit)
+        return found
+
+    def find_near(
+        self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str] = ()
+    ) -> list[Match]:
+        found: list[Match] = self.pass_on(
+            self.port.find_near, space, vector, model, within, limit=limit, also=also
+        )
+        return found
+
+    def count(self, space: str, model: str | None = None) -> int:
+        return int(self.pass_on(self.port.count, space, model))
+
+    def get_notes(self, prefix: str = "") -> dict[str, str]:
+        found: dict[str, str] = self.pass_on(self.port.get_notes, prefix)
+        return found
+
+    def clear(self, space: str) -> None:
+        self.pass_on(self.port.clear, space)

@@ -202,6 +202,9 @@ class DynamoStore:
             sweep_voids(self._table)
         return sweep_all(self._table)
 
+    def find_index(self, *, makes: bool = True) -> None:  # noqa: ARG002
+        return None
+
     def examine(self) -> list[Finding]:
         return examined(self._table)
 

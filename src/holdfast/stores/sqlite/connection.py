@@ -5,7 +5,7 @@ an error was raised. SQLite ignores a pragma it does not like without a word, so
 """
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import apsw
 
@@ -15,6 +15,17 @@ from holdfast.errors import NewerFormat, NotAStore, NotDurable
 APPLICATION_ID: Final = 0x484F4C44
 """'HOLD' in the file's header, so that ``file`` and we can tell the file from any other database."""
 FORMAT_VERSION: Final = 1
+
+
+class Shape(NamedTuple):
+    """What a file of ours is: by its header, and by the schema that it is built with."""
+
+    application_id: int
+    version: int
+    schema: Path
+
+
+STORE: Final = Shape(APPLICATION_ID, FORMAT_VERSION, Path(__file__).with_name("schema.sql"))
 
 SYNC_FULL: Final = 2
 SYNC_NORMAL: Final = 1
@@ -37,12 +48,12 @@ SETTINGS: Final[dict[str, int | str]] = {
 }
 
 
-def open_connection(path: Path, role: Role) -> apsw.Connection:
-    """A connection to an existing store with its settings proven. May raise apsw.Error, NotDurable, NewerFormat."""
+def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connection:
+    """A connection to an existing file with its settings proven. May raise apsw.Error, NotDurable, NewerFormat."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         settle(connection, path, role)
-        _check_identity(connection, path)
+        _check_identity(connection, path, shape)
     except BaseException:
         connection.close()
         raise
@@ -68,17 +79,17 @@ def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
             )
 
 
-def check_version(version: int, path: Path) -> None:
+def check_version(version: int, path: Path, shape: Shape = STORE) -> None:
     """Refuse a format that this code does not know."""
-    if version > FORMAT_VERSION:
+    if version > shape.version:
         raise NewerFormat(
             store=str(path),
-            problem=f"its format is {version}; this Holdfast knows formats up to {FORMAT_VERSION}",
+            problem=f"its format is {version}; this Holdfast knows formats up to {shape.version}",
         )
 
 
-def _check_identity(connection: apsw.Connection, path: Path) -> None:
+def _check_identity(connection: apsw.Connection, path: Path, shape: Shape) -> None:
     """Once more, through the WAL: a newer Holdfast may have changed what the file's own header does not show yet."""
-    if connection.pragma("application_id") != APPLICATION_ID:
+    if connection.pragma("application_id") != shape.application_id:
         raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
-    check_version(connection.pragma("user_version"), path)
+    check_version(connection.pragma("user_version"), path, shape)

@@ -13,29 +13,31 @@ from typing import Final
 import apsw
 
 from holdfast.errors import NotAStore, NotDurable
-from holdfast.stores.sqlite.connection import APPLICATION_ID, FORMAT_VERSION, check_version
+from holdfast.stores.sqlite.connection import STORE, Shape, check_version
 from holdfast.stores.sqlite.filesystem import NETWORK, filesystem_at
-from holdfast.stores.sqlite.owners import owners_of
+from holdfast.stores.sqlite.owners import Owners, owners_of
 
-_SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 _INCREMENTAL: Final = 2
-_BESIDE: Final = ("-wal", "-shm", "-journal")
+_BESIDE: Final = ("-wal", "-shm", "-journal", "-search", "-search-wal", "-search-shm")
 
 # Threads of one process: file locks do not keep them apart.
 _creating = threading.Lock()
 
 
-def ensure_store(path: Path) -> None:
-    """See that a store lies at an absolute, resolved path. Durable when it returns; may raise OSError, apsw.Error."""
+def ensure_store(path: Path, shape: Shape = STORE, owners: Owners | None = None) -> None:
+    """See that a store lies at an absolute, resolved path. Durable when it returns; may raise OSError, apsw.Error.
+
+    Of another ``shape`` it is a file that belongs to a store; ``owners`` are those of that store.
+    """
     _refuse_network(path)
-    if _is_ours(path):
+    if _is_ours(path, shape):
         return
     _make_directory(path.parent)
-    with _creating, owners_of(path).creating():
-        if not _is_ours(path):
-            _build(path)
+    with _creating, (owners or owners_of(path)).creating():
+        if not _is_ours(path, shape):
+            _build(path, shape)
 
 
 def sync_directory(directory: Path) -> None:
@@ -55,7 +57,7 @@ def _refuse_network(path: Path) -> None:
         raise NotDurable(store=str(path), problem=f"it lies on a {kind} file system")
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(path: Path, shape: Shape) -> bool:
     """True for a store of ours, False where one is to be made; anything else raises."""
     try:
         if path.stat().st_size == 0:
@@ -67,9 +69,9 @@ def _is_ours(path: Path) -> bool:
     header = _header_of(path)
     if not header.startswith(_MAGIC):
         raise NotAStore(store=str(path), problem="the file is not a SQLite database")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+    if int.from_bytes(header[68:72], "big") != shape.application_id:
         raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
-    check_version(int.from_bytes(header[60:64], "big"), path)
+    check_version(int.from_bytes(header[60:64], "big"), path, shape)
     return True
 
 
@@ -96,7 +98,7 @@ def _make_directory(directory: Path) -> None:
     sync_directory(directory.parent)
 
 
-def _build(path: Path) -> None:
+def _build(path: Path, shape: Shape) -> None:
     draft = path.with_name(path.name + "-new")
     # Of a crashed attempt, or of a database that somebody deleted: a stale WAL would be replayed into the new file.
     for leftover in (
@@ -111,9 +113,9 @@ def _build(path: Path) -> None:
         connection.execute("PRAGMA fullfsync = 1")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN")
-        connection.execute(_SCHEMA.read_text(encoding="utf-8"))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute(shape.schema.read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {shape.application_id}")
+        connection.execute(f"PRAGMA user_version = {shape.version}")
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = wal")
     finally:

@@ -22,7 +22,7 @@ import apsw
 from holdfast import limits
 from holdfast.errors import ForkedHandle, HandleClosed, StoreUnavailable
 from holdfast.stores.sqlite import statements
-from holdfast.stores.sqlite.connection import open_connection
+from holdfast.stores.sqlite.connection import STORE, Shape, open_connection
 from holdfast.stores.sqlite.errors import translated, undecodable
 from holdfast.stores.sqlite.rewriting import rewrite_wal
 
@@ -32,7 +32,7 @@ Trouble = Literal["", "closed", "forked", "open", "failed"]
 class Database:
     """Connections, locks and the state between them. Internal to the package: verbs live in ``store``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shape: Shape = STORE) -> None:
         self.path: Final = path
         self.name: Final = str(path)
         self.trouble: Trouble = ""
@@ -40,9 +40,9 @@ class Database:
         self.waiters = 0
         self.opened_by: Final = os.getpid()
         self._make_locks()
-        self.synced: Final = open_connection(path, "synced")
-        self.flushed: Final = open_connection(path, "flushed")
-        self.reading: Final = open_connection(path, "reading")
+        self.synced: Final = open_connection(path, "synced", shape)
+        self.flushed: Final = open_connection(path, "flushed", shape)
+        self.reading: Final = open_connection(path, "reading", shape)
         self._inode: Final = path.stat().st_ino
         _opened.add(self)
 

@@ -15,7 +15,7 @@ import apsw
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreBusy
 from holdfast.limits import BUSY_TIMEOUT_S
-from holdfast.stores.sqlite.connection import open_connection
+from holdfast.stores.sqlite.connection import STORE, Shape, open_connection
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.statements import FOLD_WAL, FREE_PAGES, REWRITE, SHRINK
@@ -24,13 +24,13 @@ _LOOK_MS: Final = 200
 _PAUSE_S: Final = 0.05
 
 
-def reclaimed(database: Database, *, thoroughly: bool) -> int:
+def reclaimed(database: Database, *, thoroughly: bool, shape: Shape = STORE) -> int:
     """See ``StorePort.reclaim``."""
     with database.writing:
         if database.trouble:  # a checkpoint must not trust a WAL that a failed sync has left behind
             database.mend()
     before = _size(database.path)
-    with _connection(database) as connection:
+    with _connection(database, shape) as connection:
         if thoroughly:
             _step(database, connection, REWRITE)
         else:
@@ -40,9 +40,9 @@ def reclaimed(database: Database, *, thoroughly: bool) -> int:
 
 
 @contextmanager
-def _connection(database: Database) -> Iterator[apsw.Connection]:
+def _connection(database: Database, shape: Shape) -> Iterator[apsw.Connection]:
     try:
-        connection = open_connection(database.path, "synced")
+        connection = open_connection(database.path, "synced", shape)
     except apsw.Error as error:
         raise translated(error, database.path) from error
     try:

@@ -5,6 +5,7 @@ Knows the statements and the rows; the connections, locks and errors are ``datab
 """
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +37,7 @@ from holdfast.stores.sqlite.creation import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.examination import examined
+from holdfast.stores.sqlite.index import SqliteIndex, find_index, index_path
 from holdfast.stores.sqlite.owners import hold, let_go
 from holdfast.stores.sqlite.reclaiming import reclaimed
 from holdfast.stores.sqlite.waiting import wait_for_change
@@ -60,6 +62,8 @@ class SqliteStore:
         except OSError as error:
             raise translated_os(error, self.path) from error
         self._appender: Final = Appender(self._database)
+        self._index: SqliteIndex | None = None
+        self._indexing: Final = threading.Lock()
 
     def _open(self) -> Database:
         try:
@@ -324,7 +328,18 @@ class SqliteStore:
         self._database.sync()
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
-        return reclaimed(self._database, thoroughly=thoroughly)
+        index = self.find_index(makes=False)
+        of_index = index.reclaim(thoroughly=thoroughly) if index else 0
+        return of_index + reclaimed(self._database, thoroughly=thoroughly)
+
+    def find_index(self, *, makes: bool = True) -> SqliteIndex | None:
+        with self._indexing:
+            if not makes and not index_path(self.path).exists():
+                return None
+            if self._index is None or not self._index.is_open:
+                with self._database.read():  # refuses when closed or forked
+                    self._index = find_index(self.path, self._owners)
+            return self._index
 
     def examine(self) -> list[Finding]:
         return examined(self._database)
@@ -334,6 +349,8 @@ class SqliteStore:
             return
         with self._database.read() as connection:
             holds = connection.execute(sql.HOLDS_A_RUN, (self.owner,)).fetchone() is not None
+        if self._index is not None:
+            self._index.close()
         self._database.close()
         # Who still holds a run may still be acting for it: such a process must not look dead while it lives.
         let_go(self._owners, keeps_its_byte=holds)
