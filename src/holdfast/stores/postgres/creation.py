@@ -21,7 +21,7 @@ _TABLES: Final = (
     "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relkind IN ('r', 'v') ORDER BY 1"
 )
-_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('holdfast:' || %s, 0))"
+LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('holdfast:' || %s, 0))"
 
 
 def ensure_schema(connection: Connection, address: Address) -> None:
@@ -29,7 +29,7 @@ def ensure_schema(connection: Connection, address: Address) -> None:
     if is_ours(connection, address):
         return
     with connection.transaction():
-        connection.execute(_LOCK, (address.schema,))
+        connection.execute(LOCK, (address.schema,))
         if not is_ours(connection, address):
             _build(connection, address)
 

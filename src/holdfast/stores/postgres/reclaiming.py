@@ -5,11 +5,19 @@ whoever cannot get it within the lock timeout is told StoreBusy, and calling aga
 archive and its backups keep what was deleted for as long as their owner says: that is not ours to change.
 """
 
+from typing import Final
+
 from psycopg import sql as composing
 
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.index_creation import TABLES as INDEX_TABLES
 from holdfast.stores.postgres.statements import SIZE, TABLES
+
+_MADE: Final = (
+    "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relname = ANY(%s::text[]) AND c.relkind IN ('r', 'p')"
+)
 
 
 def reclaimed(database: Database, *, thoroughly: bool) -> int:
@@ -18,7 +26,8 @@ def reclaimed(database: Database, *, thoroughly: bool) -> int:
     with database.own_connection() as connection:
         connection.execute("SET statement_timeout = 0")
         before = size_of(connection, database)
-        for table in TABLES:
+        made = {name for (name,) in connection.execute(_MADE, (database.address.schema, list(INDEX_TABLES)))}
+        for table in (*TABLES, *(table for table in INDEX_TABLES if table in made)):
             connection.execute(verb.format(composing.Identifier(database.address.schema, table)))
         return max(0, before - size_of(connection, database))
 

@@ -4,6 +4,7 @@ Knows the statements and the rows; the connections, retries and errors are ``dat
 ``appending``'s. The invariant: every verb is one transaction, and what it says is durable is so when it returns.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, LiteralString
 
@@ -32,6 +33,8 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.escaping import escaped, events_of
 from holdfast.stores.postgres.examination import examined
+from holdfast.stores.postgres.index import PostgresIndex, find_index
+from holdfast.stores.postgres.index_creation import is_made
 from holdfast.stores.postgres.reclaiming import reclaimed
 from holdfast.stores.postgres.waiting import Waiting
 
@@ -52,6 +55,9 @@ class PostgresStore:
         self._appender: Final = Appender(self._database)
         self._waiting: Final = Waiting(self._database)
         self._owner: Final = owners.owner_here()
+        self._index: PostgresIndex | None = None
+        self._is_refused = False
+        self._indexing: Final = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -317,6 +323,15 @@ class PostgresStore:
     def reclaim(self, *, thoroughly: bool = False) -> int:
         return reclaimed(self._database, thoroughly=thoroughly)
 
+    def find_index(self, *, makes: bool = True) -> PostgresIndex | None:
+        self._database.check()  # before the lock: in a fork it may be held by a thread that does not exist there
+        with self._indexing:
+            is_wanted = self._index is None and not self._is_refused
+            if is_wanted and (makes or self._database.read(is_made)):
+                self._index = find_index(self._database.address)
+                self._is_refused = self._index is None
+            return self._index
+
     def examine(self) -> list[Finding]:
         return examined(self._database)
 
@@ -326,6 +341,8 @@ class PostgresStore:
                 self._database.close()
             finally:
                 self._waiting.close()
+                if self._index is not None:
+                    self._index.close()
 
     def _guarded(self, work: Any, *, synced: bool = True) -> bool:
         """Whether the work went through; where something refused it, nothing of it is there."""
