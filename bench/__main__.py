@@ -25,8 +25,10 @@ SUBJECTS = (
     "resuming",
     "models",
     "postgres",
+    "postgres_search",
     "dynamodb",
     "takeover",
+    "memory",
     "memory_quality",
 )
 """What is measured where nobody asks for something. Beside other people's libraries: peers, langgraph, openai_agents, pydantic_ai, crewai, mcp."""

@@ -4,7 +4,6 @@ Every query is asked of all facts of all domains. What is tuned is tuned on the 
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Any, NamedTuple
 from bench.measuring import Figure
 from holdfast.core.dedupe import compare
 from holdfast.core.ranking import fuse
-from holdfast.core.recall import attainable, rank
-from holdfast.core.terms import Query, query_of, terms_of
+from holdfast.core.recall import rank
+from holdfast.core.terms import query_of
 from holdfast.memory.embedding import Embedder, embed, find_embedder
+from holdfast.model.searching import Query
 
 DATA = Path(__file__).parents[1] / "tests" / "memory" / "data"
 PARTS = ("tuning", "held_back")
@@ -97,22 +97,6 @@ def fused(embedder: Embedder) -> Ranker:
     return lambda query: fuse(_best(by_words(query)), _best(meaning(query)))
 
 
-def fused_by_attainable(embedder: Embedder) -> Ranker:
-    """With words measured against what a text with all of them would have, not against the best."""
-    meaning = by_meaning(embedder)
-
-    def ranked(query: str) -> Scores:
-        most = attainable(query_of(query), _spread(), len(facts()))
-        return fuse(_best(by_words(query)), _best(meaning(query)), bm25_max=most)
-
-    return ranked
-
-
-@cache
-def _spread() -> Counter[str]:
-    return Counter(term for text in facts().values() for term in set(terms_of(text)))
-
-
 def by_places(embedder: Embedder) -> Ranker:
     """Reciprocal rank fusion, to compare with."""
     meaning = by_meaning(embedder)
@@ -179,7 +163,6 @@ def figures(_place: Path) -> Iterator[Figure]:
         "words alone (BM25)": by_words,
         "meaning alone": by_meaning(embedder),
         "fused by score": fused(embedder),
-        "fused, words by all that were asked": fused_by_attainable(embedder),
         "fused by place (RRF)": by_places(embedder),
     }
     for part in PARTS:

@@ -29,7 +29,9 @@ def test_a_fact_is_kept_found_and_let_go(memory: holdfast.Store) -> None:
     assert [fact.id for fact in facts.list(tags=["cache"])] == [ttl.id]
     assert facts.recall("tuesday window")[0].fact.value == {"day": "Tuesday", "window": [9, 11]}
     assert [one.fact.text[:7] for one in facts.recall("", k=2)] == ["Deploys", "The use"]
-    assert facts.get(ttl.id, scope="projects/alpha") == ttl
+    found = facts.get(ttl.id, scope="projects/alpha")
+    assert found._replace(recalled_at=0.0, recalls=0) == ttl
+    assert found.recalls == 1
     assert facts.forget(ttl.id, scope="projects/alpha")
     assert not facts.forget(ttl.id, scope="projects/alpha")
     with pytest.raises(holdfast.UnknownFact, match=ttl.id):

@@ -529,7 +529,7 @@ def test_a_mark_on_its_way_is_found_again(url: str, world: World) -> None:
         tenure, data = run._tenure, b'{"text":"again"}'
         asked = marks.ask(tenure, "thought", data)
         Pruner(ALL, states=0, base=0).prune(tenure)
-        drive(marks._append(tenure, BLOCKING, asked, data))
+        drive(marks.append(tenure, BLOCKING, asked, data))
         tenure.land(asked.site)
         raise KeyError
     before = kinds(store, "r").count("mark")

@@ -44,8 +44,9 @@ class Mended(NamedTuple):
     is_flag=True,
     help="Make the table of a dynamodb:// store first, where there is none.",
 )
+@click.option("--rebuild", is_flag=True, help="Make the index that facts and history are found by anew.")
 @surface
-def command(*, fix: bool, creates: bool, url: str | None, as_json: bool) -> int:
+def command(*, fix: bool, creates: bool, rebuild: bool, url: str | None, as_json: bool) -> int:
     """Examine a store: settings, disk, every page, every event and conversation. Exit code 1 if anything failed.
 
     It measures, and mends nothing but conversations, when asked to: by one more event, never in place. Events are all
@@ -55,6 +56,7 @@ def command(*, fix: bool, creates: bool, url: str | None, as_json: bool) -> int:
     Example:
       holdfast doctor
       holdfast doctor --fix
+      holdfast doctor --rebuild
       holdfast doctor --store sqlite:////var/lib/agents.db --json
       holdfast doctor --create-table --store "dynamodb://agents?region=eu-west-1"
     """  # noqa: D301 - click's own mark
@@ -62,6 +64,7 @@ def command(*, fix: bool, creates: bool, url: str | None, as_json: bool) -> int:
     store = open_existing(url)
     fixed: list[Mended] = []
     findings = [*made, *store.examine(), *_leases(store), *_conversations(store, fixed if fix else None)]
+    findings += _search(store, rebuilds=rebuild)
     counts: Counter[str] = Counter(finding.verdict for finding in findings)
     if as_json:
         found = {"findings": as_plain(findings), "fixed": as_plain(fixed)}
@@ -74,6 +77,19 @@ def command(*, fix: bool, creates: bool, url: str | None, as_json: bool) -> int:
 def _creation(url: str | None) -> list[Finding]:
     text = "created, with on-demand billing" if create_table(url) else "it was there already"
     return [Finding("table", "ok", text)]
+
+
+def _search(store: Store, *, rebuilds: bool) -> list[Finding]:
+    try:
+        found = _rebuilt(store) if rebuilds else store.examine_index()
+    except Corrupt as damage:  # its rows have told
+        found = Finding("search", "warning", f"not looked at: {damage.problem}")
+    return [] if found is None else [found]
+
+
+def _rebuilt(store: Store) -> Finding:
+    facts, events = store.rebuild_index()
+    return Finding("search", "ok", f"made anew, with {count(facts, 'fact')} and {count(events, 'event')}")
 
 
 def _leases(store: Store) -> list[Finding]:

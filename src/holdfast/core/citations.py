@@ -2,7 +2,7 @@
 
 It takes sentences apart by ``core.phrases`` and looks facts up in the journal; it shares nothing else with whoever wrote them.
 A text counts as quoted if it is a recorded one, on one line, or the beginning of one followed by an ellipsis. A number has to be
-recorded; one that counts has to count the events cited; a time has to lie between two of them.
+recorded; one that counts has to count the events cited; a time has to lie between two of them, or behind a recorded moment.
 """
 
 import re
@@ -206,8 +206,14 @@ def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> b
     return fact == f"{len(cited):,}"
 
 
-def _is_between(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
-    return any(fact == span(b.at - a.at) for a, b in combinations(cited, 2))
+def _is_between(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
+    """A time between two events, or since a moment that one of them records."""
+    if any(fact == span(b.at - a.at) for a, b in combinations(cited, 2)):
+        return True
+    moments = frozenset().union(*(content.moments for content in own))
+    return any(
+        fact == span(event.at - at) for event in cited for at in {*moments, event.at} if at <= event.at
+    )
 
 
 def _is_moment(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:

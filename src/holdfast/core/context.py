@@ -34,6 +34,7 @@ VALUE: Final = (
     "warned",
     "plan",
     "told",
+    "recalled",
     "failed",
     "decided",
     "found",

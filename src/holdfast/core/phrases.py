@@ -20,6 +20,7 @@ from holdfast.model.events import Kind
 SECTIONS: Final = {
     "goal": ("Goal", "goal"),
     "handed": ("Handed over", "handed over"),
+    "recalled": ("Recalled from memory", "recalled"),
     "past": ("What happened", "past"),
     "told": ("Told to others", "told"),
     "decided": ("Decisions", "decided"),
@@ -175,6 +176,12 @@ PHRASES: Final[dict[str, Phrase]] = {
         MARKED,
     ),
     "handed": Phrase("handed", "{name}: {quote}", "{name}: {quote}", MARKED),
+    "recalled": Phrase(
+        "recalled",
+        "{quote1}, known for {span}[, from run {quote2}]",
+        "{quote1} known for {span}[ from {quote2}]",
+        MARKED,
+    ),
     "told": Phrase("told", "To {quote1}: {quote2}", "to {quote1}: {quote2}", MARKED),
     "said": Phrase("told", "Said: {quote}", "{quote}", MARKED),
     "decided": Phrase("decided", "{quote1}[, because {quote2}]", "{quote1}[ because {quote2}]", MARKED),

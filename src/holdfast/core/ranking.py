@@ -14,21 +14,18 @@ Key = TypeVar("Key", bound=Hashable)
 HALF_LIFE_DAYS: Final = 69.0
 _FLOOR: Final = 0.2
 _FLOOR_BY_IMPORTANCE: Final = 0.3
-_STEP_BELOW: Final = 0.999
 _WORDS: Final = 0.5
+NEAR_MIN: Final = 0.25
+"""A cosine below this tells of nothing in common: with vectors, everything is near something."""
 
 
-def fuse(
-    bm25: Mapping[Key, float], cosine: Mapping[Key, float], *, bm25_max: float = 0.0
-) -> dict[Key, float]:
+def fuse(bm25: Mapping[Key, float], cosine: Mapping[Key, float]) -> dict[Key, float]:
     """A score from 0 to 1 for each candidate of either: half by its words, half by its meaning; what it lacks counts 0.
 
-    ``bm25_max`` is what a text would have that holds all words of the query (``recall.attainable``): measured against it, a best
-    that shares one common word with a long question does not outweigh meaning. Without it, the best of the candidates counts.
-    Cosines that are all the same tell nothing apart: each counts as the best, unless it is not positive.
+    Cosines are spread from the lowest to the highest; but of few candidates that are all near, none is made out to be far.
     """
-    best = max(bm25_max, *bm25.values(), 0.0)
-    low, high = min(cosine.values(), default=0.0), max(cosine.values(), default=0.0)
+    best = max(bm25.values(), default=0.0)
+    low, high = min(NEAR_MIN, *cosine.values()) if cosine else 0.0, max(cosine.values(), default=0.0)
     scores: dict[Key, float] = {}
     for key in {**bm25, **cosine}:
         by_words = max(0.0, bm25.get(key, 0.0)) / best if best > 0 else 0.0
@@ -48,18 +45,3 @@ def decay(age_days: float, uses: int, importance: float) -> float:
     floor = _FLOOR + _FLOOR_BY_IMPORTANCE * min(1.0, max(0.0, importance))
     half_life = HALF_LIFE_DAYS * (1 + log2(1 + max(0, uses)))
     return float(floor + (1 - floor) * 0.5 ** (max(0.0, age_days) / half_life))
-
-
-def demoted(scores: Mapping[Key, float], successors: Mapping[Key, Key]) -> dict[Key, float]:
-    """The scores, with none that was superseded as high as what took its place, or what took the place of that."""
-    settled: dict[Key, float] = {}
-    for key in scores:
-        chain = [key]
-        while (after := successors.get(chain[-1])) is not None and after not in chain:
-            chain.append(after)
-        bound: float | None = None
-        for one in reversed(chain):  # from the newest back
-            if one in scores:
-                own = scores[one] if bound is None else min(scores[one], bound * _STEP_BELOW)
-                settled[one] = bound = min(own, settled.get(one, own))
-    return settled

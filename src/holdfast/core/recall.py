@@ -5,11 +5,12 @@ Any of the words may match, rare ones count more; in quotes, words must stand be
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import log
 from typing import Final
 
-from holdfast.core.terms import WORD, Query, forms_of, holds, terms_of
+from holdfast.core.terms import WORD, forms_of, holds, terms_of
+from holdfast.model.searching import Query
 
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -38,12 +39,6 @@ def rank(query: Query, texts: Sequence[str]) -> list[tuple[float, int]]:
             score = sum(weights[term] * n * (_K1 + 1) / (n + norm) for term, n in counted.items())
             scored.append((score, place))
     return sorted(scored, reverse=True)
-
-
-def attainable(query: Query, spread: Mapping[str, int], count: int) -> float:
-    """The score of a text of mean length that holds every term of the query once, where so many of all texts hold each."""
-    wanted = {*query.terms, *(term for phrase in query.phrases for term in phrase)}
-    return sum(_rarity(spread.get(term, 0), count) for term in wanted)
 
 
 def excerpt(query: Query, text: str) -> str:

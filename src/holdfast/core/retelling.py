@@ -75,6 +75,7 @@ class Teller:
         tellers = [
             self._goal,
             self._handed,
+            self._recalled,
             self._past,
             self._noted,
             self._answered,
@@ -193,6 +194,23 @@ class Teller:
                 if item["about"] != SECTIONS["goal"][0]:
                     text = self._quote(str(item["text"]), 2)
                     yield self._say("handed", [mark.seq], name=self._name(str(item["about"])), quote=text)
+
+    def _recalled(self) -> Iterator[Entry]:
+        """What other runs have left in memory, where this one has asked for it; each fact as it was told last."""
+        last: dict[str, Entry] = {}
+        for mark in self._story.recalled:
+            value = value_in(mark.body, self._read)
+            event = self._story.events.get(mark.seq)
+            if event is None or not isinstance(value, dict):
+                continue
+            for fact in [item["fact"] for item in value.get("found", ()) if not item.get("own")]:
+                facts = {"quote1": self._quote(str(fact["text"]), 2)}
+                facts["span"] = span(max(0.0, event.at - fact.get("created_at", event.at)))
+                if fact.get("run"):
+                    facts["quote2"] = self._quote(str(fact["run"]))
+                last.pop(fact["text"], None)
+                last[fact["text"]] = self._say("recalled", [mark.seq], **facts)
+        yield from last.values()
 
     def _noted(self) -> Iterator[Entry]:
         marks = self._story.marks

@@ -15,7 +15,7 @@ from holdfast.core.identity import enclosing
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
 from holdfast.model.calls import Call
-from holdfast.model.events import HANDED_OVER, Event, Kind
+from holdfast.model.events import HANDED_OVER, RECALLED, Event, Kind
 
 _BRANCHED: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
 _OVERALL: Final = _BRANCHED | {Kind.RUN_REOPENED, Kind.COMPACTED}
@@ -49,6 +49,8 @@ class Story:
         self.marks: list[Mark] = []
         self.handed: list[Mark] = []
         """What other runs have handed over to this one."""
+        self.recalled: list[Mark] = []
+        """What this one has recalled of facts."""
         self.chunks: dict[str, list[Event]] = {}
         self.answered: list[tuple[Event, Event | None]] = []
         """Answers, each with its question where that is not compacted."""
@@ -166,6 +168,8 @@ class Story:
                     continue
                 if not call.seq and call.name == HANDED_OVER:
                     self.handed.append(Mark(event.seq, call.name, body))
+                elif not call.seq and call.name == RECALLED:
+                    self.recalled.append(Mark(event.seq, call.name, body))
                 elif not call.seq and call.name in REASONING:
                     self.marks.append(Mark(event.seq, call.name, body))
                 elif call.seq and not outcome.good and (error := loads(body).get("error")):
@@ -182,6 +186,8 @@ class Story:
     def _mark(self, event: Event) -> None:
         if event.name == HANDED_OVER:
             self.handed.append(Mark(event.seq, event.name, event.body))
+        elif event.name == RECALLED and not is_hollow(event.body):
+            self.recalled.append(Mark(event.seq, event.name, event.body))
         elif event.name in REASONING and not is_hollow(event.body):
             self.marks.append(Mark(event.seq, event.name, event.body))
 

@@ -8,10 +8,11 @@ a text are terms of it, also the common ones, so that a quoted phrase finds them
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 from unicodedata import normalize
 
 from holdfast.core.stemming import stem
+from holdfast.model.searching import Query
 
 WORD: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?![\w,])|\w+(?:[.\-/:@'\u2019]\w+)*")
 _PART: Final = re.compile(r"[^\W_]+")
@@ -32,17 +33,6 @@ COMMON: Final = frozenset(
     dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt shouldnt hasnt havent hadnt im ive id ill lets
     """.split()
 )
-
-
-class Query(NamedTuple):
-    """What is asked for: terms of which any may match, and runs of terms that must stand beside each other.
-
-    ``quotes`` are the phrases as they were typed: an index finds what could hold them, and ``holds`` tells what does.
-    """
-
-    terms: tuple[str, ...]
-    phrases: tuple[tuple[str, ...], ...] = ()
-    quotes: tuple[tuple[str, ...], ...] = ()
 
 
 def terms_of(text: str) -> list[str]:

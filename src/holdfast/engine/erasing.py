@@ -19,6 +19,7 @@ from holdfast.engine.flattening import flatten as give_own_copy
 from holdfast.engine.holding import Hold, holding
 from holdfast.engine.journal import all_runs, forks_of
 from holdfast.engine.references import named_in, references
+from holdfast.engine.unindexing import forget_run
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt, RunHasForks, UnknownRun
 from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
@@ -45,6 +46,7 @@ def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
         raise UnknownRun(run=run, store=store.url)
     store.put_record(_RECLAIMING, "due", b"", revision=0)
     events, flattened = (0, ()) if row is None else _delete_run(workshop, run, flatten=flatten)
+    forget_run(store, run)
     delete_records(store, run)
     blobs = _delete_blobs(store, run)
     return Erased(run, events, blobs, tuple(flattened), _reclaim(store))

@@ -4,7 +4,7 @@ Calls in flight are waited for first, so that what they did is recorded. Whateve
 (a lost lease, a full disk) never hides the error that led here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.codec.failures import encode_failure
@@ -36,12 +36,18 @@ _POLL_S = 0.01
 _INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit", "Terminated", "CancelledError", "GeneratorExit"})
 
 
-async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
-    """Record the run's result. Durable when it returns; after it the run takes no new work."""
+async def finish(
+    tenure: Tenure, hands: Hands, result: Any, remember: bool | str | Iterable[str] = False, scope: str = ""
+) -> None:
+    """Record the run's result. Durable when it returns; after it the run takes no new work. What is to outlive it is kept first."""
     tenure.check_usable()
     if tenure.is_finished:
         return
     data = encode(result, what=f"result of run {tenure.run}")
+    if remember:
+        from holdfast.engine.promoting import promote  # which few programs ask for
+
+        await promote(tenure, hands, remember, result, scope)
     await drifting.judge_joined(tenure, hands, None)
     _check_settled(tenure)
     journal = tenure.require_journal("finish", begins=False)

@@ -30,7 +30,7 @@ async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> in
     asked = ask(tenure, name, data)
     try:
         recorded = given(tenure, asked)
-        return await _append(tenure, hands, asked, data) if recorded is None else recorded.seq
+        return await append(tenure, hands, asked, data) if recorded is None else recorded.seq
     finally:
         tenure.land(asked.site)
 
@@ -44,9 +44,9 @@ async def think(tenure: Tenure, hands: Hands, text: str) -> None:
             return
         noticed = None if circles is None else circles.thought(text, asked.key)
         if circles is None or noticed is None:
-            await _append(tenure, hands, asked, data)
+            await append(tenure, hands, asked, data)
             return
-        seq = await _append(tenure, hands, asked, data, noticed.event)
+        seq = await append(tenure, hands, asked, data, noticed.event)
     finally:
         tenure.land(asked.site)
     stop = circles.told(noticed, seq - 1)
@@ -67,7 +67,7 @@ async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any],
             return value_of(tenure, unpack_body(body), body, what=name)
         tenure.require_journal(name)
         value = await hands.store(make)
-        await _append(tenure, hands, asked, encode(value, what=name))
+        await append(tenure, hands, asked, encode(value, what=name))
         return value
     finally:
         tenure.land(asked.site)
@@ -111,7 +111,8 @@ def given(tenure: Tenure, asked: Asked) -> Outcome | None:
     return outcome
 
 
-async def _append(tenure: Tenure, hands: Hands, asked: Asked, data: bytes, *more: Draft) -> int:
+async def append(tenure: Tenure, hands: Hands, asked: Asked, data: bytes, *more: Draft) -> int:
+    """Append a mark with this value, and what it calls for; the seq of the last event. Synced when it returns."""
     event = draft(Kind.MARK, asked.name, asked.key, placed(asked, {}), data)
     return await record(tenure, hands, asked, event, *more)
 

@@ -22,6 +22,7 @@ from holdfast.engine.family import Family, all_rows, family_of, lineage_at
 from holdfast.engine.journal import read_all, read_blob, read_own
 from holdfast.engine.loading import forget_snapshot, is_flagged
 from holdfast.engine.references import references
+from holdfast.engine.unindexing import forget_run
 from holdfast.engine.voice import log
 from holdfast.errors import PruneMismatch, StoreError, UnknownRun
 from holdfast.limits import BLOB_GRACE_S, PRUNE_PAGE_EVENTS, RECORD_PAGE_MAX, VALUE_INLINE_BYTES_MAX
@@ -117,6 +118,7 @@ class Pruning:
             revision = self._replace(revision, page.after_seq, page.upto_seq, fence, page.events)
         for compacting in plan.compactings:
             revision = self._compact(revision, fence, compacting, compact)
+        forget_run(store, run)
         return self._free()
 
     # -- writing ---------------------------------------------------------------------------------------------

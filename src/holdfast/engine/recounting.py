@@ -4,15 +4,25 @@ What the program gets is recorded like any value from outside: put into a model'
 another request. So a replay gives the recorded text; only where the program goes on does it tell the present.
 """
 
-from holdfast.codec.values import canonical
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.codec.bodies import unpack_body
+from holdfast.codec.values import canonical, encode
+from holdfast.engine.asking import value_of
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import read_all, read_blob
-from holdfast.engine.marks import draw
+from holdfast.engine.marks import append, ask, given
+from holdfast.engine.remembering import recall_for_context
 from holdfast.engine.tenure import Tenure
 from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
 from holdfast.model.contexts import Context, Count, Style
 from holdfast.model.events import CONTEXT
 from holdfast.stores.port import StorePort
+
+_SUBJECTS: Final = frozenset({"thought", "decision", "discovery"})
+_SUBJECTS_MAX: Final = 5
+_AT_HAND_CHARS_MAX: Final = 1_000
 
 # Every program that opens a run loads this module; the words of a context are imported when one is made.
 
@@ -56,20 +66,58 @@ def recount(
 
 
 async def draw_context(
-    tenure: Tenure, hands: Hands, budget_tokens: int, style: Style, count: Count | None
+    tenure: Tenure,
+    hands: Hands,
+    budget_tokens: int,
+    style: Style,
+    count: Count | None,
+    scopes: Iterable[str] = (),
 ) -> str:
-    """The text of the run's context, drawn once: the same in every replay. Synced when it returns."""
+    """The text of the run's context, drawn once: the same in every replay. Synced when it returns.
+
+    What memory has for it is recalled first and recorded, so that the context is still made of the journal alone.
+    """
     from holdfast.core.context import check_options
 
     check_options(budget_tokens, style)
 
-    def make() -> str:
-        context = recount(
-            tenure.store, tenure.run, budget_tokens=budget_tokens, style=style, count=count, is_held=True
-        )
-        return context.text
-
     options = {"budget_tokens": budget_tokens, "style": style}
-    data = canonical(options, what=f"{CONTEXT} of run {tenure.run}")
-    text: str = await draw(tenure, hands, CONTEXT, make, data)
-    return text
+    asked = ask(tenure, CONTEXT, canonical(options, what=f"{CONTEXT} of run {tenure.run}"))
+    try:
+        recorded = given(tenure, asked)
+        if recorded is not None:
+            body = tenure.body_of(recorded)
+            known: str = value_of(tenure, unpack_body(body), body, what=CONTEXT)
+            return known
+        tenure.require_journal(CONTEXT)
+        query = await hands.store(_at_hand, tenure)
+        await recall_for_context(tenure, hands, query, scopes)
+        context: Context = await hands.store(
+            recount,
+            tenure.store,
+            tenure.run,
+            budget_tokens=budget_tokens,
+            style=style,
+            count=count,
+            is_held=True,
+        )
+        await append(tenure, hands, asked, encode(context.text, what=CONTEXT))
+        return context.text
+    finally:
+        tenure.land(asked.site)
+
+
+def _at_hand(tenure: Tenure) -> str:
+    """What the run is about now, to be looked for in memory: its goal, and what it last planned, found out and decided."""
+    from orjson import loads
+
+    from holdfast.core.story import Story
+    from holdfast.core.thoughts import value_in
+
+    story, read = Story(read_all(tenure.store, tenure.run)), Reader(tenure.store)
+    started = {} if story.view.started is None else loads(story.view.started.body)
+    told = [str(started.get("goal") or tenure.run)]
+    for mark in [mark for mark in story.marks if mark.name in _SUBJECTS][-_SUBJECTS_MAX:]:
+        value = value_in(mark.body, read)
+        told.append(str(value.get("text") or "") if isinstance(value, dict) else "")
+    return " ".join(told)[:_AT_HAND_CHARS_MAX]

@@ -25,6 +25,7 @@ from holdfast.engine.pruning import (
     reclaimed,
 )
 from holdfast.engine.references import named_in, references
+from holdfast.engine.unindexing import forget_run
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.limits import BLOB_GRACE_S, BLOB_PAGE_MAX, RECORD_PAGE_MAX
@@ -147,6 +148,7 @@ class Sweep:
             if not store.delete_run(run, fence=hold.fence, revision=now.revision):
                 return False
         forget_snapshot(store, run)
+        forget_run(store, run)
         others = {name: kin.rows[name] for name in kin.rows if name != run}
         if kin.is_whole:
             packs -= of_lineage(

@@ -18,6 +18,7 @@ from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
     from holdfast.engine.stints import Stint
+    from holdfast.memory.embedding import Embedder
 
 
 class Workshop:
@@ -35,6 +36,21 @@ class Workshop:
         self.stints: dict[str, Stint] = {}
         """The runs that are held for as long as some of their steps take."""
         self.stints_lock = Lock()
+        self._embedder: Embedder | None = None
+        self._has_embedder = False
+
+    @property
+    def embedder(self) -> "Embedder | None":
+        """What makes vectors of texts here; None where things are found by words alone."""
+        if not self._has_embedder:
+            from holdfast.memory.embedding import find_embedder
+
+            self.embedder = find_embedder()
+        return self._embedder
+
+    @embedder.setter
+    def embedder(self, embedder: "Embedder | None") -> None:
+        self._embedder, self._has_embedder = embedder, True
 
 
 _lock = Lock()

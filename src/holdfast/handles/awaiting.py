@@ -9,13 +9,14 @@ from uuid import UUID
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine import checkpoints, marks, premising, sources, waits
 from holdfast.engine.children import Entrant, child
+from holdfast.engine.facts import fact_of
 from holdfast.engine.handing import hand_over
 from holdfast.engine.hands import AWAITING
 from holdfast.engine.leaving import finish, leave
 from holdfast.engine.modelling import Ask, answer_of
 from holdfast.engine.questions import Inquiry, inquire
 from holdfast.engine.recounting import draw_context
-from holdfast.engine.remembering import fact_of, recall_in_run, remember_in_run
+from holdfast.engine.remembering import recall_in_run, remember_in_run
 from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.texts import stream_texts
@@ -224,13 +225,19 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         await premising.artifact(self._tenure, AWAITING, path)
 
     async def context(
-        self, budget_tokens: int = BUDGET_TOKENS, *, style: Style = "summary", count: Count | None = None
+        self,
+        budget_tokens: int = BUDGET_TOKENS,
+        *,
+        style: Style = "summary",
+        count: Count | None = None,
+        scopes: Iterable[str] = (),
     ) -> str:
         """What a model that knows nothing needs to go on, each line with its events, drawn once: the same in every replay.
 
-        At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high.
+        At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high. With what
+        other runs have left in memory that fits, for everybody and for those that ``scopes`` name: ``users/42``.
         """
-        return await draw_context(self._tenure, AWAITING, budget_tokens, style, count)
+        return await draw_context(self._tenure, AWAITING, budget_tokens, style, count, scopes)
 
     async def remember(
         self,
@@ -242,9 +249,9 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         importance: float = 0.5,
         value: Any = None,
     ) -> Fact:
-        """Keep a fact that outlives the run, with the run it came from; a replay does not keep it again.
+        """Keep a fact that outlives the run, with the run and the event it came from; a replay does not keep it again.
 
-        The same text in the same scope is one fact; under a ``key``, what was there is replaced.
+        What is known already is not kept twice; what it contradicts is superseded. Under a ``key``, what was there is replaced.
         """
         fact = fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
         return await remember_in_run(self._tenure, AWAITING, fact)
@@ -263,9 +270,14 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         """What was reused, in doubt and relied on when this attempt began."""
         return await premising.plan(self._tenure, AWAITING)
 
-    async def finish(self, result: Any = None) -> None:
-        """Record the result; after it the run takes no new work."""
-        await finish(self._tenure, AWAITING, result)
+    async def finish(
+        self, result: Any = None, *, remember: bool | str | Iterable[str] = False, scope: str = ""
+    ) -> None:
+        """Record the result; after it the run takes no new work.
+
+        With ``remember``, its discoveries and its outcome are kept as facts that outlive it, or these texts; in this scope.
+        """
+        await finish(self._tenure, AWAITING, result, remember, scope)
 
     async def close(self) -> None:
         """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""

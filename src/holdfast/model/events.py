@@ -110,6 +110,15 @@ MENDED: Final = "messages mended"
 CONTEXT: Final = "context"
 """The name of the marks that keep what a program was told of its own run."""
 
+REMEMBERED: Final = "remembered"
+"""The name of the marks that tell of facts that a program has kept."""
+
+RECALLED: Final = "recalled"
+"""The name of the marks that keep what a program recalled of facts."""
+
+ECHOES: Final = frozenset({CONTEXT, RECALLED})
+"""The names of marks that repeat what is recorded elsewhere: a search finds it there."""
+
 HANDED_OVER: Final = "handed over"
 """The name of the mark with which a run begins that takes another one's work over: the document."""
 

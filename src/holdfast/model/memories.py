@@ -7,7 +7,8 @@ class Fact(NamedTuple):
     """One fact. ``id`` is its key, or made of its text: the same text in the same scope is the same fact.
 
     ``scope`` says whom it is for, from the general to the particular: ``users/42``; empty for everybody who uses the store.
-    ``value`` is data beside the text. ``run`` is where it comes from; empty where no run told it.
+    ``value`` is data beside the text. ``run`` and ``event`` are where it comes from; empty where no run told it.
+    ``supersedes`` is the id of the fact that this one took the place of, ``superseded_by`` the other way round.
     """
 
     id: str
@@ -17,8 +18,18 @@ class Fact(NamedTuple):
     importance: float = 0.5
     value: Any = None
     run: str = ""
+    event: int = 0
     created_at: float = 0.0
     changed_at: float = 0.0
+    recalled_at: float = 0.0
+    recalls: int = 0
+    supersedes: str = ""
+    superseded_by: str = ""
+
+    @property
+    def used_at(self) -> float:
+        """When it was last of use: recalled, changed or made."""
+        return max(self.recalled_at, self.changed_at, self.created_at)
 
 
 class Recalled(NamedTuple):

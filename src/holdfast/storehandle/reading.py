@@ -80,14 +80,15 @@ class Reading(Neutral):
         return Memory(self._workshop)
 
     def search(self, query: str, k: int = 10, *, run: str | None = None) -> "list[Hit]":
-        """The events that speak of these words, best first: of one run, or of all. Nothing is written.
+        """The events that speak of these words or mean them, best first: of one run, or of all. Words in quotes must be there.
 
-        What was thought, decided, found, said and asked; arguments, results and failures of steps.
+        What was thought, decided, found, said and asked; arguments, results and failures of steps. What was recorded since
+        somebody last searched is indexed first.
         """
         from holdfast.engine.searching import search
 
         rows = [self._row(run)] if run is not None else self._rows("", RUN_PAGE_MAX)
-        return search(self._port, query, rows, k=k)
+        return search(self._workshop, query, rows, k=k, are_all=run is None)
 
     def runs(self, *, prefix: str = "", limit: int = RUN_PAGE_MAX) -> list[RunInfo]:
         """The runs of this store, newest first."""
@@ -301,6 +302,19 @@ class Reading(Neutral):
     def examine(self) -> list[Finding]:
         """What is sound about the store and what is not."""
         return self._port.examine()
+
+    def examine_index(self) -> Finding | None:
+        """Whether what finds facts and events is in step with them; None where there is no index."""
+        from holdfast.engine.indexing import examined
+
+        return examined(self._workshop, self._rows("", RUN_PAGE_MAX))
+
+    def rebuild_index(self) -> tuple[int, int]:
+        """Make what finds facts and events anew, with the embedder in use; how many facts, and how many events there are."""
+        from holdfast.engine import indexing, remembering
+
+        found = remembering.rebuild(self._workshop)
+        return found, indexing.rebuild(self._workshop, self._rows("", RUN_PAGE_MAX))
 
     def close(self) -> None:
         """Let go of the store. Runs that this process still holds in it cannot go on."""
