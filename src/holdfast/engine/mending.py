@@ -13,7 +13,7 @@ from orjson import dumps, loads
 
 from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure
-from holdfast.core.fold import Said
+from holdfast.core.sayings import Said
 from holdfast.core.history import (
     MENDABLE,
     Known,
