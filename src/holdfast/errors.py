@@ -397,7 +397,7 @@ class PruneMismatch(RunRefused):
 class UnknownArtifact(RunRefused):
     """No such file or version, or no copy of it."""
 
-    says = "run {run} has no copy of {what}: {problem}"
+    says = "{what} of run {run} {problem}"
     advises = "`holdfast artifacts {run} --all` lists what it made, and of what there are copies"
     what: str
     problem: str

@@ -71,6 +71,13 @@ class Made:
             return known[-1] if known else None
         return next((version for version in known if version.number == number), None)
 
+    def path_of(self, text: str) -> str | None:
+        """The path that somebody means: as it is recorded, the end of it, or where it lies; None for none, or for several."""
+        if text in self.versions:
+            return text
+        found = [v.path for v in self.latest().values() if v.path.endswith(f"/{text}") or v.place == text]
+        return found[0] if len(found) == 1 else None
+
     @property
     def kept_bytes(self) -> int:
         """What the copies that are kept come to, each counted whole."""

@@ -5,7 +5,7 @@ between, the pieces belong to nobody and go with the next prune. How a file gets
 file means to the next attempt, that of ``premising``: the record of a version is a premise.
 """
 
-# ruff: noqa: PTH109, PTH114, PTH118 - pathlib is not loaded for a few names
+# ruff: noqa: PTH109, PTH114, PTH116, PTH118 - pathlib is not loaded for a few names
 import os
 import stat
 from collections.abc import Set as AbstractSet
@@ -21,7 +21,7 @@ from holdfast.engine.marks import given, placed, record
 from holdfast.engine.premising import asked_path, look_aside, note_declared, note_of
 from holdfast.engine.workspaces import Spot, refused_on_the_way, roots_of, spot_at, spot_in
 from holdfast.errors import ArtifactTooLarge, Misuse
-from holdfast.limits import ARTIFACT_BYTES_MAX
+from holdfast.limits import ARTIFACT_BYTES_MAX, PREMISE_BYTES_MAX
 from holdfast.model.events import Event
 from holdfast.model.premises import Facts, Premise
 from holdfast.model.rows import Blob
@@ -101,7 +101,7 @@ def content_of(tenure: "Tenure", spot: Spot, fd: int, *, keep: bool) -> Content:
     known = os.fstat(fd)
     if keep:
         _check_room(tenure, spot, known.st_size)
-    elif known.st_size > observing.PREMISE_BYTES_MAX:
+    elif known.st_size > PREMISE_BYTES_MAX:
         return Content(known.st_size, "", stat.S_IMODE(known.st_mode), None)
     digest, size, parts = sha256(), 0, []
     for part in filing.read(fd):
@@ -120,7 +120,7 @@ def content_of(tenure: "Tenure", spot: Spot, fd: int, *, keep: bool) -> Content:
 
 
 def _check_room(tenure: "Tenure", spot: Spot, size: int) -> None:
-    limit = tenure.artifact_bytes_max
+    limit = tenure.premises.copies_bytes_max
     if size > ARTIFACT_BYTES_MAX:
         raise ArtifactTooLarge(
             what=f"artifact {spot.name}", path=spot.at, size=size, size_max=ARTIFACT_BYTES_MAX, unit="bytes"

@@ -1,11 +1,13 @@
-"""The file operations behind artifacts, one function each: whoever wants to see what a kill or a full disk does between
-two of them replaces these, and nothing else of the library touches a run's files.
+"""The file operations behind artifacts, one function each.
+
+Nothing else of the library changes a run's files: whoever wants to see what a kill or a full disk does between two of
+these operations replaces them.
 
 A file is reached through its directory, held open, and the way there is walked name by name without following a link: a
 link that somebody puts there after the path was judged leads nowhere. Where the system cannot do that (Windows), by path.
 """
 
-# ruff: noqa: PTH100, PTH101, PTH102, PTH103, PTH104, PTH105, PTH107, PTH110, PTH118, PTH123 - file descriptors, and no pathlib
+# ruff: noqa: PTH102, PTH103, PTH105, PTH112, PTH116, PTH118 - file descriptors, and no pathlib
 import os
 import stat
 from collections.abc import Iterator

@@ -266,7 +266,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     tenure.resumed = was_tried
     tenure.premises.policies = entry.premises or {}
     tenure.premises.entered_seq, tenure.premises.last_at = head, last_at
-    tenure.artifact_bytes_max = entry.artifact_bytes_max
+    tenure.premises.copies_bytes_max = entry.artifact_bytes_max
     tenure.drift_stops = entry.on_drift == "stop"
     if entry.retention is not None:
         tenure.pruner = Pruner(entry.retention, states=view.states, base=view.base or row.origin_seq)

@@ -6,7 +6,6 @@ there, with no temporary file beside it and no record of it, is an orphan. That 
 until the program writes it again. Crash windows: the finding and what is relied on from then on are one append.
 """
 
-# ruff: noqa: PTH118, PTH119, PTH120 - pathlib is not loaded for a few names
 import os
 import re
 from collections.abc import Mapping

@@ -25,7 +25,6 @@ from holdfast.engine.loading import Pager
 from holdfast.engine.reliance import Reliance
 from holdfast.engine.states import States
 from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
-from holdfast.limits import ARTIFACTS_BYTES_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.rows import RunRow, Status
 
@@ -93,8 +92,6 @@ class Tenure:
         self.posed: set[str] = set()  # the questions that the program has asked in this tenure, by key
         self.spending = Spending(workshop.clock, view)
         self.premises = Reliance()
-        self.artifact_bytes_max = ARTIFACTS_BYTES_MAX
-        """What the copies of the files that the run made may come to."""
         self.result: bytes | None = None
         self.attendant: Attendant | None = None
         """Whoever is told of what happens here; None where nobody looks on."""

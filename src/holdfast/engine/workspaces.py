@@ -4,7 +4,7 @@ A path is judged twice: as it is written, and by where it really leads once ever
 again without following links when the file is opened (``filing``), so that it cannot be moved out from under the judgement.
 """
 
-# ruff: noqa: PTH100, PTH109, PTH112, PTH118, PTH119, PTH120 - pathlib is not loaded for a few names
+# ruff: noqa: PTH109, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +27,7 @@ class Spot(NamedTuple):
     """The directories between the root and the file, all links followed."""
     file: str
     inner: str
-    """Where it lies below its root as written; from the top where it has none."""
+    """Where it lies below a directory that files are brought back to."""
     is_declared: bool
     """Whether its root is one that the run was given."""
 
@@ -68,9 +68,12 @@ def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> 
     if root is None:
         raise _refused(call, text, f"leads out of the run's workspace, to {real}", places)
     *below, file = os.path.relpath(real, root).split(os.sep)
+    name = name_of(chosen, cwd)
     written = next(root for root in places if _is_inside(chosen, root))
-    inner = os.path.relpath(chosen, written)
-    return Spot(name_of(chosen, cwd), chosen, root, tuple(below), file, inner, bool(roots))
+    # Below the current directory it keeps its place there, so that the program finds it when it runs in another one.
+    beside = os.path.dirname(written) if len(places) > 1 else written
+    inner = os.path.relpath(chosen, beside) if os.path.isabs(name) else name
+    return Spot(name, chosen, root, tuple(below), file, inner, bool(roots))
 
 
 def spot_at(path: str) -> Spot:

@@ -114,7 +114,9 @@ class Writing:
             token = sha256(f"{tenure.birth}\0{asked.key}".encode()).hexdigest()[:8]
             self._temp = temp_name(tenure.run, tenure.number, token)
             self._append(self._told(Kind.ARTIFACT_BEGUN), synced=False)
-            self._fd = filing.create(self._held, self._temp, None if old is None else stat.S_IMODE(old.st_mode))
+            self._fd = filing.create(
+                self._held, self._temp, None if old is None else stat.S_IMODE(old.st_mode)
+            )
         except BaseException:
             filing.close_directory(self._held)
             raise

@@ -79,6 +79,8 @@ class Stray(NamedTuple):
 
 
 NOT_KEPT: Final[dict[str, str]] = {
-    "none": "it was tracked by its hash alone (keep=False, or a directory)",
-    "pruned": "its copy went when the history around it was compacted",
+    "none": "has no copy: it was tracked by its hash alone (keep=False, or a directory)",
+    "pruned": "has no copy any more: that went when the history around it was compacted",
 }
+
+NO_SUCH_FILE: Final = "is no file that it had made by then"
