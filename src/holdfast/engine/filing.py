@@ -7,7 +7,7 @@ A file is reached through its directory, held open, and the way there is walked 
 link that somebody puts there after the path was judged leads nowhere. Where the system cannot do that (Windows), by path.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH105, PTH112, PTH116, PTH118 - file descriptors, and no pathlib
+# ruff: noqa: PTH102, PTH105, PTH116, PTH118 - file descriptors, and no pathlib
 import os
 import stat
 from collections.abc import Iterator
@@ -47,13 +47,15 @@ def directory(root: str, below: tuple[str, ...] = (), *, make: bool = False) -> 
 
 def open_directory(root: str, below: tuple[str, ...] = (), *, make: bool = False) -> Directory:
     """As ``directory``, for whoever lets it go later."""
-    if make and not os.path.isdir(root):
-        os.makedirs(root, exist_ok=True)
+    while make and not os.path.lexists(root):
+        root, name = os.path.split(root)
+        below = (name, *below)
     held = Directory(root, _open(root, _DIRECTORY) if HAS_DIR_FD else None)
     for name in below:
         if make and not _is_there(held, name):
             with suppress(FileExistsError):
                 make_directory(held, name)
+            sync_directory(held)
         path, where = held.at(name)
         try:
             fd = None if held.fd is None else _open(path, _DIRECTORY | _NOFOLLOW, **where)
