@@ -63,6 +63,7 @@ def command(
     """List the files that a run made, bring them back, or compare them.
 
     Of each the latest version, what made it, and how the file on disk compares. A copy of every version is in the store.
+    RUN@#EVENT is the place right behind a version.
     Restoring never writes over a file that was changed outside, unless it is told to.
 
     \b
@@ -98,7 +99,8 @@ _COLUMNS: Final = (
     Column("SIZE", right=True),
     Column("SHA256", drops=3),
     Column("STEP", drops=1),
-    Column("POINT", right=True, drops=4),
+    Column("AFTER", drops=4),
+    Column("EVENT", right=True, drops=5),
     Column("MADE", drops=2),
     Column("ON DISK"),
 )
@@ -141,7 +143,8 @@ def _row(line: ArtifactLine) -> tuple[Span, ...]:
         Span(size(line.size_bytes)),
         Span(line.sha256[:12], "dim"),
         Span(line.step, "dim"),
-        Span(f"{line.point:,}", "dim"),
+        Span(f"point {line.point:,}", "dim"),
+        Span(f"#{line.seq}", "dim"),
         Span(moment(line.at), "dim"),
         Span(line.on_disk, _MOODS.get(line.on_disk, "dim")),
     )
@@ -169,7 +172,8 @@ _VERSION_COLUMNS: Final = (
     Column("SIZE", right=True),
     Column("SHA256", drops=3),
     Column("STEP", drops=1),
-    Column("POINT", right=True),
+    Column("AFTER", drops=4),
+    Column("EVENT", right=True),
     Column("MADE", drops=2),
     Column("COPY"),
 )
@@ -207,7 +211,8 @@ def _version_row(line: VersionLine) -> tuple[Span, ...]:
         Span(size(line.size_bytes)),
         Span(line.sha256[:12], "dim"),
         Span(line.step, "dim"),
-        Span(f"{line.point:,}", "dim"),
+        Span(f"point {line.point:,}", "dim"),
+        Span(f"#{line.seq}", "dim"),
         Span(moment(line.at), "dim"),
         Span(line.copy, "plain" if line.copy == "kept" else "dim"),
     )

@@ -349,7 +349,23 @@ def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
         problem=f"{first.text}{more}",
         verdict=first.verdict,
         accept=quote(first.premise.id),
+        **_way_back(tenure, first.premise),
     )
+
+
+def _way_back(tenure: "Tenure", premise: Premise) -> dict[str, str]:
+    """Of a file that the run made, that there is a copy of it."""
+    version = tenure.view.artifacts.find(premise.name) if premise.kind == "artifact" else None
+    if version is None or version.copy != "kept":
+        return {}
+    from shlex import quote
+
+    run = quote(tenure.run)
+    advice = (
+        f"`holdfast artifacts {run} --in-place` brings it back as recorded, with --force over what somebody else wrote; "
+        f"`holdfast resume {run} --accept {quote(premise.id)}` takes it as it is now"
+    )
+    return {"advice": advice}
 
 
 def _told(premise: Premise) -> str:
