@@ -10,6 +10,7 @@ import pytest
 import holdfast
 from holdfast import Keep, Retention
 from holdfast.core.cutting import chunks
+from holdfast.engine import sweeping
 from holdfast.limits import ARTIFACT_PIECE_BYTES_MAX, ARTIFACT_PIECE_BYTES_MIN
 from holdfast.model.rows import Blob
 
@@ -120,11 +121,12 @@ def test_an_empty_file_is_a_version(store: holdfast.Store) -> None:
 # -- wherever the journal goes -------------------------------------------------------------------------------------
 
 
-def test_prune_keeps_what_the_journal_names(tmp_path: Path) -> None:
+def test_prune_keeps_what_the_journal_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a branch that a rewind has left; what nobody names goes.
 
     Planted: a record whose copy is not counted among its references.
     """
+    monkeypatch.setattr(sweeping, "BLOB_GRACE_S", -10.0)  # nothing is too new to go
     store = holdfast.store(tmp_path / "store.db")
     try:
         make(store, "one", "two", "three")
@@ -142,11 +144,14 @@ def _blob(data: bytes) -> Blob:
     return Blob(sha256(data).hexdigest(), data)
 
 
-def test_compaction_keeps_the_latest_copy_and_the_list(store: holdfast.Store) -> None:
+def test_compaction_keeps_the_latest_copy_and_the_list(
+    store: holdfast.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Older versions are known, and say where their copy went; what is read back of the latest is whole.
 
     Planted: a view that forgets the files; blobs that the compacted event does not name.
     """
+    monkeypatch.setattr(sweeping, "BLOB_GRACE_S", -10.0)  # nothing is too new to go
     policy = Retention(checkpoints=Keep(last=1), compact_events=3)
     for number in range(2):
         with pytest.raises(Stop), holdfast.run("job", store=store, retention=None) as run:

@@ -61,13 +61,11 @@ def test_a_recovery_is_killed_too(crash_matrix: CrashMatrix, monkeypatch: pytest
     Planted: the finding of an orphan, appended before what is relied on from then on: a run that is killed in between
     pauses at its own file.
     """
-    whens = ("after",)
-    walk = enumerate(file_kills(crash_matrix, monkeypatch, WRITING, whens=whens))
-    last = max(at for at, (_, name) in walk if name == "rename")
     kills = 0
     for at in range(24 if OFTEN > 1 else 1_000):  # what is left of an attempt is looked at early in the next
         case = crash_matrix.case(WRITING, start="fork")
-        monkeypatch.setenv("FILE_KILL", f"{last}:after")
+        monkeypatch.setenv("FILE_KILL", "rename#2:after")
+        monkeypatch.setenv("FILE_KILL_MARK", str(case.directory / ".operation"))
         case.run()
         monkeypatch.delenv("FILE_KILL")
         assert is_orphan(case)

@@ -130,7 +130,7 @@ def _list(store: Store, place: str, paths: tuple[str, ...], at: Desk, *, verify:
     most = max(lines, key=lambda line: line.versions)
     moves = [(at.holdfast("artifacts", run, most.path), "its versions")]
     if differs(chosen):
-        moves.append((at.holdfast("artifacts", place, "--in-place"), "bring back what is missing"))
+        moves.append((at.holdfast("artifacts", place, "--in-place"), "bring back what was recorded"))
     render.show([*blocks, Gap(), Commands(moves)])
     return code
 

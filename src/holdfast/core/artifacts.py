@@ -21,8 +21,8 @@ class Made:
         self.versions: dict[str, list[Version]] = {}
         self.under_way: dict[str, Underway] = {}
         self.orphans: dict[str, int] = {}
-        self._steps: dict[str, str] = {}
-        """By the key of a declaration, the step that made its file: of two files in a row, both are that one's."""
+        self.last_step = ""
+        """The step that ended last: what was made behind a mark is its work, as far as anybody can tell."""
 
     def noted(self, event: Event, points: int, calls: Mapping[str, Call]) -> None:
         """A premise was noted: a version of a file, if it is an artifact that the program has declared."""
@@ -31,7 +31,7 @@ class Made:
         body = loads(event.body)
         maker = (body["facts"] or {}).get("step", "")
         call = calls.get(maker)
-        step = self._steps[event.key] = call.name if call and call.seq else self._steps.get(maker, "")
+        step = call.name if call is not None and call.seq else self.last_step
         self.add(_version_of(event, body, points, step))
         self.under_way.pop(event.key, None)
 
@@ -52,6 +52,11 @@ class Made:
         if event.kind == Kind.ARTIFACT_READY:
             begun = begun._replace(size_bytes=body["bytes"], sha256=body["sha256"])
         self.under_way[event.key] = begun
+
+    def written_at(self, event: Event) -> str:
+        """The path that was being written as of this event; empty where it tells of something else."""
+        begun = self.under_way.get(event.key)
+        return begun.path if begun is not None and begun.seq == event.seq else ""
 
     def found(self, event: Event) -> None:
         """A premise was found not to hold: an orphan, if the finding names the write that left it."""
@@ -96,6 +101,12 @@ class Made:
         for path, known in self.versions.items():
             kept.versions[path] = [*map(_without_copy, known[:-1]), known[-1]]
         return kept
+
+    def shed(self, upto_seq: int) -> None:
+        """The events up to this one were compacted under this view: so were the copies that went with them."""
+        for path, known in self.versions.items():
+            old = [version for version in known if version.seq <= upto_seq]
+            self.versions[path] = [*map(_without_copy, old[:-1]), *old[-1:], *known[len(old) :]]
 
     def dump(self) -> list[Any]:
         """As JSON-ready data."""

@@ -262,6 +262,7 @@ class View:
         call.is_open = False
         call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
         self.last_outcome_seq = event.seq
+        self.artifacts.last_step = call.name
         if good and self.trailing_failures:
             self.trailing_failures = []
         return call
@@ -361,6 +362,7 @@ class View:
             elif max([call.seq, *(outcome.seq for outcome in call.outcomes)]) <= upto_seq:
                 del self.calls[key]
         self.messages = kept.messages + [said for said in self.messages if said.seq > upto_seq]
+        self.artifacts.shed(upto_seq)
 
     def end_attempt(self, how: str, at: float) -> None:
         """Close the running attempt. After a crash, what failed last with nothing recorded since is tried again."""

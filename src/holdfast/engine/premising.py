@@ -193,12 +193,13 @@ async def check(tenure: "Tenure", hands: Hands) -> None:
         Premise("clock", "wall", {"at": reliance.last_at}, seq=reliance.entered_seq),
         Observation({"at": tenure.clock.wall()}),
     )
-    reliance.judged = (*with_orphans(judged, orphans), act_on(clock, reliance.policies))
+    clock = act_on(clock, reliance.policies)
+    reliance.judged = (*with_orphans(judged, orphans), clock)
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
     await _append(tenure, hands, [note_of(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
         del view.premises.broken[one.premise.id]
-    await settle(tenure, hands, [one for one in reliance.judged if is_broken(one)])
+    await settle(tenure, hands, [one for one in (*judged, clock) if is_broken(one)])
 
 
 async def _report_orphans(tenure: "Tenure", hands: Hands) -> list[Judged]:

@@ -281,6 +281,8 @@ def _premise_noted(body: Body) -> Told:
 
 def _premise_broken(body: Body) -> Told:
     mood: Mood = "bad" if body["act"] == "pause" else "doubt"
+    if "orphan_of" in body:
+        return Told("orphan found", one_line(f"{body['name']} {body['text']}"), mood)
     return Told(f"premise {body['verdict']}", one_line(f"{body['kind']}:{body['name']} {body['text']}"), mood)
 
 

@@ -1,4 +1,5 @@
-"""Kills at file operations: ``FILE_KILL=3:before`` strikes the fourth call of ``engine.filing`` that changes something.
+"""Kills at file operations: ``FILE_KILL=3:before`` strikes the fourth call of ``engine.filing`` that changes something,
+``rename#2:after`` the second of that name.
 
 ``before`` and ``after`` the operation; ``torn`` writes half of the bytes first, where the operation is a write. The name
 of the operation that was struck is left in the file that ``FILE_KILL_MARK`` names.
@@ -20,12 +21,14 @@ def install() -> None:
         return
     at, _, when = told.partition(":")
     count = 0
+    calls: dict[str, int] = {}
 
     def killing(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def struck(*args: Any, **kwargs: Any) -> Any:
             nonlocal count
             number, count = count, count + 1
-            if number != int(at):
+            calls[name] = calls.get(name, 0) + 1
+            if at not in {str(number), f"{name}#{calls[name]}"}:
                 return operation(*args, **kwargs)
             if when == "torn":
                 if name != "write":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import holdfast
 
-sys.path.insert(0, str(Path(__file__).parent))
-import file_kills
+sys.path.insert(0, str(Path(__file__).parents[3]))
+from tests.crash.programs import file_kills
 
 logging.basicConfig(format="%(message)s")
 file_kills.install()
