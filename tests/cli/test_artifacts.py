@@ -47,7 +47,7 @@ def test_one_line_a_file(made: "Shop") -> None:
     assert made("artifacts", "job").out == dedent("""\
         FILE           VERSION      SIZE  SHA256        STEP   AFTER    EVENT  MADE                     ON DISK
         out/raw.bin          1   3 bytes  ae4b3280e56e  draft  point 2    #14  2026-03-01 14:07:11 UTC  as recorded
-        out/report.md   2 of 2  14 bytes  a2abb2cbb9a4  draft  point 2    #11  2026-03-01 14:07:11 UTC  as recorded
+        out/report.md   2 of 2  14 bytes  593dd545fbcf  draft  point 2    #11  2026-03-01 14:07:11 UTC  as recorded
 
           holdfast artifacts job out/report.md --store STORE  # its versions
         """)

@@ -79,6 +79,7 @@ class Writing:
         except BaseException:
             self._give_back()
             raise
+        assert self._file is not None
         return self._file
 
     async def end(self, hands: Hands, error: BaseException | None) -> None:
