@@ -90,6 +90,8 @@ def _take(tenure: "Tenure", text: str, keep: bool) -> tuple[Spot, Facts, Content
     except OSError as error:
         raise refused_on_the_way("artifact", text, error, spot) from error
     try:
+        if not filing.is_file(fd):  # it was replaced since it was looked at
+            raise Misuse(problem=f"run.artifact({text!r}): {spot.at} is no plain file", advice="name a file")
         content = content_of(tenure, spot, fd, keep=keep)
     finally:
         os.close(fd)

@@ -200,6 +200,8 @@ def _remove_left(held: filing.Directory, token: str) -> None:
 def _is_gone(pid: int) -> bool:
     if pid == os.getpid():
         return True
+    if os.name == "nt":  # where looking at a process like this would interrupt it
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
