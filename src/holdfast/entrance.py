@@ -1,7 +1,7 @@
 """``holdfast.run(...)``: one line that starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +16,7 @@ from holdfast.engine.treatments import budget_of, choose, policy_of
 from holdfast.engine.workshop import Workshop, held_runs
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.handles import AsyncRun, Run
-from holdfast.limits import DRAIN_S
+from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S
 from holdfast.model.budget import Budget
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.premises import Act
@@ -38,7 +38,7 @@ def run(
     goal: str | None = None,
     inputs: Any = None,
     store: "str | os.PathLike[str] | Store | None" = None,
-    workspace: str | os.PathLike[str] | None = None,
+    workspace: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None" = None,
     mode: Mode = "auto",
     if_finished: IfFinished = "replay",
     stops: Stops = "raise",
@@ -49,6 +49,7 @@ def run(
     budget: Budget | Mapping[str, Any] | None = None,
     prices: Prices | None = None,
     premises: Mapping[str, Act] | None = None,
+    artifact_bytes_max: int = ARTIFACTS_BYTES_MAX,
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
@@ -58,19 +59,19 @@ def run(
     says what of a long run is pruned as it goes on; None for nothing. ``budget`` says what it may spend on model calls, over
     all attempts; ``prices`` (a table or the path of one) what their tokens cost, beside the table that is shipped.
     ``premises`` says what to do when something the run relies on does not hold: ``"pause"``, ``"warn"`` or
-    ``"ignore"``, by kind or by kind and name.
+    ``"ignore"``, by kind or by kind and name. ``workspace`` is the directory, or are those, that the run's files lie in:
+    ``run.open`` and ``run.artifact`` refuse what leads out; ``artifact_bytes_max`` is what the copies of these files may come to.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
     choose("stops", stops, ("raise", "suppress"))
     choose("on_drift", on_drift, ("stop", "warn"))
-    place = os.path.abspath(workspace) if workspace is not None else None  # noqa: PTH100 - links are kept
     policy = policy_of(loops)
     entry = Entry(
         id,
         goal,
         inputs,
-        place,
+        _roots(workspace),
         mode,
         if_finished,
         stops,
@@ -81,8 +82,18 @@ def run(
         budget=budget_of(budget),
         prices=prices,
         premises=check_policies(premises),
+        artifact_bytes_max=artifact_bytes_max,
     )
     return Opening(entry, store)
+
+
+def _roots(
+    workspace: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None",
+) -> tuple[str, ...]:
+    if workspace is None:
+        return ()
+    places = [workspace] if isinstance(workspace, (str, os.PathLike)) else workspace
+    return tuple(os.path.abspath(place) for place in places)  # noqa: PTH100 - links are kept
 
 
 def current() -> Run | AsyncRun:

@@ -15,6 +15,8 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NotStorable                  a value that cannot be written down
     │   ├── StateChanged                 a state that another thread changed while it was being saved
     │   ├── TooLarge                     a value or batch beyond a documented limit
+    │   │   └── ArtifactTooLarge         a file beyond what a run keeps copies of
+    │   ├── PathRefused                  a path that leads out of the run's workspace
     │   ├── BadHandoff                   a document that is no handoff, or not as it was written
     │   ├── BadAnswer                    an answer that the question cannot have
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
@@ -36,6 +38,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── AmbiguousLabel               several checkpoints have it
     │   ├── PointPruned                  a point that was recorded, and removed since
     │   ├── PruneMismatch                pruning would have changed what it must keep
+    │   ├── UnknownArtifact              no such file or version, or no copy of it
     │   ├── UnknownStep                  no such step to resolve
     │   ├── AlreadyResolved              the step's outcome is known
     │   ├── UnknownQuestion              the run has asked no such thing
@@ -187,6 +190,27 @@ class TooLarge(Misuse):
     size: int
     size_max: int
     unit: str
+
+
+class ArtifactTooLarge(TooLarge):
+    """A file beyond what a run keeps copies of; nothing was recorded of it."""
+
+    advises = (
+        "keep=False tracks it by its hash alone, without a copy; "
+        "artifact_bytes_max= of holdfast.run(...) is what the copies of a run may come to; see docs/limits.md"
+    )
+    path: str
+
+
+class PathRefused(Misuse):
+    """A path that leads out of where the run may write; nothing was written or read."""
+
+    says = "run.{call}({path!r}) is refused: the path {problem}"
+    advises = "this run's files lie in {roots}; workspace= of holdfast.run(...) names its directories"
+    call: str
+    path: str
+    problem: str
+    roots: str
 
 
 class BadAnswer(Misuse):
@@ -369,6 +393,15 @@ class PruneMismatch(RunRefused):
     says = "pruning run {run} would change {what}; it was left alone"
     advises = "please report this; until then, open the run with retention=None"
     what: str
+
+
+class UnknownArtifact(RunRefused):
+    """No such file or version, or no copy of it."""
+
+    says = "{what} of run {run} {problem}"
+    advises = "`holdfast artifacts {run} --all` lists what it made, and of what there are copies"
+    what: str
+    problem: str
 
 
 class UnknownStep(RunRefused):

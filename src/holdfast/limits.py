@@ -133,6 +133,15 @@ PRUNE_PAGE_EVENTS: Final = 5_000
 BLOB_GRACE_S: Final = 60.0
 """Content that was referred to this recently is left alone: whoever did may not have committed yet."""
 
+# artifacts
+ARTIFACT_BYTES_MAX: Final = 64_000_000
+"""A larger file can be tracked by its hash, and is not copied."""
+ARTIFACTS_BYTES_MAX: Final = 1_000_000_000
+"""What the copies that one run keeps may come to, each version counted whole, unless ``artifact_bytes_max=`` says otherwise."""
+ARTIFACT_PIECE_BYTES_MIN: Final = 32_768
+ARTIFACT_PIECE_BYTES_MAX: Final = 524_288
+"""A larger file is stored in pieces, so that a new version costs what has changed."""
+
 # premises
 PREMISE_BYTES_MAX: Final = 256_000_000
 """A larger file or directory is known by its size alone: hashing it would hold up every resume."""

@@ -8,7 +8,7 @@ from holdfast import handles
 from holdfast.handles import AsyncMessages, AsyncRun, AsyncRunOptions, Messages, Run, RunOptions
 
 PAIRS = [(Run, AsyncRun), (RunOptions, AsyncRunOptions), (Messages, AsyncMessages)]
-PLAIN = {"options", "scope", "bind"}
+PLAIN = {"options", "scope", "bind", "open"}
 
 
 def methods(cls: type) -> list[str]:

@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "fork",
     "rewind",
     "diff",
+    "artifacts",
     "prune",
     "resolve",
     "answer",

@@ -1,14 +1,23 @@
 """``holdfast fork``: another run from a point of this one."""
 
+import shlex
 from json import JSONDecodeError, loads
+from pathlib import Path
 from typing import Any
 
 import click
 
 from holdfast.cli import render
+from holdfast.cli.artifacts import restored_blocks
 from holdfast.cli.blocks import Block, Commands, Facts, Gap, Span
-from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.options import child_url, desk, open_existing, surface
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
+from holdfast.cli.relaunch import launch_of, program_of, words
+from holdfast.model.artifacts import Restored
+from holdfast.model.infos import RunInfo
+from holdfast.storehandle import Store
+from holdfast.views.plain import as_plain
+from holdfast.views.resuming import Launch
 from holdfast.views.words import count
 
 
@@ -22,23 +31,41 @@ from holdfast.views.words import count
     metavar="STEP=JSON",
     help="Replace the recorded outcome of a step, by its name or key.",
 )
+@click.option(
+    "--files", metavar="DIR", help="Write the files that the run had made by then to this directory."
+)
+@click.option("--force", is_flag=True, help="Write also over files there that were changed outside.")
 @surface
-def command(*, place: str, name: str, overrides: tuple[str, ...], url: str | None, as_json: bool) -> None:
+def command(
+    *,
+    place: str,
+    name: str,
+    overrides: tuple[str, ...],
+    files: str | None,
+    force: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
     """Make a run whose history is another's up to a point. Nothing is copied, and the other is left as it is.
 
     What was recorded up to the point is answered from there; what comes after it runs. Effects that happened after
-    the point are listed: the fork may do them again.
+    the point are listed: the fork may do them again. With --files, start its program in that directory.
 
     \b
     Example:
       holdfast fork debt-cycles@44 --as try-b
       holdfast fork debt-cycles@44 --as try-c --override survey='["GR"]'
+      holdfast fork debt-cycles@44 --as try-d --files /tmp/try-d
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
     later = store.later_effects(place)
-    info = store.fork(place, as_=name, override=_overrides(overrides))
+    told: list[Restored] = []
+    info = store.fork(
+        place, as_=name, override=_overrides(overrides), files=files, force=force, tell=told.append
+    )
     if as_json:
-        render.show_json({"store": store.url, "run": info.run, "from": place, "repeatable": later})
+        page = {"store": store.url, "run": info.run, "from": place, "repeatable": later}
+        render.show_json(page if files is None else {**page, "files": as_plain(told)})
         return
     facts = [("forked", [Span(info.run, "strong"), Span(f" from {place}")])]
     if later:
@@ -49,10 +76,32 @@ def command(*, place: str, name: str, overrides: tuple[str, ...], url: str | Non
                 [Span(f"{count(len(later), 'effect')} after that point may happen again: {names}", "doubt")],
             )
         )
-    command_ = desk(url).holdfast("resume", info.run)
+    command_ = (
+        desk(url).holdfast("resume", info.run) if files is None else _command_in(files, store, info, url)
+    )
     blocks: list[Block] = [Facts(facts), Gap(), Commands([(command_, "start its program, unchanged")])]
     blocks.append(Commands([(desk(url).holdfast("show", info.run), "what it starts from")]))
-    render.show(blocks)
+    render.show([*restored_blocks(told), Gap(), *blocks] if told else blocks)
+
+
+def _command_in(files: str, store: Store, info: RunInfo, url: str | None) -> str:
+    """How its program is started beside the files that were brought back: `holdfast resume` starts it where it was."""
+    environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
+    attempts = store.view(info.run).attempts
+    try:
+        launch = launch_of(info.run, loads(attempts[-1].event.body) if attempts else {}, environ)
+    except (RefusedError, KeyError):
+        return f"cd {shlex.quote(files)} && {words(environ)} ..."
+    argv = [
+        launch.argv[0],
+        *(str(Path(launch.cwd, word)) if _is_script(launch, word) else word for word in launch.argv[1:]),
+    ]
+    return f"cd {shlex.quote(files)} && {words(environ)} {shlex.join(argv)}"
+
+
+def _is_script(launch: Launch, word: str) -> bool:
+    program = program_of(launch.argv)
+    return program.kind == "script" and program.name == word
 
 
 def _overrides(texts: tuple[str, ...]) -> dict[str, Any]:

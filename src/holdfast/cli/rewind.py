@@ -3,32 +3,41 @@
 import click
 
 from holdfast.cli import render
-from holdfast.cli.blocks import Commands, Facts, Gap, Span
+from holdfast.cli.artifacts import restored_blocks
+from holdfast.cli.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.options import desk, open_existing, surface
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.core.points import parse_place
+from holdfast.model.artifacts import Restored
+from holdfast.views.plain import as_plain
 from holdfast.views.words import count
 
 
 @click.command(short_help="Move a run's head back to a point.")
 @click.argument("place", metavar="RUN@POINT")
+@click.option("--files", is_flag=True, help="Bring the files that it had made by then back, in place.")
+@click.option("--force", is_flag=True, help="Write also over files that were changed outside.")
 @surface
-def command(*, place: str, url: str | None, as_json: bool) -> None:
+def command(*, place: str, files: bool, force: bool, url: str | None, as_json: bool) -> None:
     """Move a run's head back to a point, and keep what lay after it as a fork.
 
-    The run goes on from there when it is started again. Refused while somebody holds it.
+    The run goes on from there when it is started again. Refused while somebody holds it. A file that was changed outside is
+    kept as it is, and told.
 
     \b
     Example:
       holdfast rewind debt-cycles@44
+      holdfast rewind debt-cycles@44 --files
     """  # noqa: D301 - click's own mark
     if parse_place(place).is_head:
         raise RefusedError(f"{place} names no point to go back to", f"write {place}@44", code=EXIT_MISUSE)
     store = open_existing(url)
     later = store.later_effects(place)
-    rewound = store.rewind(place)
+    told: list[Restored] = []
+    rewound = store.rewind(place, files=files, force=force, tell=told.append)
     if as_json:
-        render.show_json({"store": store.url, **rewound._asdict(), "repeatable": later})
+        page = {"store": store.url, **rewound._asdict(), "repeatable": later}
+        render.show_json({**page, "files": as_plain(told)} if files else page)
         return
     facts = [
         ("rewound", [Span(rewound.run, "strong"), Span(f" to {place.partition('@')[2]}")]),
@@ -42,6 +51,6 @@ def command(*, place: str, url: str | None, as_json: bool) -> None:
                 [Span(f"{count(len(later), 'effect')} after that point may happen again: {names}", "doubt")],
             )
         )
-    render.show(
-        [Facts(facts), Gap(), Commands([(desk(url).holdfast("show", rewound.run, "--tree"), "the branches")])]
-    )
+    blocks: list[Block] = [*restored_blocks(told), Gap()] if told else []
+    tree = desk(url).holdfast("show", rewound.run, "--tree")
+    render.show([*blocks, Facts(facts), Gap(), Commands([(tree, "the branches")])])

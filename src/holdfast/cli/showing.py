@@ -26,8 +26,8 @@ from holdfast.views.moves import Desk
 from holdfast.views.plans import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
 from holdfast.views.steps import StepLine
-from holdfast.views.summary import AttemptLine, RunSummary
-from holdfast.views.words import ago, clock_time, count, moment, readable, span, status_word
+from holdfast.views.summary import AttemptLine, FileLine, RunSummary
+from holdfast.views.words import ago, clock_time, count, moment, readable, size, span, status_word
 
 # -- a run ------------------------------------------------------------------------------------------------------
 
@@ -41,6 +41,7 @@ def run_blocks(summary: RunSummary, desk: Desk, *, steps_max: int) -> list[Block
         *_steps(summary, desk, steps_max),
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
         *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
+        *_files(summary.files, desk, summary.line.run),
         *_result(summary),
         *_next(summary),
     ]
@@ -72,6 +73,35 @@ def _head(summary: RunSummary) -> list[Block]:
         dead = "dead, " if line.liveness == "dead" else ""
         pairs.append(("holder", [Span(f"{line.holder}, {dead}last sign of life {ago(line.quiet_s)}")]))
     return [Facts(pairs)]
+
+
+_FILES_SHOWN = 8
+_FILE_WORDS = {
+    "an orphan": "an orphan: written by an attempt that was killed before it could record it",
+    "under way": "begun, and not recorded",
+}
+
+
+def _files(files: tuple[FileLine, ...], desk: Desk, run: str) -> list[Block]:
+    """The files it made; those that something is to be said of first."""
+    if not files:
+        return []
+    first = sorted(files, key=lambda line: line.state == "recorded")
+    rows = [
+        (
+            Span(line.path, "plain" if line.state == "recorded" else "doubt"),
+            Span(f"version {line.version}" if line.version else "", "dim"),
+            Span(size(line.size_bytes) if line.version else "", "dim"),
+            Span(_FILE_WORDS.get(line.state, ""), "doubt"),
+        )
+        for line in first[:_FILES_SHOWN]
+    ]
+    columns = (Column(), Column(), Column(right=True), Column(grows=True, wraps=True))
+    blocks: list[Block] = [Gap(), Heading("Files"), Table(columns, rows)]
+    if len(files) > _FILES_SHOWN:
+        more = count(len(files) - _FILES_SHOWN, "other file")
+        blocks.append(Commands([(desk.holdfast("artifacts", run), more)]))
+    return blocks
 
 
 def _status_note(summary: RunSummary) -> str:

@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 
 from orjson import dumps, loads
 
-from holdfast.core.fold import Attempt, Said, Site, View
+from holdfast.core.fold import Attempt, View
 from holdfast.core.hollow import COMPACTED, blobs_in
 from holdfast.core.identity import enclosing, split_key
 from holdfast.core.progress import latest_of_plan
+from holdfast.core.sayings import Said, Site
 from holdfast.core.snapshots import dump, rebuild
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event, Kind
@@ -130,6 +131,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
     kept.earlier_attempts = view.next_attempt - 1
     kept.premises = view.premises
+    kept.artifacts = view.artifacts.compacted()
     return kept
 
 
@@ -220,6 +222,7 @@ def _blobs(view: View) -> Iterator[str]:
     for said in view.messages:
         yield from blobs_in(said.body or b"")
     yield from blobs_in(view.result or b"")
+    yield from view.artifacts.blobs()
 
 
 # -- the ledger of effects: that they happened, without what they came to ----------------------------------------

@@ -11,7 +11,12 @@ from hashlib import sha256
 from typing import Final
 from zlib import crc32
 
-from holdfast.limits import STATE_PIECE_BYTES_MAX, STATE_PIECE_BYTES_MIN
+from holdfast.limits import (
+    ARTIFACT_PIECE_BYTES_MAX,
+    ARTIFACT_PIECE_BYTES_MIN,
+    STATE_PIECE_BYTES_MAX,
+    STATE_PIECE_BYTES_MIN,
+)
 
 _RUN_BYTES_MIN: Final = 99
 """Three hashes, or as many small values as are as long: the end of a list is written anew with each append, and
@@ -20,6 +25,8 @@ _RUN_BYTES_MAX: Final = 4 * _RUN_BYTES_MIN
 _RUN_ITEMS_MIN: Final = 2
 """Each level is then at most half as long as the one below, however long its items, and there is a top."""
 _CHANCE: Final = 2**32 // _RUN_BYTES_MIN
+_LOOK_BYTES: Final = 64
+_FAR: Final = 100
 
 
 def runs(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -52,6 +59,20 @@ def pieces(text: str) -> Iterator[str]:
         began = end
     if began < size:
         yield data[began:].decode()
+
+
+def chunks(data: bytes) -> Iterator[bytes]:
+    """The bytes of a file in order, in pieces within the limits' bounds; none of an empty one."""
+    began, size = 0, len(data)
+    while size - began > ARTIFACT_PIECE_BYTES_MAX:
+        upto = began + ARTIFACT_PIECE_BYTES_MAX
+        places = (found.end() for found in _PLACE.finditer(data, began + ARTIFACT_PIECE_BYTES_MIN, upto))
+        # One place in a hundred, chosen by what stands before it: a longer pattern would never match a narrow alphabet.
+        end = next((end for end in places if crc32(data[end - _LOOK_BYTES : end]) % _FAR == 0), upto)
+        yield data[began:end]
+        began = end
+    if began < size:
+        yield data[began:]
 
 
 def _place(length: int) -> re.Pattern[bytes]:

@@ -5,16 +5,18 @@ must not cost 10,000 decodings. Only the few lifecycle events are read here.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import loads
 
+from holdfast.core.artifacts import Made
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
 from holdfast.core.questions import question_in
 from holdfast.core.recorded import is_model
 from holdfast.core.relying import NOTED, Relied
 from holdfast.core.requests import usage_of
+from holdfast.core.sayings import Said, Site
 from holdfast.core.spending import USAGE, plus, read_usage
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
@@ -24,7 +26,7 @@ from holdfast.model.questions import Question
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
-FOLD_VERSION: Final = 5
+FOLD_VERSION: Final = 6
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
@@ -41,30 +43,6 @@ class Attempt:
         self.event = event
         self.how: str | None = None
         self.ended_at: float | None = None
-
-
-class Said(NamedTuple):
-    """An event of the conversation: messages added at its end, the oldest dropped, or its end mended.
-
-    A repair that somebody else made than the program names the event up to which it mends: there it belongs.
-    """
-
-    seq: int
-    is_drop: bool
-    body: bytes | None
-    mends_upto: int | None = None
-
-    @property
-    def place(self) -> int:
-        """The event behind which it counts."""
-        return self.seq if self.mends_upto is None else self.mends_upto
-
-
-class Site(NamedTuple):
-    """How far the calls of one site were counted: the highest count in use, and the failed ones below it."""
-
-    used: int
-    free: tuple[int, ...] = ()
 
 
 class View:
@@ -117,6 +95,7 @@ class View:
         self.warned: dict[str, float] = {}
         """The limits of budgets that were warned of, with what they allowed then."""
         self.premises = Relied()
+        self.artifacts = Made()
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -245,9 +224,14 @@ class View:
         if event.key:  # the program declared it: a call like any mark
             self._mark(event)
         self.premises.noted(event)
+        self.artifacts.noted(event, self.points, self.calls)
 
     def _premise_broken(self, event: Event) -> None:
         self.premises.found_broken(event)
+        self.artifacts.found(event)
+
+    def _artifact_begun(self, event: Event) -> None:
+        self.artifacts.begin(event)
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -278,6 +262,7 @@ class View:
         call.is_open = False
         call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
         self.last_outcome_seq = event.seq
+        self.artifacts.last_step = call.name
         if good and self.trailing_failures:
             self.trailing_failures = []
         return call
@@ -299,6 +284,7 @@ class View:
         self.result = None
 
     def _run_forked(self, event: Event) -> None:
+        self.artifacts.under_way = {}  # another run's, which may be at it now
         self._leave_origin(event)
 
     def _run_rewound(self, event: Event) -> None:
@@ -376,6 +362,7 @@ class View:
             elif max([call.seq, *(outcome.seq for outcome in call.outcomes)]) <= upto_seq:
                 del self.calls[key]
         self.messages = kept.messages + [said for said in self.messages if said.seq > upto_seq]
+        self.artifacts.shed(upto_seq)
 
     def end_attempt(self, how: str, at: float) -> None:
         """Close the running attempt. After a crash, what failed last with nothing recorded since is tried again."""
@@ -481,6 +468,8 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RUN_CANCELLED: View._run_cancelled,
     Kind.PREMISE_NOTED: View._premise_noted,
     Kind.PREMISE_BROKEN: View._premise_broken,
+    Kind.ARTIFACT_BEGUN: View._artifact_begun,
+    Kind.ARTIFACT_READY: View._artifact_begun,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
     Kind.BUDGET_WARNED: View._budget_warned,

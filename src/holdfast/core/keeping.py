@@ -41,6 +41,8 @@ def difference(before: View, after: View) -> str:
     for name in ("started", "plan", "checkpoint"):
         if _said(getattr(before, name)) != _said(getattr(after, name)):
             return name
+    if before.artifacts.latest() != after.artifacts.latest():
+        return "what is kept of the files"
     if {name: _said(one) for name, one in before.chains.items()} != {
         name: _said(one) for name, one in after.chains.items()
     }:

@@ -43,6 +43,12 @@ def act_on(judged: Judged, policies: Mapping[str, Act]) -> Judged:
     return judged._replace(act=_policy(judged.premise, policies) or _default(judged))
 
 
+def orphaned(premise: Premise, found: Facts, attempt: int, policies: Mapping[str, Act]) -> Judged:
+    """A file that an attempt put in its place and was killed before it could record: told, and no reason to stop."""
+    text = f"was written by attempt {attempt}, which was killed before it could record it: an orphan"
+    return Judged(premise, "changed", found, text, _policy(premise, policies) or "warn")
+
+
 def is_absence(premise: Premise) -> bool:
     """Whether what the run relies on is that there is nothing: somebody knows, and lets it go on."""
     return (premise.facts or {}).get("is") == "nothing"

@@ -8,9 +8,10 @@ from typing import Any
 
 from orjson import dumps, loads
 
-from holdfast.core import relying
-from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
+from holdfast.core import artifacts, relying
+from holdfast.core.fold import FOLD_VERSION, Attempt, View
 from holdfast.core.recorded import is_model
+from holdfast.core.sayings import Said, Site
 from holdfast.model.budget import Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
@@ -47,6 +48,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "warned": view.warned,
         "signs": [list(signed) for signed in view.signs],
         "premises": view.premises.dump(),
+        "artifacts": view.artifacts.dump(),
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
         "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
@@ -89,6 +91,7 @@ def rebuild(data: dict[str, Any]) -> View:
     view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]
     view.premises = relying.load(data.get("premises", ([], {})))
+    view.artifacts = artifacts.load(data.get("artifacts", ()))
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}

@@ -214,9 +214,9 @@ class Story:
         self.broken[event.name] = event
 
     def _premise_noted(self, event: Event) -> None:
-        if (
-            loads(event.body).get("via") == "restored"
-        ):  # it is again as it was; else it stays something to know
+        # It is again as it was, or an orphan was written again; else it stays something to know.
+        is_again = event.key and b'"orphan_of"' in getattr(self.broken.get(event.name), "body", b"")
+        if is_again or loads(event.body).get("via") == "restored":
             self.broken.pop(event.name, None)
 
     def _loop_noticed(self, event: Event) -> None:

@@ -30,6 +30,8 @@ def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Dr
     if open_calls:
         names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
         last = f"in the middle of {names}"
+    elif view.last is not None and (path := view.artifacts.written_at(view.last)):
+        last = f"while it was writing {path!r} at {clock_time(view.last.at)}"
     elif view.last is not None and view.last.kind == Kind.ATTEMPT_STARTED:
         last = f"right after it began at {clock_time(view.last.at)}"
     elif view.last is not None:

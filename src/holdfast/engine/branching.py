@@ -5,7 +5,7 @@ windows: a rewind killed between the two leaves an extra fork of the head, which
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orjson import loads
@@ -26,7 +26,7 @@ from holdfast.engine.sealing import check_is_whole, check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import PointPruned, RunExists, StoreUnavailable, TooLarge, UnknownPoint, UnknownStep
-from holdfast.limits import BRANCHES_MAX
+from holdfast.limits import APPEND_EVENTS_MAX, BRANCHES_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import COVERING, Event, Kind, covers_from
 from holdfast.model.rows import Blob, RunRow, Status
@@ -45,11 +45,18 @@ class Rewound(NamedTuple):
     kept: str
 
 
-def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Mapping[str, Any]) -> RunRow:
+def fork(
+    workshop: Workshop,
+    row: RunRow,
+    at_seq: int,
+    name: str,
+    overrides: Mapping[str, Any],
+    notes: Sequence[Draft] = (),
+) -> RunRow:
     """A run of that name whose history is this one's up to the event. Durable when it returns; one row is written."""
     check_run_id(name)
     check_is_whole(row)
-    drafts = _overrides(workshop, row, at_seq, overrides)
+    drafts = [*_overrides(workshop, row, at_seq, overrides), *notes]
     for _ in range(TRIES):
         origin = origin_at(workshop.store, row.run, at_seq)
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
@@ -66,6 +73,13 @@ def fork(workshop: Workshop, row: RunRow, at_seq: int, name: str, overrides: Map
         return made
     _append(workshop, made, [forked_of(made), *drafts])
     return made._replace(head=at_seq + 1 + len(drafts))
+
+
+def check_free(store: StorePort, name: str) -> None:
+    """Refuse a name that a new run cannot have. BadName; RunExists."""
+    taken = store.find_run(check_run_id(name))
+    if taken is not None:
+        raise RunExists(run=name, status=taken.status)
 
 
 def check_kept(store: StorePort, run: str, seq: int) -> None:
@@ -121,8 +135,13 @@ def restless(store: StorePort, run: str) -> StoreUnavailable:
     return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")
 
 
-def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
-    """Move the head back to the event; the old branch stays as a fork. Durable when it returns."""
+def rewind(
+    workshop: Workshop, row: RunRow, to_seq: int, bring_back: Callable[[], Sequence[Draft]] | None = None
+) -> Rewound:
+    """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
+
+    ``bring_back`` brings files back, under the run's lease and before its head moves, and says what it relies on then.
+    """
     store = workshop.store
     check_may_act(store, row)
     lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
@@ -143,11 +162,17 @@ def rewind(workshop: Workshop, row: RunRow, to_seq: int) -> Rewound:
             "worked_s": view.worked_upto_last_s,
         }
         journal = Journal(store, workshop.committer, row.run, lease.fence, head)
+        notes = () if bring_back is None else bring_back()
         rewound = draft(Kind.RUN_REWOUND, "", "", body)
-        drive(journal.append(BLOCKING, [rewound], workshop.clock.wall(), status=status))
+        _append_all(journal, [rewound, *notes], workshop.clock.wall(), status)
     finally:
         store.release(row.run, fence=lease.fence)
     return Rewound(row.run, to_seq, kept)
+
+
+def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: str | None = None) -> None:
+    for first in range(0, len(drafts), APPEND_EVENTS_MAX):
+        drive(journal.append(BLOCKING, drafts[first : first + APPEND_EVENTS_MAX], at, status=status))
 
 
 def _keep(workshop: Workshop, run: str, head: int, status: str) -> str:
@@ -238,6 +263,6 @@ def _append(workshop: Workshop, row: RunRow, drafts: list[Draft]) -> None:
     lease = drive(take(BLOCKING, workshop.store, workshop.clock, row.run, workshop.lease_s))
     try:
         journal = Journal(workshop.store, workshop.committer, row.run, lease.fence, row.head)
-        drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
+        _append_all(journal, drafts, workshop.clock.wall())
     finally:
         workshop.store.release(row.run, fence=lease.fence)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orjson import dumps, loads
 
 from holdfast.codec.values import decode
-from holdfast.core.fold import Said
+from holdfast.core.sayings import Said
 from holdfast.engine.journal import read_blob
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from orjson import dumps, loads
 
 from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure
-from holdfast.core.fold import Said
 from holdfast.core.history import (
     MENDABLE,
     Known,
@@ -28,6 +27,7 @@ from holdfast.core.history import (
 )
 from holdfast.core.history.sending import SMOOTHED, refusal_of
 from holdfast.core.lineage import effective
+from holdfast.core.sayings import Said
 from holdfast.engine.conversation import Mending, content_of
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import draft, read_all, read_blob

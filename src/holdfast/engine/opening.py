@@ -33,8 +33,9 @@ from holdfast.engine.sealing import check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.engine.workshop import Workshop
+from holdfast.engine.workspaces import roots_of
 from holdfast.errors import InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
-from holdfast.limits import DRAIN_S, SERIES_RUNS_MAX
+from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.events import Kind
 from holdfast.model.loops import LoopPolicy
@@ -52,7 +53,8 @@ class Entry(NamedTuple):
     run: str
     goal: str | None = None
     inputs: Any = None
-    workspace: str | None = None
+    roots: tuple[str, ...] = ()
+    """The directories that the run's files lie in: its workspace."""
     mode: str = "auto"
     if_finished: str = "replay"
     stops: str = "raise"
@@ -69,6 +71,7 @@ class Entry(NamedTuple):
     waited_for_by: str | None = None
     lease: Lease | None = None
     """The lease under which a worker has claimed the run already."""
+    artifact_bytes_max: int = ARTIFACTS_BYTES_MAX
     is_served: bool = False
     """Whether a server holds the run for a client that does the work: then no command of ours starts it again."""
 
@@ -248,7 +251,9 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     attendant = journal.attendant = onlookers.attend(row, view)
-    drafts.append(attempt_of(store, view.next_attempt, lease, entry, attendant))
+    was_given = roots_of(view) if view.started is not None else entry.roots
+    said = entry._replace(roots=()) if entry.roots == was_given else entry
+    drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
         await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
@@ -261,6 +266,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     tenure.resumed = was_tried
     tenure.premises.policies = entry.premises or {}
     tenure.premises.entered_seq, tenure.premises.last_at = head, last_at
+    tenure.premises.copies_bytes_max = entry.artifact_bytes_max
     tenure.drift_stops = entry.on_drift == "stop"
     if entry.retention is not None:
         tenure.pruner = Pruner(entry.retention, states=view.states, base=view.base or row.origin_seq)
@@ -286,7 +292,10 @@ def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
 
 def started_of(entry: Entry, recorded: bytes | None = None, **more: Any) -> Draft:
     """The first event of a run. ``recorded`` are inputs as another run's journal has them."""
-    fields = {"goal": entry.goal, "agent": entry.agent, "workspace": entry.workspace, **more}
+    workspace = entry.roots[0] if entry.roots else None
+    fields = {"goal": entry.goal, "agent": entry.agent, "workspace": workspace, **more}
+    if len(entry.roots) > 1:
+        fields["roots"] = list(entry.roots)
     if entry.waited_for_by:
         fields["waited_for_by"] = entry.waited_for_by
     inputs = {} if entry.inputs is None and entry.agent else entry.inputs
@@ -320,6 +329,8 @@ def attempt_of(
         }
     if entry.premises:
         fields["premises"] = entry.premises
+    if entry.roots:
+        fields["roots"] = list(entry.roots)
     if entry.is_served:
         fields["served"] = True
     if attendant is not None:

@@ -14,7 +14,8 @@ from holdfast.core.recorded import is_once
 from holdfast.core.resume import ResumePlan, plan_resume
 from holdfast.engine import letters
 from holdfast.engine.journal import read_all
-from holdfast.engine.premising import Look, look_around, look_from, workspace_of
+from holdfast.engine.premising import Look, look_around, look_from, with_orphans
+from holdfast.engine.workspaces import roots_of
 from holdfast.model.events import Event
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.premises import WORLD, Observation, Policies, Premise
@@ -49,6 +50,10 @@ def plan_from_outside(
     attempt: dict[str, Any] = loads(view.attempts[-1].event.body) if view.attempts else {}
     policies: Policies = attempt.get("premises", {})
     judged = look_around(view.premises.values(), _look_of(view, attempt), policies)
+    if view.artifacts.under_way and info.holder != "alive":
+        from holdfast.engine.orphans import find_orphans
+
+        judged = with_orphans(judged, [one for _, one in find_orphans(view, policies)])
     if view.last is not None:
         clock = Premise("clock", "wall", {"at": view.last.at}, seq=view.last.seq)
         judged = (*judged, act_on(judge(clock, Observation({"at": now})), policies))
@@ -75,4 +80,4 @@ def look_at_one(view: View, premise: Premise) -> Observation:
 
 
 def _look_of(view: View, attempt: dict[str, Any]) -> Look:
-    return Look((workspace_of(view), attempt.get("cwd", "")), attempt.get("python", ""))
+    return Look((*roots_of(view), attempt.get("cwd", "")), attempt.get("python", ""))

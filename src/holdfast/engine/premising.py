@@ -1,7 +1,7 @@
 """Premises as a run goes on: noted as the program comes to them, looked at when it is resumed, and what follows.
 
-What the program declares (``depends_on``, ``artifact``) is a record with a place, consumed on replay like a mark: looked at
-again then, a file that was tampered with would become its own premise. Code is noted in the intent of the first call of a
+What the program declares (``depends_on``, and in ``artifacts`` what it made) is a record with a place, consumed on replay like
+a mark: looked at again then, a file that was tampered with would become its own premise. Code is noted in the intent of the first call of a
 function, so it costs no write of its own, and none is there without the call it belongs to. Packages stand in the
 attempt's own record, a model in its calls.
 
@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.codec.values import canonical
 from holdfast.core.premises import NOTHING, act_on, check_act, is_absence, is_broken, judge
 from holdfast.engine import observing
@@ -25,6 +23,7 @@ from holdfast.engine.journal import Draft, draft
 from holdfast.engine.marks import ask, given, placed, record
 from holdfast.engine.reliance import LOADED_BY
 from holdfast.engine.voice import log
+from holdfast.engine.workspaces import roots_of
 from holdfast.errors import Misuse, PremiseMissing
 from holdfast.limits import APPEND_EVENTS_MAX
 from holdfast.model.calls import Treatment
@@ -51,15 +50,15 @@ async def depends_on(
     """From here on the run relies on this file, directory or endpoint. Flushed when it returns; PremiseMissing if it is not there."""
     if on_change is not None:
         check_act("on_change", on_change)
-    text, asked = _asked(tenure, "depends_on", path)
+    text, asked = asked_path(tenure, "depends_on", path)
     try:
         if given(tenure, asked) is not None:
             return
         if observing.is_address(text):
             premise = Premise("endpoint", observing.address_of(text)[0], None, on_change)
-            found = await _look(hands, observing.reach, text)
+            found = await look_aside(hands, observing.reach, text)
         else:
-            premise, found = await _look(hands, _look_at_path, tenure, "file", text)
+            premise, found = await look_aside(hands, _look_at_path, tenure, text)
             premise = premise._replace(policy=on_change)
         noted = tenure.view.premises.get(premise.id)
         if found.facts is None and (noted is None or not is_absence(noted)):
@@ -69,44 +68,31 @@ async def depends_on(
         tenure.land(asked.site)
 
 
-async def artifact(tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]") -> None:
-    """The run has made this file: what it holds now is what a resumed attempt finds, or is told. Flushed when it returns."""
-    text, asked = _asked(tenure, "artifact", path)
-    try:
-        if given(tenure, asked) is not None:
-            return
-        premise, found = await _look(hands, _look_at_path, tenure, "artifact", text)
-        if found.facts is None:
-            raise Misuse(
-                problem=f"run.artifact({text!r}): it {found.problem.removesuffix(_ANY_MORE)}",
-                advice="write the file first; what the run needs and did not make is declared with run.depends_on(path)",
-            )
-        maker = asked.here.scope.partition(":")[0] or asked.point.after
-        await _declare(tenure, hands, asked, premise, {**found.facts, "step": maker})
-    finally:
-        tenure.land(asked.site)
-
-
-def _asked(tenure: "Tenure", name: str, path: "str | os.PathLike[str]") -> "tuple[str, Asked]":
+def asked_path(tenure: "Tenure", name: str, path: "str | os.PathLike[str]") -> "tuple[str, Asked]":
     text = os.fsdecode(path)
     if not text:
         raise Misuse(problem=f"run.{name}({path!r}): that is no path", advice="name a file")
     return text, ask(tenure, name, canonical({"path": text}, what=f"path of run.{name}"))
 
 
-def _look_at_path(tenure: "Tenure", kind: str, text: str) -> tuple[Premise, Observation]:
-    cwd, workspace = os.getcwd(), workspace_of(tenure.view)
+def _look_at_path(tenure: "Tenure", text: str) -> tuple[Premise, Observation]:
+    cwd, roots = os.getcwd(), roots_of(tenure.view)
     name = observing.name_of(text, cwd)
-    found = observing.look_at_place(observing.find_place(name, (cwd, workspace)))
-    if found.facts is not None and workspace and found.facts["at"].startswith(os.path.join(workspace, "")):
+    found = observing.look_at_place(observing.find_place(name, (cwd, *roots)))
+    if found.facts is not None and any(found.facts["at"].startswith(os.path.join(r, "")) for r in roots):
         found.facts["workspace"] = True
-    return Premise(kind, name, None), found
+    return Premise("file", name, None), found
 
 
 async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, facts: Facts) -> None:
     premise = premise._replace(facts=facts)
-    event = _noted(premise, placed(asked, {}))._replace(key=asked.key)
+    event = note_of(premise, placed(asked, {}))._replace(key=asked.key)
     seq = await record(tenure, hands, asked, event, synced=False)
+    note_declared(tenure, premise, seq)
+
+
+def note_declared(tenure: "Tenure", premise: Premise, seq: int) -> None:
+    """The program has declared this with that event: from here on the run relies on it."""
     tenure.view.premises.note(premise._replace(seq=seq))
     tenure.view.premises.broken.pop(premise.id, None)
 
@@ -118,7 +104,7 @@ async def _declared_missing(
     judged = act_on(judge(premise, found), tenure.premises.policies)
     judged = judged._replace(text=judged.text.removesuffix(_ANY_MORE))
     tenure.require_journal(asked.name)
-    await _append(tenure, hands, [_broken(judged)])
+    await _append(tenure, hands, [finding_of(judged)])
     if judged.act == "pause":
         tenure.unclaim(asked.site, asked.n)
         raise _missing(tenure, [judged])
@@ -198,20 +184,37 @@ async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, prov
 async def check(tenure: "Tenure", hands: Hands) -> None:
     """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
     view, reliance = tenure.view, tenure.premises
+    orphans = await _report_orphans(tenure, hands)
     world = [premise for premise in view.premises.values() if premise.kind in WORLD]
     takes_time = any(premise.kind in _OUTSIDE for premise in world)
     look = look_around, world, look_from(view), reliance.policies
-    judged = await _look(hands, *look) if takes_time else look_around(*look[1:])
+    judged = await look_aside(hands, *look) if takes_time else look_around(*look[1:])
     clock = judge(
         Premise("clock", "wall", {"at": reliance.last_at}, seq=reliance.entered_seq),
         Observation({"at": tenure.clock.wall()}),
     )
-    reliance.judged = (*judged, act_on(clock, reliance.policies))
+    clock = act_on(clock, reliance.policies)
+    reliance.judged = (*with_orphans(judged, orphans), clock)
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
-    await _append(tenure, hands, [_noted(one.premise, {"via": "restored"}) for one in healed])
+    await _append(tenure, hands, [note_of(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
         del view.premises.broken[one.premise.id]
-    await settle(tenure, hands, [one for one in reliance.judged if is_broken(one)])
+    await settle(tenure, hands, [one for one in (*judged, clock) if is_broken(one)])
+
+
+async def _report_orphans(tenure: "Tenure", hands: Hands) -> list[Judged]:
+    """Before its files are looked at: what attempts that were killed have left of those they were writing."""
+    if not tenure.view.artifacts.under_way:
+        return []
+    from holdfast.engine.orphans import report  # which few runs leave any of
+
+    return await report(tenure, hands)
+
+
+def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[Judged, ...]:
+    """The premises with what is an orphan told as one, and not as a file that somebody changed."""
+    found = {one.premise.id: one for one in orphans}
+    return (*found.values(), *(one for one in judged if one.premise.id not in found))
 
 
 def look_around(premises: Iterable[Premise], look: "Look", policies: Mapping[str, Act]) -> tuple[Judged, ...]:
@@ -243,7 +246,7 @@ class Look(NamedTuple):
 
 def look_from(view: "View") -> Look:
     """Where this process looks for what a run relies on."""
-    return Look((workspace_of(view), os.getcwd()))
+    return Look((*roots_of(view), os.getcwd()))
 
 
 def _is_paused_by(view: "View", judged: Judged) -> bool:
@@ -256,12 +259,12 @@ async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
     view = tenure.view
     for one in broken:
         if one.act != "ignore" and not _is_known(view, one):
-            seq = await _append(tenure, hands, [_broken(one)])
+            seq = await _append(tenure, hands, [finding_of(one)])
             view.premises.broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
         if one.act == "warn":
             log().warning("run %s relies on %s, which %s", tenure.run, _told(one.premise), one.text)
         if one.act != "pause" and one.premise.kind != "clock":
-            await _go_on_with(tenure, hands, _as_found(one))
+            await _go_on_with(tenure, hands, as_found(one))
     pausing = [one for one in broken if one.act == "pause"]
     if pausing:
         raise _missing(tenure, pausing)
@@ -271,7 +274,7 @@ async def _go_on_with(tenure: "Tenure", hands: Hands, now: Premise) -> None:
     """What was found is what the run relies on from here, so that it is told once."""
     noted = tenure.view.premises.get(now.id)
     if noted is None or noted.facts != now.facts:
-        seq = await _append(tenure, hands, [_noted(now, {"via": "found"})])
+        seq = await _append(tenure, hands, [note_of(now, {"via": "found"})])
         tenure.view.premises[now.id] = now._replace(seq=seq)
 
 
@@ -280,7 +283,7 @@ def _is_known(view: "View", judged: Judged) -> bool:
     return known is not None and (known.verdict, known.found) == (judged.verdict, judged.found)
 
 
-def _as_found(judged: Judged) -> Premise:
+def as_found(judged: Judged) -> Premise:
     """The premise from now on: what was found, with what its declaration said of it."""
     noted = judged.premise.facts or {}
     found = judged.found or {**noted, **NOTHING}
@@ -294,21 +297,23 @@ async def plan(tenure: "Tenure", hands: Hands) -> "ResumePlan":
     """The resume plan of this very entry."""
     from holdfast.engine.planning import plan_of_entry  # which few programs ask for
 
-    found: ResumePlan = await _look(hands, plan_of_entry, tenure)
+    found: ResumePlan = await look_aside(hands, plan_of_entry, tenure)
     return found
 
 
 # -- the records ---------------------------------------------------------------------------------------------------
 
 
-def _noted(premise: Premise, more: dict[str, Any]) -> Draft:
+def note_of(premise: Premise, more: dict[str, Any]) -> Draft:
+    """That the run relies on this."""
     fields: dict[str, Any] = {"kind": premise.kind, "name": premise.name, "facts": premise.facts, **more}
     if premise.policy is not None:
         fields["policy"] = premise.policy
     return draft(Kind.PREMISE_NOTED, premise.id, "", fields)
 
 
-def _broken(judged: Judged) -> Draft:
+def finding_of(judged: Judged, **more: Any) -> Draft:
+    """That this was found not to hold."""
     premise = judged.premise
     fields = {
         "kind": premise.kind,
@@ -319,6 +324,7 @@ def _broken(judged: Judged) -> Draft:
         "noted_seq": premise.seq,
         "noted": premise.facts,
         "found": judged.found,
+        **more,
     }
     return draft(Kind.PREMISE_BROKEN, premise.id, "", fields)
 
@@ -344,19 +350,30 @@ def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
         problem=f"{first.text}{more}",
         verdict=first.verdict,
         accept=quote(first.premise.id),
+        **_way_back(tenure, first.premise),
     )
+
+
+def _way_back(tenure: "Tenure", premise: Premise) -> dict[str, str]:
+    """Of a file that the run made, that there is a copy of it."""
+    version = tenure.view.artifacts.find(premise.name) if premise.kind == "artifact" else None
+    if version is None or version.copy != "kept":
+        return {}
+    from shlex import quote
+
+    run = quote(tenure.run)
+    advice = (
+        f"`holdfast artifacts {run} --in-place` brings it back as recorded, with --force over what somebody else wrote; "
+        f"`holdfast resume {run} --accept {quote(premise.id)}` takes it as it is now"
+    )
+    return {"advice": advice}
 
 
 def _told(premise: Premise) -> str:
     return f"{premise.id} (recorded as #{premise.seq})" if premise.seq else premise.id
 
 
-def workspace_of(view: "View") -> str:
-    """The directory that the run was given; empty where it has none."""
-    return (loads(view.started.body).get("workspace") or "") if view.started else ""
-
-
-async def _look(hands: Hands, look: Callable[..., Any], *args: Any) -> Any:
+async def look_aside(hands: Hands, look: Callable[..., Any], *args: Any) -> Any:
     """Look without holding the event loop. Not as the user's code is invoked: no call is made here that has a place."""
     if not hands.waits:
         return look(*args)

@@ -1,7 +1,7 @@
 """Which blobs an event needs: for whoever copies a history whole, or removes what no history needs any more.
 
-An event refers to a blob by a field of its body whose name ends in ``_blob``, a checkpoint to the packs of its state
-and a model call to those of its request. What refers in another way has to be known here, or it is lost with the next prune.
+An event refers to a blob by a field of its body whose name ends in ``_blob``, to several by ``blobs``, a checkpoint to the
+packs of its state and a model call to those of its request. What refers in another way has to be known here, or it is lost with the next prune.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,13 +52,14 @@ def refers(event: Event) -> bool:
     """Whether the event may need a blob; most do not, and need not be parsed."""
     if event.kind == Kind.STEP_STARTED:
         return is_model(event.body) or b'_blob"' in event.body
-    return event.kind in _ROOTS or b'_blob"' in event.body
+    return event.kind in _ROOTS or b'_blob"' in event.body or b'"blobs":[' in event.body
 
 
 def named_in(body: dict[str, Any]) -> set[str]:
     """The addresses that the fields of a body name: an event's, or a letter's."""
     found = {value for name, value in body.items() if name.endswith("_blob") and type(value) is str}
-    also = body.get("blobs")  # of a compacted event: what the events it stands for had named
+    # of a file's copy, its pieces; of a compacted event, what the events it stands for had named
+    also = body.get("blobs")
     return found.union(also) if type(also) is list else found
 
 

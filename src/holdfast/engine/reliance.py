@@ -3,6 +3,7 @@
 from time import time
 from typing import Final
 
+from holdfast.limits import ARTIFACTS_BYTES_MAX
 from holdfast.model.premises import Judged, Policies, Premise
 
 LOADED_BY: Final = time()
@@ -13,6 +14,7 @@ class Reliance:
     """The policies of this entry, what was found on entering, and the functions that the program has come to."""
 
     __slots__ = (
+        "copies_bytes_max",
         "entered_seq",
         "judged",
         "last_at",
@@ -27,6 +29,8 @@ class Reliance:
         self.policies: Policies = {}
         self.judged: tuple[Judged, ...] = ()
         """What was found when the run was entered."""
+        self.copies_bytes_max = ARTIFACTS_BYTES_MAX
+        """What the copies of the files that the run made may come to."""
         self.entered_seq = 0
         self.last_at = 0.0
         """When the last thing was recorded before this attempt."""

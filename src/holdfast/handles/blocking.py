@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
-from holdfast.engine import checkpoints, marks, premising, sources, waits
+from holdfast.engine import artifacts, checkpoints, marks, premising, sources, waits
 from holdfast.engine.children import Entrant, child
 from holdfast.engine.facts import fact_of
 from holdfast.engine.handing import hand_over
@@ -20,7 +20,9 @@ from holdfast.engine.remembering import recall_in_run, remember_in_run
 from holdfast.engine.stepping import step
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.texts import stream_texts
+from holdfast.engine.writing import Writing
 from holdfast.handles.conversations import Messages
+from holdfast.handles.files import OpenFile
 from holdfast.handles.knowing import Handle, checked_label
 from holdfast.handles.streams import Stream
 from holdfast.model.calls import ONCE, READ, Treatment
@@ -193,9 +195,42 @@ class Run(Handle["RunOptions"]):
         """
         drive(premising.depends_on(self._tenure, BLOCKING, path, on_change))
 
-    def artifact(self, path: "str | os.PathLike[str]") -> None:
-        """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed."""
-        drive(premising.artifact(self._tenure, BLOCKING, path))
+    def artifact(self, path: "str | os.PathLike[str]", *, keep: bool = True) -> None:
+        """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed.
+
+        A copy is kept, each version of it, unless ``keep`` is False. ArtifactTooLarge; PathRefused where it lies outside of the
+        run's ``workspace``. Synced when it returns.
+        """
+        drive(artifacts.artifact(self._tenure, BLOCKING, path, keep=keep))
+
+    @overload
+    def open(
+        self,
+        path: "str | os.PathLike[str]",
+        mode: Literal["w", "wt"] = "w",
+        *,
+        encoding: str = "utf-8",
+        keep: bool = True,
+    ) -> OpenFile[str]: ...
+    @overload
+    def open(
+        self,
+        path: "str | os.PathLike[str]",
+        mode: Literal["wb"],
+        *,
+        encoding: str = "utf-8",
+        keep: bool = True,
+    ) -> OpenFile[bytes]: ...
+    def open(
+        self, path: "str | os.PathLike[str]", mode: str = "w", *, encoding: str = "utf-8", keep: bool = True
+    ) -> OpenFile[Any]:
+        """Write a file whole or not at all: ``with run.open("report.md", "w") as file:``, and it is an artifact.
+
+        It takes its place at the end of the block, durably; an exception leaves the old one as it was. On replay the block
+        runs, and what it writes is discarded. PathRefused where the path leads out of the run's ``workspace``, or of the
+        current directory where it has none.
+        """
+        return OpenFile(Writing(self._tenure, path, mode, encoding, keep=keep))
 
     def context(
         self,

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from holdfast.core.phrasing import one_line
-from holdfast.errors import AwaitingAnswer
+from holdfast.errors import ArtifactTooLarge, AwaitingAnswer
+from holdfast.handles import AsyncRun
 from holdfast.mcp.answers import Told, shown
 from holdfast.mcp.holding import Holder
 from holdfast.mcp.inputs import Json, RunName
@@ -77,14 +78,15 @@ class NoteTools:
         self,
         ctx: Context,
         path: Annotated[
-            str, Field(description="A file that is written, from the server's directory or absolute.")
+            str, Field(description="A file that is written, below the server's directory, or absolute.")
         ],
         run: RunName = None,
     ) -> Told:
         """Record that the run has made this file. A later session is told if it has changed or gone."""
         held = self._holder.get(session_of(ctx), run)
-        await held.do(lambda own: own.artifact(path))
-        return Told(f"Artifact recorded: {path}", {"status": "recorded", "path": path})
+        is_kept = await held.do(lambda own: _recorded(own, path))
+        told = "" if is_kept else " (too large for a copy: known by its hash alone)"
+        return Told(f"Artifact recorded: {path}{told}", {"status": "recorded", "path": path})
 
     async def checkpoint(
         self,
@@ -195,6 +197,16 @@ class NoteTools:
         lines = [f"{one.fact.text} ({_source(one.fact.run, one.fact.scope)})" for one in found]
         facts = {"facts": [as_plain(one.fact) for one in found]}
         return Told("\n".join(lines) or "Nothing is remembered about that.", facts)
+
+
+async def _recorded(own: AsyncRun, path: str) -> bool:
+    """Record a file, with a copy where there is room for one; whether there is."""
+    try:
+        await own.artifact(path)
+    except ArtifactTooLarge:
+        await own.artifact(path, keep=False)
+        return False
+    return True
 
 
 def _source(run: str, scope: str) -> str:

@@ -82,6 +82,10 @@ class Kind:
     BUDGET_WARNED: Final = "budget.warned"
     PREMISE_NOTED: Final = "premise.noted"
     PREMISE_BROKEN: Final = "premise.broken"
+    ARTIFACT_BEGUN: Final = "artifact.begun"
+    ARTIFACT_READY: Final = "artifact.ready"
+    """A file is being written, and is written and about to be put in its place. Its key is that of the call; the record
+    of the file, a premise with a copy, closes both."""
     RUN_CANCELLED: Final = "run.cancelled"
 
     LOOP_NOTICED: Final = "loop.noticed"

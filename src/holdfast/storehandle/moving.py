@@ -8,29 +8,71 @@ from holdfast.core.names import check_run_id
 from holdfast.core.points import Place
 from holdfast.engine import branching
 from holdfast.engine.branching import Rewound
+from holdfast.engine.journal import Draft
+from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.infos import RunInfo
 from holdfast.model.pruned import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
+from holdfast.storehandle.files import Files
 from holdfast.storehandle.reading import Reading
 
 
-class Moving(Reading):
+class Moving(Files):
     """The part of a store handle that makes, moves and removes histories."""
 
-    def fork(self, place: str, *, as_: str, override: Mapping[str, Any] | None = None) -> RunInfo:
+    def fork(
+        self,
+        place: str,
+        *,
+        as_: str,
+        override: Mapping[str, Any] | None = None,
+        files: "str | os.PathLike[str] | None" = None,
+        force: bool = False,
+        tell: Callable[[Restored], None] | None = None,
+    ) -> RunInfo:
         """Another run whose history is this one's up to a place: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@label``.
 
         No event is copied. ``override`` replaces recorded outcomes, by step name or key. The new run goes on with the
         unchanged script under ``HOLDFAST_RUN``; effects recorded before the place are not repeated, later ones may be.
+        With ``files``, a directory, the files that the run had made up to there are first written there, each told to
+        ``tell``; the new run relies on those. One that was changed there is kept, unless ``force``.
         """
         row, seq = self._at(place)
-        return self._info(branching.fork(self._workshop, row, seq, as_, override or {}))
+        notes: Sequence[Draft] = ()
+        if files is not None:
+            from holdfast.engine.restoring import Restoring, Wanted
 
-    def rewind(self, place: str) -> Rewound:
-        """Move a run's head back to a place; what lay after it is kept as a fork. RunHeld while somebody holds it."""
+            branching.check_free(self._port, as_)
+            restoring = Restoring(
+                self._port, Wanted(row.run, seq, os.fspath(files), frozenset(), force), tell
+            )
+            notes = restoring.notes(restoring.go())
+        return self._info(branching.fork(self._workshop, row, seq, as_, override or {}, notes))
+
+    def rewind(
+        self,
+        place: str,
+        *,
+        files: bool = False,
+        force: bool = False,
+        tell: Callable[[Restored], None] | None = None,
+    ) -> Rewound:
+        """Move a run's head back to a place; what lay after it is kept as a fork. RunHeld while somebody holds it.
+
+        With ``files``, the files that it had made up to there are brought back in place, each told to ``tell``; one that
+        was changed outside is kept, unless ``force``.
+        """
         row, seq = self._at(place)
-        return branching.rewind(self._workshop, row, seq)
+        if not files:
+            return branching.rewind(self._workshop, row, seq)
+        from holdfast.engine.restoring import Restoring, Wanted
+
+        def bring_back() -> list[Draft]:
+            restoring = Restoring(self._port, Wanted(row.run, seq, None, frozenset(), force), tell)
+            return restoring.notes(restoring.go())
+
+        return branching.rewind(self._workshop, row, seq, bring_back)
 
     def handoff(self, run: str, to: str = "") -> dict[str, Any]:
         """The document with which another agent takes this run's work over, as it stands. Nothing is written."""

@@ -1,6 +1,6 @@
 """A run in full, for ``show``: what it is for, where it stands, how it came there, and what to do next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -42,6 +42,15 @@ class WaitLine(NamedTuple):
     until_at: float | None
 
 
+class FileLine(NamedTuple):
+    """A file of the run's. ``state``: recorded, an orphan, or under way: begun by an attempt and not recorded."""
+
+    path: str
+    version: int
+    size_bytes: int
+    state: str
+
+
 class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
 
@@ -58,6 +67,7 @@ class RunSummary(NamedTuple):
     doubts: tuple[DoubtLine, ...]
     questions: tuple[QuestionLine, ...]
     waits: tuple[WaitLine, ...]
+    files: tuple[FileLine, ...]
     result: Any
     circle: str
     spent: Bill
@@ -97,6 +107,7 @@ def summarize(
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
         questions=tuple(question_line(asked) for asked in questions),
         waits=_waits(info, view),
+        files=tuple(_files(view)),
         result=read(finished).get("value") if finished and view.result is not None else None,
         circle=(circle := _circle(events)),
         spent=bill(view.spent),
@@ -113,6 +124,17 @@ def summarize(
             is_out_of_budget=_is_out_of_budget(events),
         ),
     )
+
+
+def _files(view: View) -> Iterator[FileLine]:
+    made = view.artifacts
+    latest = made.latest()
+    under_way = {begun.path for begun in made.under_way.values()}
+    for path in sorted({*latest, *made.orphans, *under_way}):
+        version = latest.get(path)
+        state = "an orphan" if path in made.orphans else "under way" if path in under_way else "recorded"
+        number, size = (0, 0) if version is None else (version.number, version.size_bytes)
+        yield FileLine(path, number, size, state)
 
 
 def _cancelled(events: Sequence[Event]) -> str:
@@ -192,6 +214,8 @@ def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
     last = ""
     if open_calls:
         last = "in the middle of " + ", ".join(repr(call.name) for call in open_calls[-5:])
+    elif view.last is not None and (path := view.artifacts.written_at(view.last)):
+        last = f"while it was writing {path!r}"
     elif view.last is not None:
         last = f"after {view.last.kind} {view.last.name!r}" if view.last.name else f"after {view.last.kind}"
     return info.status, last

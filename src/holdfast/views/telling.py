@@ -14,7 +14,16 @@ from holdfast.core.phrasing import readable
 from holdfast.core.questions import told_end
 from holdfast.model.events import MENDED, PENDING, Event, Kind
 from holdfast.model.rows import owner_name
-from holdfast.views.words import PRUNED, count, failure_line, one_line, state_line, status_word, value_line
+from holdfast.views.words import (
+    PRUNED,
+    count,
+    failure_line,
+    one_line,
+    size,
+    state_line,
+    status_word,
+    value_line,
+)
 
 Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim"]
 """For a surface to colour things by."""
@@ -49,7 +58,7 @@ def subject(event: Event) -> str:
         return str(body.get("label") or body.get("note") or "")
     return (
         ""
-        if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.", "premise."))
+        if event.kind == Kind.MARK or event.kind.startswith(("run.", "attempt.", "premise.", "artifact."))
         else event.name
     )
 
@@ -250,7 +259,20 @@ def _stream_chunk(body: Body) -> Told:
     return Told("piece of an answer", PRUNED if "pruned" in body else one_line(str(said or calls)), "dim")
 
 
+def _artifact_begun(body: Body) -> Told:
+    return Told("writing", one_line(body["name"]), "dim")
+
+
+def _artifact_ready(body: Body) -> Told:
+    return Told("written", _joined(one_line(body["name"]), size(body["bytes"])), "dim")
+
+
 def _premise_noted(body: Body) -> Told:
+    if body["kind"] == "artifact" and not body.get("via"):
+        facts = body["facts"] or {}
+        digest = f"sha256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
+        copy = "" if "blobs" in body else "no copy is kept"
+        return Told("made", _joined(one_line(body["name"]), size(facts.get("bytes", 0)), digest, copy))
     via = {"person": f"accepted by {body.get('by')}", "found": "as it is now", "restored": "as it was"}.get(
         body.get("via", ""), ""
     )
@@ -259,6 +281,8 @@ def _premise_noted(body: Body) -> Told:
 
 def _premise_broken(body: Body) -> Told:
     mood: Mood = "bad" if body["act"] == "pause" else "doubt"
+    if "orphan_of" in body:
+        return Told("orphan found", one_line(f"{body['name']} {body['text']}"), mood)
     return Told(f"premise {body['verdict']}", one_line(f"{body['kind']}:{body['name']} {body['text']}"), mood)
 
 
@@ -342,6 +366,8 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.QUESTION_ANSWERED: _question_answered,
     Kind.PREMISE_NOTED: _premise_noted,
     Kind.PREMISE_BROKEN: _premise_broken,
+    Kind.ARTIFACT_BEGUN: _artifact_begun,
+    Kind.ARTIFACT_READY: _artifact_ready,
     Kind.LOOP_NOTICED: _loop_noticed,
     Kind.LOOP_LEFT: _loop_left,
     Kind.BUDGET_WARNED: _budget_warned,
