@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AmbiguousLabel,
         AwaitingAnswer,
         AwaitingChild,
+        AwaitingMessage,
         AwaitingProvider,
         BadAnswer,
         BadHandoff,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         Terminated,
         Throttled,
         TooLarge,
+        Undeliverable,
         UnknownFact,
         UnknownPoint,
         UnknownQuestion,
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     )
     from holdfast.handles import AsyncRun, Run
     from holdfast.model.budget import Budget, Spent
+    from holdfast.model.handoffs import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
     from holdfast.model.memories import Fact, Hit, Recalled
@@ -106,6 +109,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEY",
+    "Accepted",
     "AccessDenied",
     "AdapterNotInstalled",
     "Agent",
@@ -115,6 +119,7 @@ __all__ = [
     "AsyncRun",
     "AwaitingAnswer",
     "AwaitingChild",
+    "AwaitingMessage",
     "AwaitingProvider",
     "BadAnswer",
     "BadHandoff",
@@ -138,6 +143,7 @@ __all__ = [
     "ExportError",
     "Fact",
     "ForkedHandle",
+    "Handed",
     "HandleClosed",
     "Hit",
     "HoldfastError",
@@ -148,6 +154,8 @@ __all__ = [
     "LeaseLost",
     "LoopPolicy",
     "Looping",
+    "Loss",
+    "Message",
     "Misuse",
     "NewerExport",
     "NewerFormat",
@@ -162,6 +170,8 @@ __all__ = [
     "PointPruned",
     "Poisoned",
     "PremiseMissing",
+    "Promise",
+    "Promises",
     "PruneMismatch",
     "QuestionExpired",
     "Recalled",
@@ -193,6 +203,7 @@ __all__ = [
     "Throttled",
     "TooLarge",
     "Tool",
+    "Undeliverable",
     "Unknown",
     "UnknownFact",
     "UnknownPoint",
@@ -238,6 +249,7 @@ _ROOMS = {
         "AmbiguousLabel",
         "AwaitingAnswer",
         "AwaitingChild",
+        "AwaitingMessage",
         "AwaitingProvider",
         "BadAnswer",
         "BadHandoff",
@@ -301,6 +313,7 @@ _ROOMS = {
         "Terminated",
         "Throttled",
         "TooLarge",
+        "Undeliverable",
         "UnknownFact",
         "UnknownPoint",
         "UnknownQuestion",
@@ -316,6 +329,14 @@ _ROOMS = {
     "model.budget": (
         "Budget",
         "Spent",
+    ),
+    "model.handoffs": (
+        "Accepted",
+        "Handed",
+        "Loss",
+        "Message",
+        "Promise",
+        "Promises",
     ),
     "model.loops": (
         "LoopPolicy",

@@ -64,9 +64,9 @@ def test_another_store_goes_on_with_it(tmp_path: Path) -> None:
     """Through JSON, as a file would carry it: the taker's context says all of it, and every line of that is borne out."""
     document = json.loads(json.dumps(worked(holdfast.store(tmp_path / "a.db"))))
     other = holdfast.store(tmp_path / "b.db")
-    taken = other.take_over(document, as_="debt-writer")
+    taken = other.accept(document, as_="debt-writer")
     assert (taken.run, taken.status) == ("debt-writer", "queued")
-    assert other.take_over(document, as_="debt-writer").head == taken.head
+    assert other.accept(document, as_="debt-writer").head == taken.head
     with holdfast.run("debt-writer", store=other) as run:
         assert run.attempt == 1
         text = run.context()
@@ -90,7 +90,7 @@ def test_an_effect_in_doubt_is_handed_over_as_such(tmp_path: Path) -> None:
     document = store.handoff("r", to="a person")
     assert [(one["step"], one["doubt"][:6]) for one in document["in_doubt"]] == [("pay", "raised")]
     assert document["effects"] == []
-    store.take_over(document, as_="r2")
+    store.accept(document, as_="r2")
     assert "In doubt" in str(store.context("r2"))
 
 
@@ -109,9 +109,9 @@ def test_a_changed_document_is_refused_and_nothing_begins(
     store = holdfast.store(tmp_path / "a.db")
     document = {**worked(store), **change}
     with pytest.raises(holdfast.BadHandoff, match=said):
-        store.take_over(document, as_="new")
+        store.accept(document, as_="new")
     with pytest.raises(holdfast.BadHandoff, match="no handoff"):
-        store.take_over({"a": 1}, as_="new")
+        store.accept({"a": 1}, as_="new")
     assert [run.run for run in store.runs()] == ["debt"]
 
 
@@ -120,13 +120,13 @@ def test_a_run_that_is_something_else_is_not_taken_for_it(tmp_path: Path) -> Non
     store = holdfast.store(tmp_path / "a.db")
     document = worked(store)
     with pytest.raises(holdfast.RunExists, match="debt"):
-        store.take_over(document, as_="debt")
+        store.accept(document, as_="debt")
 
 
 def test_the_taker_saves_its_state_and_restores_it(tmp_path: Path) -> None:
     """The document stands in its journal like any other record. Planted: a key that no call could have breaks the restore."""
     store = holdfast.store(tmp_path / "a.db")
-    store.take_over(worked(store), as_="taker")
+    store.accept(worked(store), as_="taker")
     with pytest.raises(KeyError), holdfast.run("taker", store=store) as run:
         run.checkpoint({"page": 1})
         raise KeyError

@@ -5,66 +5,36 @@ must not cost 10,000 decodings. Only the few lifecycle events are read here.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import loads
 
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
+from holdfast.core.promises import Promised
 from holdfast.core.questions import question_in
 from holdfast.core.recorded import is_model
 from holdfast.core.relying import NOTED, Relied
 from holdfast.core.requests import usage_of
 from holdfast.core.spending import USAGE, plus, read_usage
+from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import AUTOSAVE, CHAINED, DROPPED, MENDED, MESSAGES, Event, Kind
+from holdfast.model.events import AUTOSAVE, CHAINED, DROPPED, HANDED_OVER, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
 from holdfast.model.questions import Question
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
-FOLD_VERSION: Final = 5
+FOLD_VERSION: Final = 6
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 
 
 _CONVERSATION: Final = frozenset({MESSAGES, DROPPED})
+HANDED: Final = b'{"handed":'
+"""How the intent begins of a call that a handoff knew: done there, or in doubt; see ``engine.inheriting``."""
 
-
-class Attempt:
-    """One process's tenure, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
-
-    __slots__ = ("ended_at", "event", "how", "number")
-
-    def __init__(self, number: int, event: Event) -> None:
-        self.number = number
-        self.event = event
-        self.how: str | None = None
-        self.ended_at: float | None = None
-
-
-class Said(NamedTuple):
-    """An event of the conversation: messages added at its end, the oldest dropped, or its end mended.
-
-    A repair that somebody else made than the program names the event up to which it mends: there it belongs.
-    """
-
-    seq: int
-    is_drop: bool
-    body: bytes | None
-    mends_upto: int | None = None
-
-    @property
-    def place(self) -> int:
-        """The event behind which it counts."""
-        return self.seq if self.mends_upto is None else self.mends_upto
-
-
-class Site(NamedTuple):
-    """How far the calls of one site were counted: the highest count in use, and the failed ones below it."""
-
-    used: int
-    free: tuple[int, ...] = ()
+__all__ = ["FOLD_VERSION", "HANDED", "Attempt", "Said", "Site", "View", "fold"]
 
 
 class View:
@@ -117,6 +87,11 @@ class View:
         self.warned: dict[str, float] = {}
         """The limits of budgets that were warned of, with what they allowed then."""
         self.premises = Relied()
+        self.promises = Promised()
+        self.handed: Event | None = None
+        """The handoff that the run began with."""
+        self.claimed: set[int] = set()
+        """Which of the effects that came with it the program has asked for, by their numbers."""
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -140,6 +115,8 @@ class View:
         call.doubt = None
         if event.body.startswith(NOTED):
             self.premises.intent(event)
+        elif event.body.startswith(HANDED):
+            self.claimed.add(loads(event.body)["handed"]["n"])
         elif is_model(event.body):
             self.latest_request = event
             self.premises.model(event)
@@ -177,6 +154,8 @@ class View:
     def _mark(self, event: Event) -> None:
         if event.name == MENDED:
             self._mended(event)
+        elif event.name == HANDED_OVER:
+            self.handed = event
         if not event.key:  # no call of the program's
             return
         call = self.calls[event.key] = Call(event.key, event.name)
@@ -238,6 +217,19 @@ class View:
         call.outcomes.append(outcome)
         self.last_outcome_seq = outcome.seq
         return call
+
+    # -- promises --------------------------------------------------------------------------------------------
+
+    def _promise_made(self, event: Event) -> None:
+        self._mark(event)
+        self.promises.made(event)
+
+    def _promise_settled(self, event: Event) -> None:
+        self._mark(event)
+        self.promises.settled(event)
+
+    def _promise_told(self, event: Event) -> None:
+        self.promises.told(event)
 
     # -- premises --------------------------------------------------------------------------------------------
 
@@ -483,6 +475,10 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.PREMISE_BROKEN: View._premise_broken,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
+    Kind.PROMISE_MADE: View._promise_made,
+    Kind.PROMISE_SETTLED: View._promise_settled,
+    Kind.PROMISE_TOLD: View._promise_told,
+    Kind.MESSAGE_RECEIVED: View._mark,
     Kind.BUDGET_WARNED: View._budget_warned,
     Kind.COMPACTED: View._compacted,
 }

@@ -35,10 +35,12 @@ def difference(before: View, after: View) -> str:
         "asked",
         "spent",
         "warned",
+        "promises",
+        "claimed",
     ):
         if getattr(before, name) != getattr(after, name):
             return name
-    for name in ("started", "plan", "checkpoint"):
+    for name in ("started", "plan", "checkpoint", "handed"):
         if _said(getattr(before, name)) != _said(getattr(after, name)):
             return name
     if {name: _said(one) for name, one in before.chains.items()} != {

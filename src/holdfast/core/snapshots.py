@@ -8,7 +8,7 @@ from typing import Any
 
 from orjson import dumps, loads
 
-from holdfast.core import relying
+from holdfast.core import promises, relying
 from holdfast.core.fold import FOLD_VERSION, Attempt, Said, Site, View
 from holdfast.core.recorded import is_model
 from holdfast.model.budget import Spent
@@ -47,6 +47,8 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "warned": view.warned,
         "signs": [list(signed) for signed in view.signs],
         "premises": view.premises.dump(),
+        "promises": view.promises.dump(),
+        "claimed": sorted(view.claimed),
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
         "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
@@ -82,13 +84,15 @@ def rebuild(data: dict[str, Any]) -> View:
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
     view.result = _bytes(data["result"])
     for name in _EVENTS:
-        setattr(view, name, _load_event(data["events"][name]))
+        setattr(view, name, _load_event(data["events"].get(name)))
     chains = [event for fields in data.get("chains", ()) if (event := _load_event(fields)) is not None]
     view.chains = {loads(event.body)["chain"]: event for event in chains}
     view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
     view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]
     view.premises = relying.load(data.get("premises", ([], {})))
+    view.promises = promises.load(data.get("promises", ()))
+    view.claimed = set(data.get("claimed", ()))
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}
@@ -96,7 +100,7 @@ def rebuild(data: dict[str, Any]) -> View:
     return view
 
 
-_EVENTS = ("started", "checkpoint", "plan", "last")
+_EVENTS = ("started", "checkpoint", "plan", "last", "handed")
 
 
 def _text(body: bytes | None) -> str | None:

@@ -159,14 +159,14 @@ class Story:
 
     def _begin_with(self, event: Event) -> None:
         """What is kept of a compacted history: marks and failures that the program asks for again."""
+        if self.view.handed is not None:
+            self.handed.append(Mark(event.seq, HANDED_OVER, self.view.handed.body))
         for call in self.view.calls.values():
             for outcome in call.outcomes:
                 body = outcome.body
                 if body is None or is_hollow(body):
                     continue
-                if not call.seq and call.name == HANDED_OVER:
-                    self.handed.append(Mark(event.seq, call.name, body))
-                elif not call.seq and call.name in REASONING:
+                if not call.seq and call.name in REASONING:
                     self.marks.append(Mark(event.seq, call.name, body))
                 elif call.seq and not outcome.good and (error := loads(body).get("error")):
                     self._failures.setdefault(call.key, []).append((event.seq, error))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orjson import loads
+from orjson import dumps, loads
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
@@ -327,6 +327,13 @@ def read_blob(store: StorePort, address: str) -> bytes:
     """A blob's content, verified against its address."""
     ((_, content),) = read_blobs(store, [address])
     return content
+
+
+def content_in(store: StorePort, event: Event, name: str = "value") -> bytes:
+    """The value in an event's body as JSON, wherever it lies. Corrupt where it is missing or damaged."""
+    fields = loads(event.body)
+    address = fields.get(f"{name}_blob")
+    return dumps(fields.get(name)) if address is None else read_blob(store, address)
 
 
 def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -4,14 +4,17 @@ What the program gets is recorded like any value from outside: put into a model'
 another request. So a replay gives the recorded text; only where the program goes on does it tell the present.
 """
 
-from holdfast.codec.values import canonical
+from orjson import loads
+
+from holdfast.codec.values import canonical, decode_tree
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import read_all, read_blob
+from holdfast.engine.journal import content_in, read_all, read_blob
 from holdfast.engine.marks import draw
 from holdfast.engine.tenure import Tenure
 from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
 from holdfast.model.contexts import Context, Count, Style
 from holdfast.model.events import CONTEXT
+from holdfast.model.handoffs import Handed, Loss
 from holdfast.stores.port import StorePort
 
 # Every program that opens a run loads this module; the words of a context are imported when one is made.
@@ -20,13 +23,19 @@ from holdfast.stores.port import StorePort
 class Reader:
     """Reads stored values up to a bound, each and together; what is beyond it is told by its size."""
 
-    def __init__(self, store: StorePort) -> None:
+    def __init__(
+        self,
+        store: StorePort,
+        *,
+        each_bytes: int = CONTEXT_VALUE_BYTES_MAX,
+        all_bytes: int = CONTEXT_READ_BYTES_MAX,
+    ) -> None:
         self._store = store
-        self._left = CONTEXT_READ_BYTES_MAX
+        self._each, self._left = each_bytes, all_bytes
 
     def __call__(self, address: str, size_bytes: int) -> bytes | None:
         """The content at an address, of so many bytes; None beyond the bound. Corrupt if it is damaged."""
-        if size_bytes > min(CONTEXT_VALUE_BYTES_MAX, self._left):
+        if size_bytes > min(self._each, self._left):
             return None
         self._left -= size_bytes
         return read_blob(self._store, address)
@@ -73,3 +82,20 @@ async def draw_context(
     data = canonical(options, what=f"{CONTEXT} of run {tenure.run}")
     text: str = await draw(tenure, hands, CONTEXT, make, data)
     return text
+
+
+def handed_to(tenure: Tenure) -> Handed | None:
+    """What the run began with where it has taken over; None where it began by itself."""
+    event = tenure.view.handed
+    if event is None:
+        return None
+    document = loads(content_in(tenure.store, event))
+    return Handed(
+        document["run"],
+        document["store"],
+        document["event"],
+        document,
+        decode_tree(document["state"], what=f"state of run {document['run']}"),
+        [decode_tree(message, what="message") for message in document["messages"]],
+        tuple(Loss(**loss) for loss in loads(event.body)["losses"]),
+    )

@@ -30,6 +30,7 @@ from holdfast.model.rows import RunRow, Status
 
 if TYPE_CHECKING:
     from holdfast.core.fold import View
+    from holdfast.core.handoff.carried import Carried
     from holdfast.core.prune import Compacting
     from holdfast.engine.autosaving import Autosaver
     from holdfast.engine.circles import Circles
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.engine.onlookers import Attendant
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
+    from holdfast.errors import RunSealed
     from holdfast.model.events import Event
 
 _AGAIN = "_holdfast_again"
@@ -74,6 +76,11 @@ class Tenure:
         self.remembers = False
         """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
+        self.sealed: RunSealed | None = None
+        """Why nothing is recorded any more, once this very tenure has handed the run over and sealed it."""
+        self._inheritance: Carried | None = None
+        self.heard: set[str] | None = None
+        """The messages that the journal has, by id; None until the program receives one."""
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
         """The state as last recorded."""
@@ -127,6 +134,8 @@ class Tenure:
 
     def check_usable(self) -> None:
         """Refuse a closed run, and one that came through os.fork."""
+        if self.sealed is not None:
+            raise self.sealed
         if self.is_closed:
             raise HandleClosed(what=f"run {self.run}")
         if self._pid != os.getpid():
@@ -257,6 +266,20 @@ class Tenure:
     def body_at(self, seq: int, body: bytes | None) -> bytes:
         """The body of an event, read from the journal where the view has left it behind."""
         return self._pager.body_of(seq) if body is None else body
+
+    @property
+    def inheritance(self) -> "Carried | None":
+        """The effects that came with a handoff and that the program has not asked for; None where the run began otherwise."""
+        handed = self.view.handed
+        if handed is None or self._inheritance is not None:
+            return self._inheritance
+        from holdfast.core.handoff.carried import Carried  # few runs begin so
+        from holdfast.engine.journal import content_in
+
+        document = loads(content_in(self.store, handed))
+        with self._lock:
+            self._inheritance = self._inheritance or Carried(document, self.view.claimed)
+            return self._inheritance
 
     @property
     def has_conversation(self) -> bool:

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from orjson import OPT_INDENT_2, JSONDecodeError, dumps, loads
 from pydantic import Field
 
-from holdfast.core.handoff import HANDOFF, markdown
+from holdfast.core.handoff import markdown, read_document
 from holdfast.errors import BadHandoff, Misuse
 from holdfast.mcp.answers import Told
 from holdfast.mcp.holding import Holder
 from holdfast.mcp.inputs import RunName
 from holdfast.mcp.runs import RunTools
 from holdfast.mcp.sdk import Context, session_of
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import HANDOFF, Event, Kind
 from holdfast.storehandle import Store
 
 

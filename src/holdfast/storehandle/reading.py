@@ -37,6 +37,7 @@ from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.contexts import BUDGET_TOKENS, Context, Count, Style
 from holdfast.model.events import Event, Kind, covers_from
+from holdfast.model.handoffs import Promises
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.markers import Neutral
 from holdfast.model.questions import Question
@@ -163,6 +164,17 @@ class Reading(Neutral):
         rows = [row for row in self._rows("", RUN_PAGE_MAX) if row.status not in _NOT_ASKING]
         found = [question for row in rows for question in self._asked(row)]
         return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
+
+    def promises(self, run: str) -> Promises:
+        """What a run has promised and was promised; with what lies in its inbox about that, and is not taken in yet."""
+        from holdfast.core.promises import is_news, promise_in
+
+        known = self.view(run).promises
+        for _, letter in letters.waiting(self._port, run):
+            told = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
+            if told is not None and is_news(known, told):
+                known[told.id] = told
+        return known.both()
 
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
         """The open question of that id, or the only one. UnknownQuestion; AlreadyAnswered."""
