@@ -31,6 +31,8 @@ COMMANDS: Final = (
     "answer",
     "cancel",
     "context",
+    "handoff",
+    "accept",
     "stats",
     "export",
     "import",

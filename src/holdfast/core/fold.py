@@ -40,7 +40,7 @@ __all__ = ["FOLD_VERSION", "HANDED", "Attempt", "Said", "Site", "View", "fold"]
 class View:
     """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - many small facts make up a view
         self.head = 0
         self.status = Status.QUEUED
         self.points = 0

@@ -190,12 +190,30 @@ PHRASES: Final[dict[str, Phrase]] = {
         MARKED,
     ),
     # -- promises --------------------------------------------------------------------------------------------
-    "promised": _promise("You have promised[ {quote1}]: {quote2}[, until {when}]; it is open", "to[ {quote1}] {quote2}[ until {when}], open"),
-    "promise kept": _promise("You have promised[ {quote1}]: {quote2}; it was kept[: {quote3}]", "to[ {quote1}] {quote2}, kept[: {quote3}]"),
-    "promise broken": _promise("You have promised[ {quote1}]: {quote2}; it was broken[: {quote3}]", "to[ {quote1}] {quote2}, broken[: {quote3}]"),
-    "was promised": _promise("Run[ {quote1}] has promised you: {quote2}[, until {when}]; it is open", "by[ {quote1}] {quote2}[ until {when}], open"),
-    "was kept": _promise("Run[ {quote1}] has promised you: {quote2}; it was kept[: {quote3}]", "by[ {quote1}] {quote2}, kept[: {quote3}]"),
-    "was broken": _promise("Run[ {quote1}] has promised you: {quote2}; it was broken[: {quote3}]", "by[ {quote1}] {quote2}, broken[: {quote3}]"),
+    "promised": _promise(
+        "You have promised[ {quote1}]: {quote2}[, until {when}]; it is open",
+        "to[ {quote1}] {quote2}[ until {when}], open",
+    ),
+    "promise kept": _promise(
+        "You have promised[ {quote1}]: {quote2}; it was kept[: {quote3}]",
+        "to[ {quote1}] {quote2}, kept[: {quote3}]",
+    ),
+    "promise broken": _promise(
+        "You have promised[ {quote1}]: {quote2}; it was broken[: {quote3}]",
+        "to[ {quote1}] {quote2}, broken[: {quote3}]",
+    ),
+    "was promised": _promise(
+        "Run[ {quote1}] has promised you: {quote2}[, until {when}]; it is open",
+        "by[ {quote1}] {quote2}[ until {when}], open",
+    ),
+    "was kept": _promise(
+        "Run[ {quote1}] has promised you: {quote2}; it was kept[: {quote3}]",
+        "by[ {quote1}] {quote2}, kept[: {quote3}]",
+    ),
+    "was broken": _promise(
+        "Run[ {quote1}] has promised you: {quote2}; it was broken[: {quote3}]",
+        "by[ {quote1}] {quote2}, broken[: {quote3}]",
+    ),
     "told": Phrase("told", "To {quote1}: {quote2}", "to {quote1}: {quote2}", MARKED),
     "said": Phrase("told", "Said: {quote}", "{quote}", MARKED),
     "decided": Phrase("decided", "{quote1}[, because {quote2}]", "{quote1}[ because {quote2}]", MARKED),

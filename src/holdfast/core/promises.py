@@ -71,7 +71,8 @@ def load(data: Iterable[list[Any]]) -> Promised:
     """From its data."""
     promised = Promised()
     for fields in data:
-        promised[fields[0]] = Promise(*fields[:-1], seqs=tuple(fields[-1]))
+        *told, seqs = fields
+        promised[told[0]] = Promise._make([*told, tuple(seqs)])
     return promised
 
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
-from holdfast.codec.values import encode
 from holdfast.core.facts import facts_of
 from holdfast.core.handoff import check_document
 from holdfast.core.handoff.carried import Effect, effects_in
@@ -84,7 +83,9 @@ def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
         row = store.find_run(name)
         if row is None or (facts_of(row).get("handed") or {}).get("digest") == found["digest"]:
             return check_run_id(name)
-    raise ImportClash(run=found["run"], status="many times", problem="no name is left", advice="use --as NAME")
+    raise ImportClash(
+        run=found["run"], status="many times", problem="no name is left", advice="use --as NAME"
+    )
 
 
 def _created(workshop: Workshop, run: str, found: Mapping[str, Any]) -> RunRow:
@@ -131,7 +132,7 @@ def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Ite
     inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # typed values are tagged in them
     yield started_of(entry, inputs, handed_over=_source(found))
     told = {"losses": [loss._asdict() for loss in losses]}
-    yield draft(Kind.MARK, HANDED_OVER, "", told, encode(found, what="handoff"))
+    yield draft(Kind.MARK, HANDED_OVER, "", told, dumps(found))
     if found["promises"]:
         promises = [{name: value for name, value in p.items() if name != "events"} for p in found["promises"]]
         yield draft(Kind.PROMISE_TOLD, found["run"], "", {"promises": promises, "via": "handoff"})
@@ -215,7 +216,9 @@ def _losses(
     yield from _of_places(found, source)
     for step in found["pending"]:
         key = " under the giver's key" if "number" in step else ""
-        yield Loss("step", step["step"], "was begun and never ended", f"it is made again{key} when it is called")
+        yield Loss(
+            "step", step["step"], "was begun and never ended", f"it is made again{key} when it is called"
+        )
     for question in found["questions"]:
         why = f"asked by {found['run']}: {question['text']}; an answer goes there"
         yield Loss("question", question["id"], why, "ask again: run.ask(…)")
@@ -223,10 +226,14 @@ def _losses(
     if found["budget"]["left"]:
         left = ", ".join(f"{name}={value:g}" for name, value in found["budget"]["left"].items())
         why = "limits are not carried over: nothing limits this run until its program says so"
-        yield Loss("budget", "budget", why, f"holdfast.run(…, budget=holdfast.Budget({left})) is what was left")
+        yield Loss(
+            "budget", "budget", why, f"holdfast.run(…, budget=holdfast.Budget({left})) is what was left"
+        )
 
 
-def _of_giver(store: StorePort, run: str, found: Mapping[str, Any], source: StorePort | None) -> Iterator[Loss]:
+def _of_giver(
+    store: StorePort, run: str, found: Mapping[str, Any], source: StorePort | None
+) -> Iterator[Loss]:
     """Whether somebody else may do the same work."""
     giver = found["run"]
     if not found["sealed"]:

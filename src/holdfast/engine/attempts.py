@@ -27,7 +27,9 @@ def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
 def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
     """The end of an attempt that nobody saw: the last thing known of it."""
     # What came in doubt with a handoff, no attempt of this run was in the middle of.
-    open_calls = [call for call in view.open_calls() if call.fence >= attempt.event.fence or view.handed is None]
+    open_calls = [
+        call for call in view.open_calls() if call.fence >= attempt.event.fence or view.handed is None
+    ]
     if open_calls:
         names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
         last = f"in the middle of {names}"

@@ -6,21 +6,20 @@ killed behind it, the run does not act any more, and asking for the same handoff
 
 from typing import Any
 
-from orjson import loads
+from orjson import dumps, loads
 
-from holdfast.codec.values import canonical, encode
+from holdfast.codec.values import canonical
 from holdfast.core.fold import View
 from holdfast.core.names import check_name
 from holdfast.engine import letters, onlookers
-from holdfast.engine.asking import value_of
 from holdfast.engine.attempts import catching_up
 from holdfast.engine.conversation import entries_at
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.holding import Hold, holding
-from holdfast.engine.journal import Draft, Journal, content_in, draft, read_all, read_blob
-from holdfast.engine.leaving import let_go
+from holdfast.engine.journal import Draft, Journal, content_at, content_in, draft, read_all, read_blob
+from holdfast.engine.leaving import release
 from holdfast.engine.loading import load
-from holdfast.engine.marks import ask, draw, given, placed
+from holdfast.engine.marks import ask, given, placed
 from holdfast.engine.queueing import hand_back
 from holdfast.engine.recounting import Reader
 from holdfast.engine.sealing import check_is_whole, check_may_act, find_handoff, handed_over
@@ -97,40 +96,47 @@ async def hand_over(tenure: Tenure, hands: Hands, to: str, *, seal: bool) -> dic
     identity = {"to": to, **({"sealed": True} if seal else {})}
     data = canonical(identity, what=f"handoff of run {tenure.run}")
 
-    def make() -> dict[str, Any]:
-        return document(
-            tenure.store, tenure.run, to, at=tenure.clock.wall(), is_held=True, sealed=seal
-        )
-
-    if not seal:
-        written: dict[str, Any] = await draw(tenure, hands, HANDOFF, make, data)
-        return written
     asked = ask(tenure, HANDOFF, data)
     try:
         recorded = given(tenure, asked)
-        if recorded is not None:  # it was taken back since
-            body = tenure.body_of(recorded)
-            return value_of(tenure, loads(body), body, what=HANDOFF)  # type: ignore[no-any-return]
+        if recorded is not None:  # sealed, it was taken back since
+            found: dict[str, Any] = loads(content_at(tenure.store, tenure.body_of(recorded)))
+            return found
         journal = tenure.require_journal(HANDOFF)
-        _check_idle(tenure)
-        made = await hands.store(make)
-        marked = draft(Kind.MARK, HANDOFF, asked.key, placed(asked, {}), encode(made, what=HANDOFF))
-        ended = draft(
-            Kind.ATTEMPT_ENDED,
-            "",
-            "",
-            {"how": "handed over", "status": Status.SEALED, "took_s": round(tenure.spending.took_s, 6)},
+        if seal:
+            _check_idle(tenure)
+        made = await hands.store(
+            document, tenure.store, tenure.run, to, at=tenure.clock.wall(), is_held=True, sealed=seal
         )
-        drafts = [marked, ended, _sealed(made, Status.INTERRUPTED)]
-        await journal.append(hands, drafts, tenure.clock.wall(), status=Status.SEALED)
-        tenure.status = Status.SEALED
-        await hands.store(hand_back, tenure, None)
-        let_go(tenure)
-        tenure.sealed = handed_over(tenure.run, to)
-        onlookers.gone(tenure.attendant, tenure.status, None)
+        drafts = [_kept(made, asked.key, placed(asked, {})), *(_end(tenure, made) if seal else ())]
+        status = Status.SEALED if seal else None
+        await journal.append(hands, drafts, tenure.clock.wall(), status=status)
+        asked.here.trail.last = asked.key
+        if seal:
+            await _stop(tenure, hands, to)
         return made
     finally:
         tenure.land(asked.site)
+
+
+def _kept(made: dict[str, Any], key: str, fields: dict[str, Any]) -> Draft:
+    """The mark that keeps the document, as it is: typed values are tagged in it already."""
+    return draft(Kind.MARK, HANDOFF, key, fields, dumps(made))
+
+
+def _end(tenure: Tenure, made: dict[str, Any]) -> tuple[Draft, Draft]:
+    took_s = round(tenure.spending.took_s, 6)
+    fields = {"how": "handed over", "status": Status.SEALED, "took_s": took_s}
+    return draft(Kind.ATTEMPT_ENDED, "", "", fields), _sealed(made, Status.INTERRUPTED)
+
+
+async def _stop(tenure: Tenure, hands: Hands, to: str) -> None:
+    """This attempt is over. The block is not left yet: a tool that is called in it is refused, and not simply run."""
+    tenure.status = Status.SEALED
+    await hands.store(hand_back, tenure, None)
+    tenure.sealed = handed_over(tenure.run, to)
+    release(tenure)
+    onlookers.gone(tenure.attendant, tenure.status, None)
 
 
 def _check_idle(tenure: Tenure) -> None:
@@ -199,7 +205,7 @@ def _seal(workshop: Workshop, hold: Hold, before: RunRow, to: str) -> dict[str, 
     at = workshop.clock.wall()
     made = document(store, run, to, at=at, is_held=False, sealed=True)
     status = before.status if before.status != Status.RUNNING else Status.INTERRUPTED
-    drafts = [draft(Kind.MARK, HANDOFF, "", {}, encode(made, what=HANDOFF)), _sealed(made, status)]
+    drafts = [_kept(made, "", {}), _sealed(made, status)]
     drive(journal.append(BLOCKING, drafts, at, status=Status.SEALED))
     if before.agent:
         store.set_due(run, fence=hold.fence, due_at=None)
@@ -216,7 +222,9 @@ def take_back(workshop: Workshop, run: str) -> None:
         seal = find_handoff(store, row) if row.status == Status.SEALED else None
         if seal is None:
             check_may_act(store, row)
-            raise Misuse(problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` goes on with it")
+            raise Misuse(
+                problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` goes on with it"
+            )
         body = loads(seal.body)
         journal = Journal(store, workshop.committer, run, hold.fence, row.head)
         unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})

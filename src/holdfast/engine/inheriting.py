@@ -69,7 +69,9 @@ def _intent(treatment: "Treatment", asked: "Asked", effect: Effect) -> Draft:
     }
     if asked.point.forked:
         fields["forked"] = True
-    fields |= {name: True for name, is_so in (("tool", treatment.is_tool), ("verify", treatment.verify)) if is_so}
+    fields |= {
+        name: True for name, is_so in (("tool", treatment.is_tool), ("verify", treatment.verify)) if is_so
+    }
     if treatment.effect == "once" and treatment.in_doubt != "stop":
         fields["in_doubt"] = treatment.in_doubt
     return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
@@ -84,7 +86,11 @@ def _known(tenure: "Tenure", asked: "Asked", effect: Effect, seed: Call | None) 
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value)]
     if not effect.is_in_doubt:  # it is begun again, under the giver's key
         return []
-    gone = [] if seed is None else [Draft(Kind.STEP_ABANDONED, asked.name, seed.key, dumps({"by": "its program"}))]
+    gone = (
+        []
+        if seed is None
+        else [Draft(Kind.STEP_ABANDONED, asked.name, seed.key, dumps({"by": "its program"}))]
+    )
     if seed is None or seed.is_open:
         return [draft(Kind.STEP_DOUBTED, asked.name, asked.key, {"reason": doubt_of(effect)}), *gone]
     if not seed.outcomes:  # somebody has said that it may be made again

@@ -329,11 +329,16 @@ def read_blob(store: StorePort, address: str) -> bytes:
     return content
 
 
-def content_in(store: StorePort, event: Event, name: str = "value") -> bytes:
-    """The value in an event's body as JSON, wherever it lies. Corrupt where it is missing or damaged."""
-    fields = loads(event.body)
-    address = fields.get(f"{name}_blob")
-    return dumps(fields.get(name)) if address is None else read_blob(store, address)
+def content_in(store: StorePort, event: Event) -> bytes:
+    """The value in an event, as JSON, wherever it lies. Corrupt where it is missing or damaged."""
+    return content_at(store, event.body)
+
+
+def content_at(store: StorePort, body: bytes) -> bytes:
+    """The value that a body holds, or tells where it is."""
+    fields = loads(body)
+    address = fields.get("value_blob")
+    return dumps(fields.get("value")) if address is None else read_blob(store, address)
 
 
 def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str, bytes]]:

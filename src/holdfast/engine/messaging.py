@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from orjson import loads
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.blobs import address_of, pack
+from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import encode
 from holdfast.core.names import check_run_id
 from holdfast.engine import hearsay, letters
@@ -72,7 +72,9 @@ def _post(tenure: Tenure, to: str, value: bytes, key: str) -> None:
     # How far the sender's journal had come tells its messages' order, whatever its clock does.
     content = {"kind": MESSAGE, "id": key, "from": tenure.run, "n": tenure.journal.head, "body": body}
     letters.post(store, to, f"{MESSAGE}-{key}", content, blobs, at=tenure.clock.wall())
-    check_may_act(store, store.find_run(to) or row)  # if it was sealed just now, nobody will look into its inbox
+    check_may_act(
+        store, store.find_run(to) or row
+    )  # if it was sealed just now, nobody will look into its inbox
 
 
 def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
@@ -157,7 +159,9 @@ async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Lett
 def _received(asked: Asked, letter: dict[str, Any]) -> Draft:
     fields = {"from": letter["from"], "id": letter["id"], "sent_at": letter["at"], **letter["body"]}
     blobs = tuple(Blob(address) for name, address in letter["body"].items() if name.endswith("_blob"))
-    return draft(Kind.MESSAGE_RECEIVED, letter["from"], asked.key, placed(asked, fields))._replace(blobs=blobs)
+    return draft(Kind.MESSAGE_RECEIVED, letter["from"], asked.key, placed(asked, fields))._replace(
+        blobs=blobs
+    )
 
 
 def in_order(found: Iterable[Letter]) -> list[Letter]:

@@ -7,6 +7,8 @@ in between, it is told when the program comes to it again, and whoever hears it 
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from orjson import loads
+
 from holdfast.codec.values import canonical
 from holdfast.core import promises
 from holdfast.core.names import check_name
@@ -23,18 +25,15 @@ from holdfast.errors import Misuse, RunSealed
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
 from holdfast.model.events import Kind
-from holdfast.model.handoffs import Promise
+from holdfast.model.handoffs import TELL, Promise
 from holdfast.model.markers import Act
 from holdfast.stores.port import StorePort
 
 PROMISE: Final = "promise"
-_TELL: Final = "tell of a promise"
 _SETTLE: Final = "settle promise"
 
 
-async def promise(
-    tenure: Tenure, hands: Hands, text: str, to: str, due: datetime | float | None
-) -> Promise:
+async def promise(tenure: Tenure, hands: Hands, text: str, to: str, due: datetime | float | None) -> Promise:
     """Record a promise, and tell it to the run it is made to, if that is one of this store. Durable when it returns."""
     promises.check_text("the text", text)
     to = to and check_name("receiver's", to, RUN_ID_CHARS_MAX)
@@ -44,8 +43,13 @@ async def promise(
     fields: dict[str, Any] = {"text": text, "by": tenure.run, "to": to}
     if due_at is not None:
         fields["due"] = due_at
-    made = await _recorded(tenure, hands, asked, Kind.PROMISE_MADE, id_, fields)
-    await _tell(tenure, hands, made._replace(state="open", note="", settled_at=None))
+    made, tells = await _recorded(
+        tenure, hands, asked, Kind.PROMISE_MADE, Promise(id_, "", "", to, "open", 0), fields
+    )
+    # As it was made: what became of it since, a replay comes to later.
+    made = made._replace(state="open", note="", settled_at=None, seqs=made.seqs[:1])
+    if tells:
+        await _tell(tenure, hands, made)
     return made
 
 
@@ -64,26 +68,31 @@ async def settle(
             problem=f"promise {found.id} is {found.state} already, and is not {how}",
             advice="a promise is settled once; make another one",
         )
-    settled = await _recorded(
-        tenure, hands, asked, Kind.PROMISE_SETTLED, found.id, {"how": how, "note": note}
-    )
-    await _tell(tenure, hands, settled)
+    fields = {"how": how, "note": note}
+    settled, tells = await _recorded(tenure, hands, asked, Kind.PROMISE_SETTLED, found, fields)
+    if tells:
+        await _tell(tenure, hands, settled)
     return settled
 
 
 async def _recorded(
-    tenure: Tenure, hands: Hands, asked: Asked, kind: str, id_: str, fields: dict[str, Any]
-) -> Promise:
-    """The promise as it stands now that this is on record, which it may have been before."""
-    known = tenure.view.promises
+    tenure: Tenure, hands: Hands, asked: Asked, kind: str, about: Promise, fields: dict[str, Any]
+) -> tuple[Promise, bool]:
+    """The promise as it stands now that this is on record, which it may have been before; and whether a run is to be told."""
     try:
-        if given(tenure, asked) is None:
-            event = draft(kind, id_, asked.key, placed(asked, fields))
-            seq = await record(tenure, hands, asked, event)
-            _fold(tenure, event, seq)
+        recorded = given(tenure, asked)
+        if recorded is None:
+            to = about.to
+            tells = bool(to) and to != tenure.run and await hands.store(tenure.store.find_run, to) is not None
+            event = draft(
+                kind, about.id, asked.key, placed(asked, {**fields, **({"tells": True} if tells else {})})
+            )
+            _fold(tenure, event, await record(tenure, hands, asked, event))
+        else:
+            tells = bool(loads(tenure.body_of(recorded)).get("tells"))
     finally:
         tenure.land(asked.site)
-    return known[id_]
+    return tenure.view.promises[about.id], tells
 
 
 def _fold(tenure: Tenure, event: Draft, seq: int) -> None:
@@ -97,14 +106,12 @@ def _fold(tenure: Tenure, event: Draft, seq: int) -> None:
 
 
 async def _tell(tenure: Tenure, hands: Hands, promise: Promise) -> None:
-    if not promise.to or promise.to == tenure.run:
-        return
-    treatment = READ._replace(effect="idempotent", key=f"{_TELL} {promise.id} {promise.state}", manner="off")
+    treatment = READ._replace(effect="idempotent", key=f"{TELL} {promise.id} {promise.state}", manner="off")
 
     def perform() -> str:
         return _post(tenure.store, promise, at=tenure.clock.wall())
 
-    await step(tenure, hands, treatment, _TELL, Act(perform, None), (), {})
+    await step(tenure, hands, treatment, TELL, Act(perform, None), (), {})
 
 
 def _post(store: StorePort, promise: Promise, *, at: float) -> str:

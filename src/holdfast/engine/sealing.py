@@ -62,10 +62,11 @@ def find_handoff(store: StorePort, row: RunRow) -> Event | None:
 
 def handed_over(run: str, to: str) -> RunSealed:
     """Why a run that was handed over is not entered."""
+    again = f"holdfast handoff {run}{f' --to {to}' if to else ''} --seal"
     return RunSealed(
         run=run,
         problem=f"was handed over to {to or 'whoever accepts it'}, and does not act here any more",
-        advice=f"`holdfast accept FILE` goes on with it, and `holdfast handoff {run} --to NAME --seal` writes the file again; "
+        advice=f"whoever accepts its handoff goes on with it, and `{again}` writes that again; "
         f"`holdfast handoff {run} --unseal` takes it back here",
     )
 

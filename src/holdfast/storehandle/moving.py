@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.names import check_run_id
 from holdfast.core.points import Place
@@ -14,6 +14,9 @@ from holdfast.model.infos import RunInfo
 from holdfast.model.pruned import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.storehandle.reading import Reading
+
+if TYPE_CHECKING:
+    from holdfast.storehandle import Store
 
 
 class Moving(Reading):
@@ -56,7 +59,7 @@ class Moving(Reading):
         document: Mapping[str, Any],
         *,
         as_: str | None = None,
-        from_: "str | os.PathLike[str] | Reading | None" = None,
+        from_: "str | os.PathLike[str] | Store | None" = None,
     ) -> Accepted:
         """Begin a run with a handoff of this store or another: with its goal and inputs, its promises and doubts, and all that it says.
 
@@ -65,9 +68,9 @@ class Moving(Reading):
         Nobody holds the run yet: ``holdfast.run(id)`` goes on with it. Durable when it returns. BadHandoff; ImportClash.
         """
         from holdfast.engine.accepting import accept
-        from holdfast.storehandle import store_at
+        from holdfast.storehandle import workshop_at
 
-        source = None if from_ is None else store_at(from_)._port  # type: ignore[arg-type]
+        source = None if from_ is None else workshop_at(from_).store
         return accept(self._workshop, document, as_, source=source)
 
     def mend(self, run: str) -> list[str]:

@@ -46,7 +46,9 @@ class Effect(NamedTuple):
 
             what = f"result of {self.step!r}, which run {self.run} has,"
             size = self.item["result_bytes"]
-            return {"lost": {"what": what, "size": size, "size_max": HANDOFF_VALUE_BYTES_MAX, "unit": "bytes"}}
+            return {
+                "lost": {"what": what, "size": size, "size_max": HANDOFF_VALUE_BYTES_MAX, "unit": "bytes"}
+            }
         return {}
 
 
@@ -97,7 +99,9 @@ class Carried:
             self._taken.discard(effect.number)
 
 
-def _effect(document: Mapping[str, Any], item: Mapping[str, Any], *, is_done: bool, is_in_doubt: bool) -> Effect:
+def _effect(
+    document: Mapping[str, Any], item: Mapping[str, Any], *, is_done: bool, is_in_doubt: bool
+) -> Effect:
     source = item.get("from") or {"run": document["run"], "store": document["store"]}
     return Effect(
         item["number"],

@@ -67,31 +67,42 @@ def problems_of(document: object) -> Iterator[str]:
 def _problems(schema: Mapping[str, Any], value: object, path: str) -> Iterator[str]:
     if "$ref" in schema:
         schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
-    where = f"its field {path}" if path else "it"
     if "anyOf" in schema:
         found = [list(_problems(one, value, path)) for one in schema["anyOf"]]
         if all(found):
             yield found[0][0]
         return
-    if "type" in schema and not _is_a(schema["type"], value):
-        yield f"{where} is {_told(value)}"
-        return
-    if "const" in schema and value != schema["const"]:
-        yield f"{where} is {_told(value)}"
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{where} is {_told(value)}, and none of {', '.join(map(str, schema['enum']))}"
-    if "pattern" in schema and not re.search(schema["pattern"], str(value)):
-        yield f"{where} is {_told(value)}"
-    if isinstance(value, dict):
-        for name in schema.get("required", ()):
-            if name not in value:
-                yield f"its field {_member(path, name)} is missing"
-        for name, inner in schema.get("properties", {}).items():
-            if name in value:
-                yield from _problems(inner, value[name], _member(path, name))
-    if isinstance(value, list) and "items" in schema:
+    wrong = _is_wrong(schema, value)
+    if wrong:
+        yield f"{f'its field {path}' if path else 'it'} is {_told(value)}{wrong}"
+    elif isinstance(value, dict):
+        yield from _members(schema, value, path)
+    elif isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
             yield from _problems(schema["items"], item, f"{path}[{index}]")
+
+
+def _is_wrong(schema: Mapping[str, Any], value: object) -> str:
+    """What else it should be; empty where it is as it should be, as far as this value goes by itself."""
+    if "enum" in schema and value not in schema["enum"]:
+        return f", and none of {', '.join(map(str, schema['enum']))}"
+    if "const" in schema and value != schema["const"]:
+        return f", and not {schema['const']}"
+    if "type" in schema and not _is_a(schema["type"], value):
+        return f", and no {schema['type']}"
+    if "pattern" in schema and not re.search(schema["pattern"], str(value)):
+        return ", which cannot be"
+    return ""
+
+
+def _members(schema: Mapping[str, Any], value: Mapping[str, Any], path: str) -> Iterator[str]:
+    before = f"{path}." if path else ""
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"its field {before}{name} is missing"
+    for name, inner in schema.get("properties", {}).items():
+        if name in value:
+            yield from _problems(inner, value[name], f"{before}{name}")
 
 
 def _is_a(kinds: str | list[str], value: object) -> bool:
@@ -99,10 +110,6 @@ def _is_a(kinds: str | list[str], value: object) -> bool:
     if isinstance(value, bool):
         return "boolean" in wanted
     return any(isinstance(value, _TYPES[kind]) for kind in wanted)
-
-
-def _member(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _told(value: object) -> str:

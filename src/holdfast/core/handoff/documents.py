@@ -22,7 +22,7 @@ from holdfast.errors import TooLarge
 from holdfast.limits import HANDOFF_DOUBTS_MAX, HANDOFF_ITEMS_MAX, HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.calls import Call
 from holdfast.model.events import Event
-from holdfast.model.handoffs import Loss, LossKind
+from holdfast.model.handoffs import TELL, Loss, LossKind
 
 _SUMMARY_TOKENS: Final = 4_000
 _TOLD: Final = "EffectUnknown"
@@ -76,7 +76,7 @@ def document_of(
             for line in told.lines
         ],
         "plan": [*_plan(story)],
-        **writing.steps(run, store),
+        **writing.steps(run),
         **writing.notes(),
         "artifacts": [*_premises(story, {"artifact"})],
         "dependencies": [*_premises(story, {"file", "endpoint"})],
@@ -108,7 +108,7 @@ class _Writing:
 
     # -- steps ------------------------------------------------------------------------------------------------
 
-    def steps(self, run: str, store: str) -> dict[str, Any]:
+    def steps(self, run: str) -> dict[str, Any]:
         """Effects that are done or in doubt, each with a number, and what else has no end."""
         story = self.story
         doubted, begun = story.open_calls(is_held=self._is_held)
@@ -125,17 +125,23 @@ class _Writing:
                 size_max=HANDOFF_DOUBTS_MAX,
                 unit="effects in doubt (settle some with `holdfast resolve`)",
             )
-        others = [self._step(call) for call in begun if not is_once(call)]
+        others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
         pending = [*self._inherited(is_done=False), *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
         for number, step in enumerate(carried):
             step["number"] = number
         return {
-            "last_step": self._step(done[-1]) if done else None,
+            "last_step": self._last(done),
             "pending": pending,
             "in_doubt": in_doubt,
             "effects": effects,
         }
+
+    def _last(self, done: Sequence[Call]) -> dict[str, Any] | None:
+        left_out = [*self.left_out]
+        last = self._step(done[-1]) if done else None
+        self.left_out = left_out  # what is left out of it is told where it stands among the others
+        return last
 
     def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
         """What the giver was given itself, and has not asked for. What was in doubt there are calls of its own."""
@@ -156,7 +162,7 @@ class _Writing:
     def _done(self, done: Sequence[Call]) -> Iterator[dict[str, Any]]:
         forgotten: dict[str, list[int]] = {}
         for call in done:
-            if _effect_of(call) not in CARRIED:
+            if _effect_of(call) not in CARRIED or call.name == TELL:
                 continue
             if is_hollow(call.body or b""):
                 forgotten.setdefault(call.name, []).append(call.outcomes[-1].seq)
@@ -206,7 +212,11 @@ class _Writing:
         if value is None and ("value_blob" in fields or is_hollow(body)):
             size = fields.get("value_bytes", 0)
             if _effect_of(call) in CARRIED:
-                why = f"{size:,} bytes long: too long for the handoff" if size else "pruned in the giver's journal"
+                why = (
+                    f"{size:,} bytes long: too long for the handoff"
+                    if size
+                    else "pruned in the giver's journal"
+                )
                 self._leave("value", call.name, f"what it returned is {why}", "give --from the giver's store")
             return {"result_bytes": size}
         return {"result": value}
@@ -227,7 +237,8 @@ class _Writing:
     def notes(self) -> dict[str, Any]:
         """What the agent said of its work, and what failed."""
         failed = [
-            {"step": one.call.name, "error": one.error, "events": [*one.seqs]} for one in self.story.failures()
+            {"step": one.call.name, "error": one.error, "events": [*one.seqs]}
+            for one in self.story.failures()
         ]
         return {
             "decisions": self.listed("decisions", self._marks("decision")),
@@ -248,7 +259,10 @@ class _Writing:
                 self._leave(what, name, f"{size:,} bytes long: too long for the handoff", advice)
         if bag.unread:
             self._leave(
-                "messages", "inbox", f"{bag.unread} letters lie unread in the giver's inbox", "have them sent again"
+                "messages",
+                "inbox",
+                f"{bag.unread} letters lie unread in the giver's inbox",
+                "have them sent again",
             )
         return {"state": bag.state, "messages": bag.messages or []}
 

@@ -12,7 +12,9 @@ _EVENTS: Final = {"$ref": "#/$defs/events"}
 _ANY: Final[dict[str, Any]] = {}
 
 
-def _object(required: dict[str, Any], optional: dict[str, Any] | None = None, says: str = "") -> dict[str, Any]:
+def _object(
+    required: dict[str, Any], optional: dict[str, Any] | None = None, says: str = ""
+) -> dict[str, Any]:
     found: dict[str, Any] = {
         "type": "object",
         "required": list(required),
@@ -43,7 +45,10 @@ _STEP: Final = _object(
         "arguments_sha256": {**_TEXT, "description": "Of the arguments, as canonical JSON."},
         "idempotency_key": _TEXT,
         "result": _ANY,
-        "result_bytes": {**_NUMBER, "description": "How long the result is, where it was too long to be here."},
+        "result_bytes": {
+            **_NUMBER,
+            "description": "How long the result is, where it was too long to be here.",
+        },
         "lost": {"type": "object", "description": "Why the result could not be recorded."},
         "since": _TEXT,
         "since_at": {"type": "number"},
@@ -55,7 +60,10 @@ _STEP: Final = _object(
         "policy": {"enum": ["stop", "tell", "retry"]},
         "verify": {"type": "boolean"},
         "tool": {"type": "boolean"},
-        "from": {"type": "object", "description": "The run that had it before this one, with its store and event."},
+        "from": {
+            "type": "object",
+            "description": "The run that had it before this one, with its store and event.",
+        },
     },
     "A call as it stands.",
 )
@@ -96,17 +104,23 @@ _FIELDS: Final[dict[str, Any]] = {
     "attempt": {**_NUMBER, "description": "The number of the giver's last attempt."},
     "agent": _TEXT,
     "status": {**_TEXT, "description": "How the giver stood."},
-    "sealed": {"type": "boolean", "description": "Whether the giver is sealed with it; else it may go on, too."},
+    "sealed": {
+        "type": "boolean",
+        "description": "Whether the giver is sealed with it; else it may go on, too.",
+    },
     "goal": _TEXT,
     "inputs": {"description": "As the giver was given them."},
     "summary": _list(
-        _object({"about": _TEXT, "text": _TEXT, "events": _EVENTS}), "What a model needs to go on, line by line."
+        _object({"about": _TEXT, "text": _TEXT, "events": _EVENTS}),
+        "What a model needs to go on, line by line.",
     ),
     "last_step": {"anyOf": [{"$ref": "#/$defs/step"}, {"type": "null"}]},
     "plan": _list(_object({"item": _TEXT, "begun": {"type": "boolean"}}), "What was planned, in order."),
     "pending": _list({"$ref": "#/$defs/step"}, "Begun and not ended, and harmless to begin again."),
     "in_doubt": _list({"$ref": "#/$defs/step"}, "Effects of which nobody knows whether they happened."),
-    "effects": _list({"$ref": "#/$defs/step"}, "Effects that are done and must not be repeated: all of them, in order."),
+    "effects": _list(
+        {"$ref": "#/$defs/step"}, "Effects that are done and must not be repeated: all of them, in order."
+    ),
     "decisions": _list(_NOTE, "What was decided, and why."),
     "discoveries": _list(_NOTE, "What was found out."),
     "told": _list(_NOTE, "What was told to others."),
@@ -134,7 +148,11 @@ _FIELDS: Final[dict[str, Any]] = {
         "What this document does not have of the giver, and why.",
     ),
     "how_to_continue": {"type": "array", "items": _TEXT},
-    "digest": {**_TEXT, "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of all else, as JSON with sorted keys."},
+    "digest": {
+        **_TEXT,
+        "pattern": "^[0-9a-f]{64}$",
+        "description": "SHA-256 of all else, as JSON with sorted keys.",
+    },
 }
 
 SCHEMA: Final[dict[str, Any]] = {

@@ -10,7 +10,9 @@ from holdfast.core.phrasing import readable
 def markdown(document: Mapping[str, Any]) -> str:
     """The document for people."""
     to = f" to {document['to']}" if document["to"] else ""
-    sealed = "The giver is sealed: it does not go on." if document["sealed"] else "The giver may go on by itself."
+    sealed = (
+        "The giver is sealed: it does not go on." if document["sealed"] else "The giver may go on by itself."
+    )
     lines = [
         f"# Handoff of {document['run']}{to}",
         "",
@@ -31,7 +33,10 @@ def markdown(document: Mapping[str, Any]) -> str:
         ("Files", _places(document["artifacts"])),
         ("Relies on", _places(document["dependencies"])),
         ("Budget", _budget(document["budget"])),
-        ("Not in this document", (f"- {one['name']}: {one['why']}; {one['advice']}" for one in document["left_out"])),
+        (
+            "Not in this document",
+            (f"- {one['name']}: {one['why']}; {one['advice']}" for one in document["left_out"]),
+        ),
         ("How to continue", (f"- {line}" for line in document["how_to_continue"])),
     ):
         if found := list(told):
@@ -45,7 +50,9 @@ def _events(item: Mapping[str, Any]) -> str:
 
 def _call(step: Mapping[str, Any]) -> str:
     arguments = step["arguments"] or {}
-    return f"{step['step']}({', '.join(f'{name}={readable(value, 80)}' for name, value in arguments.items())})"
+    return (
+        f"{step['step']}({', '.join(f'{name}={readable(value, 80)}' for name, value in arguments.items())})"
+    )
 
 
 def _effects(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
