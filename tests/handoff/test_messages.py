@@ -109,7 +109,7 @@ def test_a_waiting_run_is_woken(tmp_path: Path) -> None:
                     value: str = (await run.receive(wait_s=None)).value
                     return value
 
-            assert await asyncio.gather(one(1), one(2)) == ["for c", "for c"]
+            assert [*await asyncio.gather(one(1), one(2))] == ["for c", "for c"]
 
     asyncio.run(both())
 

@@ -31,7 +31,8 @@ from holdfast.model.calls import READ, Outcome
 from holdfast.model.events import Kind
 from holdfast.model.handoffs import Message
 from holdfast.model.markers import Act
-from holdfast.model.rows import OVER, Blob
+from holdfast.model.rows import OVER, Blob, Status
+from holdfast.stores.port import StorePort
 
 MESSAGE: Final = "message"
 SEND: Final = "send"
@@ -59,9 +60,12 @@ def _post(tenure: Tenure, to: str, value: bytes, key: str) -> None:
     row = store.find_run(to)
     if row is None:
         raise UnknownRun(run=to, store=store.url)
-    check_may_act(store, row)
-    if row.status in OVER:
+    if row.status in OVER or row.status == Status.SEALED:
+        if key in _received_by(store, to):  # we were killed before we had it on record that it is sent
+            return
+        check_may_act(store, row)
         raise Undeliverable(run=to, problem=f"is {row.status}, and receives nothing any more")
+    check_may_act(store, row)
     lying = [letter for _, letter in letters.waiting(store, to) if letter["kind"] == MESSAGE]
     if len(lying) >= INBOX_MESSAGES_MAX and all(letter["id"] != key for letter in lying):
         raise TooLarge(
@@ -82,6 +86,12 @@ def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
         return {"value": loads(value)}, ()
     address = address_of(value)
     return {"value_blob": address, "value_bytes": len(value)}, (Blob(address, pack(value)),)
+
+
+def _received_by(store: StorePort, run: str) -> set[str]:
+    """The messages that a run's journal has, by id."""
+    events = read_all(store, run)
+    return {loads(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
 
 
 # -- receiving ---------------------------------------------------------------------------------------------------------
@@ -109,7 +119,8 @@ async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | Non
     tenure.require_journal(RECEIVE)
     clock = tenure.clock
     if tenure.heard is None:
-        tenure.heard = await hands.store(_heard, tenure)
+        # One of them may lie there a second time, where its sender was killed.
+        tenure.heard = await hands.store(_received_by, tenure.store, tenure.run)
     vigil = Vigil(tenure, hands, RECEIVE)
     park_at = None if wait_s is None else clock.monotonic() + wait_s
     while True:
@@ -122,12 +133,6 @@ async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | Non
         if left_s <= 0:
             raise AwaitingMessage(run=tenure.run, reason="no message lies in its inbox", until=None)
         await vigil.pause(left_s)
-
-
-def _heard(tenure: Tenure) -> set[str]:
-    """The messages that the journal has: one of them may lie there a second time, where its sender was killed."""
-    events = read_all(tenure.store, tenure.run)
-    return {loads(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
 
 
 async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Letter]) -> Outcome | None:

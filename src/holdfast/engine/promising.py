@@ -27,6 +27,7 @@ from holdfast.model.calls import READ
 from holdfast.model.events import Kind
 from holdfast.model.handoffs import TELL, Promise
 from holdfast.model.markers import Act
+from holdfast.model.rows import OVER
 from holdfast.stores.port import StorePort
 
 PROMISE: Final = "promise"
@@ -119,6 +120,8 @@ def _post(store: StorePort, promise: Promise, *, at: float) -> str:
     row = store.find_run(promise.to)
     if row is None:
         return f"{promise.to} is no run of this store"
+    if row.status in OVER:  # it hears nothing any more
+        return f"not told: {promise.to} is {row.status}"
     try:
         check_may_act(store, row)
     except RunSealed as sealed:
