@@ -75,6 +75,7 @@ def check_apart(case: Case) -> None:
         other.close()
 
 
+@pytest.mark.timeout(1200)  # at every place, it takes its time
 @pytest.mark.parametrize(
     ("name", "check", "calls_min"),
     [("together", check_together, 100), ("apart", check_apart, 50), ("awaited", check_friend, 40)],

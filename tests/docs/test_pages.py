@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"docs/frameworks/crewai.md"}
 """Pages whose programs need an environment of their own: they are run there, by ``tests/crewai``."""
 FRAMEWORKS = sorted(f"docs/frameworks/{page.name}" for page in (ROOT / "docs/frameworks").glob("*.md"))
-PAGES = ["README.md", "docs/guide.md", "docs/models.md", "docs/frameworks.md", *FRAMEWORKS]
+PAGES = ["README.md", "docs/guide.md", "docs/models.md", "docs/handoff.md", "docs/frameworks.md", *FRAMEWORKS]
 
 
 def blocks(page: str, language: str) -> list[tuple[str, str]]:

@@ -30,9 +30,9 @@ from holdfast.model.rows import RunRow, Status
 
 if TYPE_CHECKING:
     from holdfast.core.fold import View
-    from holdfast.core.handoff.carried import Carried
     from holdfast.core.prune import Compacting
     from holdfast.engine.autosaving import Autosaver
+    from holdfast.engine.carrying import Carried
     from holdfast.engine.circles import Circles
     from holdfast.engine.housekeeping import Pruner
     from holdfast.engine.journal import Journal
@@ -58,10 +58,8 @@ class Tenure:
         self.clock = workshop.clock
         self.run = row.run
         self.agent = row.agent
-        self.waited_for_by = waited_for_by(view)
-        """The run that has submitted this one and waits for its end."""
-        self.letters_seen: frozenset[str] = frozenset()
-        """What lay in the inbox when this attempt had taken in what it could."""
+        self.waited_for_by = waited_for_by(view)  # the run that has submitted this one, and waits for its end
+        self.letters_seen: frozenset[str] = frozenset()  # in the inbox, after it was drained
         # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
         self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
         self.view = view
@@ -76,11 +74,9 @@ class Tenure:
         self.remembers = False
         """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
-        self.sealed: RunSealed | None = None
-        """Why nothing is recorded any more, once this very tenure has handed the run over and sealed it."""
+        self.sealed: RunSealed | None = None  # since this tenure has handed the run over
         self._inheritance: Carried | None = None
-        self.heard: set[str] | None = None
-        """The messages that the journal has, by id; None until the program receives one."""
+        self.heard: set[str] | None = None  # messages in the journal, once one is received
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
         """The state as last recorded."""
@@ -273,7 +269,7 @@ class Tenure:
         handed = self.view.handed
         if handed is None or self._inheritance is not None:
             return self._inheritance
-        from holdfast.core.handoff.carried import Carried  # few runs begin so
+        from holdfast.engine.carrying import Carried  # few runs begin so
         from holdfast.engine.journal import content_in
 
         document = loads(content_in(self.store, handed))

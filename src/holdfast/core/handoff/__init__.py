@@ -4,7 +4,7 @@ It is data (JSON, with a schema) that a program reads, and the same as Markdown 
 giver's journal that it comes from. A digest over all of it tells whether it is the document that was written.
 """
 
-from holdfast.core.handoff.carried import Carried, Effect
+from holdfast.core.handoff.carried import Effect
 from holdfast.core.handoff.checking import check_document, digest_of, read_document
 from holdfast.core.handoff.documents import Baggage, document_of
 from holdfast.core.handoff.schema import FORMAT, SCHEMA
@@ -14,7 +14,6 @@ __all__ = [
     "FORMAT",
     "SCHEMA",
     "Baggage",
-    "Carried",
     "Effect",
     "check_document",
     "digest_of",

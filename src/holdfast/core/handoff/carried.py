@@ -1,16 +1,13 @@
-"""The effects that a handoff brings: which one a call of the taker asks for.
+"""The effects that a handoff brings, and what tells the arguments of one from those of another.
 
-A call asks for an effect of the same name with equal arguments, wherever it stands; one that was given a key, for the one
-with the same key. Each effect answers one call, in the order in which the giver had them. What a function has captured
-is no part of it: it says where the taker's program keeps things, and not what is asked for.
+What a function has captured is no part of them: it says where a program keeps things, and not what is asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
-from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from orjson import OPT_SORT_KEYS, dumps, loads
+from orjson import OPT_SORT_KEYS, dumps
 
 from holdfast.core.binding import CLOSURE
 
@@ -67,36 +64,6 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
     """What tells arguments apart, given as they are recorded."""
     told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
     return sha256(dumps(told, option=OPT_SORT_KEYS)).hexdigest()
-
-
-class Carried:
-    """The effects of a document that the taker's program has not asked for yet. Calls ask from any thread."""
-
-    def __init__(self, document: Mapping[str, Any], claimed: Iterable[int]) -> None:
-        self._lock = Lock()
-        self._taken = set(claimed)
-        self._by_what: dict[tuple[str, str], list[Effect]] = {}
-        for effect in effects_in(document):
-            what = ("", effect.key) if effect.key else (effect.step, effect.arguments_sha256)
-            self._by_what.setdefault(what, []).append(effect)
-
-    def take(self, name: str, key: str, arguments: bytes) -> Effect | None:
-        """The effect that this call asks for, which is nobody else's from now on. ``key``: of one that was given a key."""
-        known = self._by_what
-        if not known or not (key or any(step == name for step, _ in known)):
-            return None
-        what = ("", key) if key else (name, arguments_digest(loads(arguments)))
-        with self._lock:
-            for effect in known.get(what, ()):
-                if effect.number not in self._taken:
-                    self._taken.add(effect.number)
-                    return effect
-        return None
-
-    def put_back(self, effect: Effect) -> None:
-        """It could not be recorded that the call asks for it."""
-        with self._lock:
-            self._taken.discard(effect.number)
 
 
 def _effect(
