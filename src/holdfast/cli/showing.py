@@ -255,7 +255,8 @@ def loss_blocks(losses: Sequence[Loss]) -> list[Block]:
     rows = [
         (Span(one.what, "dim"), Span(one.name, "doubt"), Span(f"{one.why}; {one.advice}")) for one in losses
     ]
-    table = Table(columns, rows, ["doubt"] * len(losses))
+    moods: list[Mood] = ["doubt" for _ in losses]
+    table = Table(columns, rows, moods)
     return [Gap(), Heading("Not carried over"), table]
 
 
