@@ -1,8 +1,7 @@
 """Handing over, sealing, accepting, promising, sending and receiving, killed before and after every port call on both sides.
 
-Planted once in a copy, and caught here: a seal in another append than the document (a sealed run without one); an accepted run
-whose claim is not in the append of its answer (charged twice); a message whose letter has a random id (received twice); a promise that
-is told before it is recorded (an id that the maker does not know); a received message that is not consumed with its record.
+Planted once in a copy, and caught at every place (HOLDFAST_CRASH_EVERY=1): the document in another append than the seal (a second
+document); a message whose letter has a random id (received twice). At the usual pace, too: a message that is not consumed with its record.
 """
 
 import json
