@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ArtifactTooLarge,
         AwaitingAnswer,
         AwaitingChild,
+        AwaitingMessage,
         AwaitingProvider,
         BadAnswer,
         BadHandoff,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         Terminated,
         Throttled,
         TooLarge,
+        Undeliverable,
         UnknownArtifact,
         UnknownFact,
         UnknownPoint,
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     )
     from holdfast.handles import AsyncRun, Run
     from holdfast.model.budget import Budget, Spent
+    from holdfast.model.handoffs import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
     from holdfast.model.memories import Fact, Hit, Recalled
@@ -110,6 +113,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEY",
+    "Accepted",
     "AccessDenied",
     "AdapterNotInstalled",
     "Agent",
@@ -120,6 +124,7 @@ __all__ = [
     "AsyncRun",
     "AwaitingAnswer",
     "AwaitingChild",
+    "AwaitingMessage",
     "AwaitingProvider",
     "BadAnswer",
     "BadHandoff",
@@ -144,6 +149,7 @@ __all__ = [
     "ExportError",
     "Fact",
     "ForkedHandle",
+    "Handed",
     "HandleClosed",
     "Hit",
     "HoldfastError",
@@ -154,6 +160,8 @@ __all__ = [
     "LeaseLost",
     "LoopPolicy",
     "Looping",
+    "Loss",
+    "Message",
     "Misuse",
     "NewerExport",
     "NewerFormat",
@@ -169,6 +177,8 @@ __all__ = [
     "PointPruned",
     "Poisoned",
     "PremiseMissing",
+    "Promise",
+    "Promises",
     "PruneMismatch",
     "QuestionExpired",
     "Recalled",
@@ -200,6 +210,7 @@ __all__ = [
     "Throttled",
     "TooLarge",
     "Tool",
+    "Undeliverable",
     "Unknown",
     "UnknownArtifact",
     "UnknownFact",
@@ -247,6 +258,7 @@ _ROOMS = {
         "ArtifactTooLarge",
         "AwaitingAnswer",
         "AwaitingChild",
+        "AwaitingMessage",
         "AwaitingProvider",
         "BadAnswer",
         "BadHandoff",
@@ -313,6 +325,7 @@ _ROOMS = {
         "Throttled",
         "UnknownArtifact",
         "TooLarge",
+        "Undeliverable",
         "UnknownFact",
         "UnknownPoint",
         "UnknownQuestion",
@@ -328,6 +341,14 @@ _ROOMS = {
     "model.budget": (
         "Budget",
         "Spent",
+    ),
+    "model.handoffs": (
+        "Accepted",
+        "Handed",
+        "Loss",
+        "Message",
+        "Promise",
+        "Promises",
     ),
     "model.loops": (
         "LoopPolicy",

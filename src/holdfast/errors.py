@@ -30,7 +30,8 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── RunFinished
     │   ├── RunCancelled
     │   ├── RunOver                      there is nothing left of it to cancel
-    │   ├── RunSealed                    it is not to act here: moved elsewhere, a copy, or not whole yet
+    │   ├── RunSealed                    it is not to act here: moved, handed over, a copy, or not whole yet
+    │   ├── Undeliverable                a message for a run that receives none any more
     │   ├── RunHasForks                  other runs borrow its history
     │   ├── ChainMoved                   another writer has gone on from the same checkpoint
     │   ├── InputsChanged                other inputs or another goal under the same id
@@ -82,6 +83,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
         ├── Looping                      the agent goes in circles
         ├── AwaitingAnswer               a person was asked
         ├── AwaitingProvider             a model's provider has named a time
+        ├── AwaitingMessage              no other run has sent one
         ├── AwaitingChild                a run that it has submitted is not over
         ├── Poisoned                     its attempts crash, one after the other
         ├── BudgetExceeded               a limit of the run's budget is reached
@@ -161,7 +163,7 @@ class BadHandoff(Misuse):
     """A document that is no handoff, or is not as it was written."""
 
     says = "this handoff cannot be accepted: {problem}"
-    advises = "have it written again: run.handoff(to=…), or store.handoff(run)"
+    advises = "have it written again: `holdfast handoff RUN --to NAME`, or run.handoff(to=…)"
 
 
 class NotStorable(Misuse):
@@ -328,6 +330,14 @@ class RunSealed(RunRefused):
     advises = "{advice}"
     problem: str
     advice: str
+
+
+class Undeliverable(RunRefused):
+    """The run receives no messages any more."""
+
+    says = "run {run} {problem}"
+    advises = "`holdfast show {run}` tells what became of it"
+    problem: str
 
 
 class RunHasForks(RunRefused):
@@ -776,6 +786,13 @@ class AwaitingAnswer(Parked):
     says = "run {run} waits for an answer to {question}: {reason}"
     advises = "`holdfast answer {run} {question}` tells how to answer; then start the run again"
     question: str
+
+
+class AwaitingMessage(Parked):
+    """The run waits for a message of another one. Started again after it has come, the run goes on; before that, it parks again."""
+
+    says = "run {run} waits for a message: {reason}"
+    advises = "another run sends one with run.send({run!r}, …); then start it again: `holdfast resume {run}`"
 
 
 class Sleeping(Parked):

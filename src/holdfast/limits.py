@@ -120,6 +120,19 @@ CONTEXT_VALUE_BYTES_MAX: Final = 1_000_000
 CONTEXT_READ_BYTES_MAX: Final = 16_000_000
 """What one context reads of stored results in all."""
 
+# handing over
+HANDOFF_VALUE_BYTES_MAX: Final = 1_000_000
+"""A result, a state or a conversation that is longer stays with the giver, and is told as lost."""
+HANDOFF_BYTES_MAX: Final = 16_000_000
+"""What the values of one handoff come to in all."""
+HANDOFF_ITEMS_MAX: Final = 200
+"""How many decisions, failures, promises and the like of each sort a handoff lists, the latest. Effects are all there."""
+HANDOFF_DOUBTS_MAX: Final = 30
+"""How many effects in doubt are handed over at once."""
+PROMISE_CHARS_MAX: Final = 2_000
+INBOX_MESSAGES_MAX: Final = 500
+"""How many messages may lie unread in a run's inbox."""
+
 # prune
 KEPT_CHECKPOINTS: Final = 20
 """How many states a run keeps by default, beside those that somebody relies on."""

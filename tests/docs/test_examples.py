@@ -109,6 +109,21 @@ def test_tools_books_each_payment_once(tmp_path: Path) -> None:
     assert len((tmp_path / "bank.jsonl").read_text().splitlines()) == 2
 
 
+def test_the_night_shift_pays_nothing_twice(tmp_path: Path) -> None:
+    """Two programs, two stores: one payment answered, one found at the bank, one made; the promise is kept."""
+    assert "the day shift is in_doubt, and hands over" in run_example("handoff_giver.py", tmp_path).stdout
+    said = run_example("handoff_taker.py", tmp_path).stdout.splitlines()
+    assert said == [
+        said[0],
+        "receipt of rent",
+        "receipt of baker, found at the bank",
+        "receipt of gas",
+        "kept: tell the baker when it is paid",
+        "the bank has booked 3 payments",
+    ]
+    assert said[0].startswith("not carried over: promise day:")
+
+
 @pytest.mark.parametrize("inputs", ['{"ledger": "march", "pages": 3}'])
 def test_agent_entry_has_a_command_line(tmp_path: Path, inputs: str) -> None:
     """The same id and inputs give the recorded result; other inputs are refused, bad JSON is misuse."""

@@ -18,6 +18,7 @@ PAGES = [
     "docs/models.md",
     "docs/memory.md",
     "docs/artifacts.md",
+    "docs/handoff.md",
     "docs/frameworks.md",
     *FRAMEWORKS,
 ]

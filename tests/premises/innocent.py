@@ -98,7 +98,7 @@ def a_changed_file_was_accepted(scene: Scene) -> Any:
     scene.write("data.csv", "one")
     scene.attempt(lambda run, _: run.depends_on("data.csv"))
     scene.write("data.csv", "two")
-    scene.store.accept(scene.run, "file:data.csv")
+    scene.store.accept_premise(scene.run, "file:data.csv")
     return scene.resume()
 
 
@@ -107,7 +107,7 @@ def a_missing_file_was_accepted(scene: Scene) -> Any:
     path = scene.write("data.csv", "one")
     scene.attempt(lambda run, _: run.depends_on("data.csv"))
     path.unlink()
-    scene.store.accept(scene.run, "file:data.csv")
+    scene.store.accept_premise(scene.run, "file:data.csv")
     return scene.resume() + scene.resume()
 
 

@@ -227,7 +227,7 @@ class TestAccepting:
         Path("data.csv").write_text("one")
         begin(store, "data.csv")
         Path("data.csv").write_text("two")
-        store.accept("job", "file:data.csv", by="Ada")
+        store.accept_premise("job", "file:data.csv", by="Ada")
         assert not store.resume_plan("job").pauses
         begin(store, "data.csv")
         noted = [store.content(event) for event in store.events("job") if event.kind == "premise.noted"]
@@ -238,7 +238,7 @@ class TestAccepting:
         Path("data.csv").write_text("one")
         begin(store, "data.csv")
         Path("data.csv").write_text("two")
-        store.accept("job", "file:data.csv")
+        store.accept_premise("job", "file:data.csv")
         Path("data.csv").write_text("three")
         assert [one.premise.id for one in store.resume_plan("job").pauses] == ["file:data.csv"]
 
@@ -255,7 +255,7 @@ class TestAccepting:
         with pytest.raises(Stop), holdfast.run("job", store=store):
             declare(str)("a")
             raise Stop
-        store.accept("job", "tool:search")
+        store.accept_premise("job", "tool:search")
         with pytest.raises(Stop), holdfast.run("job", store=store, premises={"tool": "pause"}):
             declare(int)("b")
             raise Stop
@@ -269,7 +269,7 @@ class TestAccepting:
         """The program declares it and is stopped; somebody says that it may go on without."""
         with pytest.raises(holdfast.PremiseMissing):
             begin(store, "data.csv")
-        store.accept("job", "file:data.csv")
+        store.accept_premise("job", "file:data.csv")
         begin(store, "data.csv")
         begin(store, "data.csv")
         assert not store.resume_plan("job").pauses
@@ -279,7 +279,7 @@ class TestAccepting:
         Path("data.csv").write_text("one")
         begin(store, "data.csv")
         with pytest.raises(holdfast.Misuse, match=r"relies on no 'file:date.csv'") as refused:
-            store.accept("job", "file:date.csv")
+            store.accept_premise("job", "file:date.csv")
         assert "file:data.csv" in refused.value.hint
 
 

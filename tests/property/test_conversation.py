@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from orjson import dumps, loads
 
 from holdfast.core.compaction import standing_messages
-from holdfast.core.sayings import Said
+from holdfast.core.viewed import Said
 
 Record = tuple[str, int, int]
 """What it does, how many messages it brings or drops, how many it keeps."""

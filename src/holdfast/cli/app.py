@@ -36,6 +36,8 @@ COMMANDS: Final = (
     "recall",
     "memories",
     "search",
+    "handoff",
+    "accept",
     "stats",
     "export",
     "import",

@@ -9,6 +9,7 @@ _MOODS: Final[dict[str, Mood]] = {
     "finished": "good",
     "done": "good",
     "ok": "good",
+    "kept": "good",
     "running": "busy",
     "under_way": "busy",
     "queued": "dim",
@@ -26,11 +27,13 @@ _MOODS: Final[dict[str, Mood]] = {
     "stale": "doubt",
     "warning": "doubt",
     "cut_off": "doubt",
+    "open": "doubt",
     "crashed": "bad",
     "failed": "bad",
     "failure": "bad",
     "diverged": "bad",
     "damaged": "bad",
+    "broken": "bad",
 }
 
 

@@ -96,7 +96,7 @@ def command(
         )
     launch = launch_of(info.run, attempt, environ)
     for premise in accept:
-        store.accept(info.run, premise)
+        store.accept_premise(info.run, premise)
     plan = arrange(store.resume_plan(info.run), launch)
     if not dry_run:
         render.tell([Lines([[Span(_brief(plan), "dim")]])])

@@ -1,5 +1,7 @@
 """``holdfast show``: one run in full, or one point or event of it."""
 
+from typing import Any
+
 import click
 
 from holdfast.cli import render
@@ -12,7 +14,7 @@ from holdfast.errors import PointPruned
 from holdfast.model.events import Event
 from holdfast.storehandle import Store
 from holdfast.views.details import event_detail, step_detail
-from holdfast.views.lineage import branch_lines
+from holdfast.views.lineage import BranchLine, branch_lines
 from holdfast.views.moves import Desk
 from holdfast.views.plain import as_plain
 from holdfast.views.summary import summarize
@@ -62,6 +64,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         now=store.now(),
         size_bytes=size_bytes,
         desk=desk(url),
+        promises=store.promises(place.run),
         read=store.content,
     )
     if as_json:
@@ -73,7 +76,8 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
 
 
 def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
-    lines = branch_lines(store.lineage(run), {info.run: info.status for info in store.runs()})
+    givers = store.givers()
+    lines = branch_lines(store.lineage(run), {info.run: info.status for info in store.runs()}, givers)
     if as_json:
         render.show_json({"store": store.url, "tree": [as_plain(line) for line in lines]})
         return
@@ -82,11 +86,22 @@ def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
             Span(line.rails, "dim"),
             Span(line.run, "strong" if line.run == run else "plain"),
             Span(f"  {line.status}", "dim"),
-            Span(f"  from #{line.at_seq}" if line.rails else "", "dim"),
+            Span(_whence(line, givers.get(line.run)), "dim"),
         ]
         for line in lines
     ]
     render.show([Lines(shown)])
+
+
+def _whence(line: BranchLine, giver: dict[str, Any] | None) -> str:
+    """Where a run of the tree comes from: the event of the one above it, or a run of another store."""
+    if line.how == "handoff":
+        return f"  handed over at #{line.at_seq}"
+    if line.how == "fork":
+        return f"  from #{line.at_seq}"
+    return (
+        "" if giver is None else f"  handed over by {giver['run']} at #{giver['event']} of {giver['store']}"
+    )
 
 
 def _show_place(store: Store, place: Place, at: Desk, *, as_json: bool) -> None:

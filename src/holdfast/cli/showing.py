@@ -19,9 +19,11 @@ from holdfast.cli.blocks import (
     Verbatim,
 )
 from holdfast.cli.moods import mood_of, status_span
+from holdfast.model.handoffs import Loss
 from holdfast.views.bills import spent_words
 from holdfast.views.details import EventDetail, StepDetail
 from holdfast.views.doubts import DoubtLine
+from holdfast.views.handoffs import PromiseLine
 from holdfast.views.moves import Desk
 from holdfast.views.plans import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
@@ -42,6 +44,8 @@ def run_blocks(summary: RunSummary, desk: Desk, *, steps_max: int) -> list[Block
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
         *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
         *_files(summary.files, desk, summary.line.run),
+        *_promises(summary.promises),
+        *loss_blocks(summary.losses),
         *_result(summary),
         *_next(summary),
     ]
@@ -56,6 +60,8 @@ def _head(summary: RunSummary) -> list[Block]:
     ]
     if line.goal:
         pairs.append(("goal", [Span(line.goal)]))
+    if summary.taken_from is not None:
+        pairs.append(("handed over", [Span("by "), Span(summary.taken_from.words)]))
     if summary.inputs is not None:
         pairs.append(("inputs", [Span(readable(summary.inputs))]))
     pairs += [
@@ -247,6 +253,41 @@ def question_blocks(questions: Sequence[QuestionLine]) -> list[Block]:
             pairs.append(("answered", [Span(answer_words(line), "good")]))
         blocks.append(Facts(pairs, indent=2))
     return blocks
+
+
+def _promises(promises: Sequence[PromiseLine]) -> list[Block]:
+    if not promises:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True), Column(drops=1))
+    rows = [
+        (Span(p.state, mood_of(p.state)), Span(_whose(p), "dim"), Span(_said(p)), Span(p.id, "dim"))
+        for p in promises
+    ]
+    return [Gap(), Heading("Promises"), Table(columns, rows, [mood_of(p.state) for p in promises])]
+
+
+def _whose(promise: PromiseLine) -> str:
+    if promise.side == "received":
+        return f"given by {promise.by}"
+    return f"to {promise.to}" if promise.to else "made"
+
+
+def _said(promise: PromiseLine) -> str:
+    due = f", due {moment(promise.due_at)}" if promise.due_at is not None and promise.state == "open" else ""
+    return f"{promise.text}{due}{f': {promise.note}' if promise.note else ''}"
+
+
+def loss_blocks(losses: Sequence[Loss]) -> list[Block]:
+    """What a handoff could not carry over, each with what to do about it."""
+    if not losses:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (Span(one.what, "dim"), Span(one.name, "doubt"), Span(f"{one.why}; {one.advice}")) for one in losses
+    ]
+    moods: list[Mood] = ["doubt" for _ in losses]
+    table = Table(columns, rows, moods)
+    return [Gap(), Heading("Not carried over"), table]
 
 
 def _result(summary: RunSummary) -> list[Block]:

@@ -2,7 +2,7 @@
 
 What that is: everything that is asked for without looking back (points, attempts, goal, plan, conversation, open waits
 and questions), calls whose end is not known, outcomes that can be asked for again (of an explicit key, or asked for
-before the program restores), the ledger of effects, and how far calls were counted where that matters. An effect's count always matters: another
+before the program restores), promises, what a handoff brought, the ledger of effects, and how far calls were counted where that matters. An effect's count always matters: another
 call must never get its idempotency key. A read's matters only while the journal holds a later call of the same site.
 
 The body of a ``compacted`` event is that view as data. It is no cache: nothing else has it.
@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from orjson import dumps, loads
 
-from holdfast.core.fold import Attempt, View
+from holdfast.core.fold import View
 from holdfast.core.hollow import COMPACTED, blobs_in
 from holdfast.core.identity import enclosing, split_key
 from holdfast.core.progress import latest_of_plan
-from holdfast.core.sayings import Said, Site
 from holdfast.core.snapshots import dump, rebuild
+from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event, Kind
 
@@ -130,8 +130,9 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.messages = list(standing_messages(view.messages, _unsaid(view), read))
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
     kept.earlier_attempts = view.next_attempt - 1
-    kept.premises = view.premises
+    kept.premises, kept.promises = view.premises, view.promises
     kept.artifacts = view.artifacts.compacted()
+    kept.handed, kept.claimed = view.handed, view.claimed
     return kept
 
 
@@ -217,7 +218,7 @@ def _blobs(view: View) -> Iterator[str]:
         yield from blobs_in(call.body or b"")
         for outcome in call.outcomes:
             yield from blobs_in(outcome.body or b"")
-    for event in (view.started, view.plan):
+    for event in (view.started, view.plan, view.handed):
         yield from blobs_in(event.body if event else b"")
     for said in view.messages:
         yield from blobs_in(said.body or b"")

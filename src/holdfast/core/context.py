@@ -26,6 +26,7 @@ VALUE: Final = (
     "goal",
     "handed",
     "doubt",
+    "lost",
     "past",
     "next",
     "changed",
@@ -33,6 +34,7 @@ VALUE: Final = (
     "waits",
     "warned",
     "plan",
+    "promised",
     "told",
     "recalled",
     "failed",
@@ -183,7 +185,7 @@ def _ranks(entries: Sequence[Entry]) -> list[tuple[int, int]]:
 
 def _by_value(section: str, places: Sequence[int], entries: Sequence[Entry]) -> Sequence[int]:
     """The entries of one section, the most valuable first: the newest, of a plan what is nearest to where the work stands."""
-    if section in {"goal", "handed"}:
+    if section in {"goal", "handed", "lost"}:
         return places
     if section == "plan":
         at = max((place for place in places if len(entries[place].refs) > 1), default=places[0])

@@ -5,6 +5,7 @@
 ``elsewhere``   its events up to this seq were recorded in another store, by processes that cannot be looked at here
 ``imported``    the hash of the export that it was made from, for as long as it has not begun
 ``compacted``   a stretch of its events may have been replaced by what they came to
+``handed``      the run whose handoff it began with, and its store and event
 ``flattens``    it is the copy that will take the place of the run of this name
 
 Others may be there: whoever writes one keeps the rest.

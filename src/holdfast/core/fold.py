@@ -12,15 +12,16 @@ from orjson import loads
 from holdfast.core.artifacts import Made
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
+from holdfast.core.promises import Promised
 from holdfast.core.questions import question_in
 from holdfast.core.recorded import is_model
 from holdfast.core.relying import NOTED, Relied
 from holdfast.core.requests import usage_of
-from holdfast.core.sayings import Said, Site
 from holdfast.core.spending import USAGE, plus, read_usage
+from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.events import AUTOSAVE, CHAINED, DROPPED, MENDED, MESSAGES, Event, Kind
+from holdfast.model.events import AUTOSAVE, CHAINED, DROPPED, HANDED_OVER, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
 from holdfast.model.questions import Question
 from holdfast.model.rows import Status
@@ -28,27 +29,15 @@ from holdfast.model.waits import SLEEP, Waiting
 
 FOLD_VERSION: Final = 6
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
-
-
 _CONVERSATION: Final = frozenset({MESSAGES, DROPPED})
-
-
-class Attempt:
-    """One process's tenure, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
-
-    __slots__ = ("ended_at", "event", "how", "number")
-
-    def __init__(self, number: int, event: Event) -> None:
-        self.number = number
-        self.event = event
-        self.how: str | None = None
-        self.ended_at: float | None = None
+HANDED: Final = b'{"handed":'
+"""How the intent begins of a call that a handoff knew: done there, or in doubt; see ``engine.inheriting``."""
 
 
 class View:
     """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - many small facts make up a view
         self.head = 0
         self.status = Status.QUEUED
         self.points = 0
@@ -96,6 +85,11 @@ class View:
         """The limits of budgets that were warned of, with what they allowed then."""
         self.premises = Relied()
         self.artifacts = Made()
+        self.promises = Promised()
+        self.handed: Event | None = None
+        """The handoff that the run began with."""
+        self.claimed: set[int] = set()
+        """Which of the effects that came with it the program has asked for, by their numbers."""
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
 
@@ -119,6 +113,8 @@ class View:
         call.doubt = None
         if event.body.startswith(NOTED):
             self.premises.intent(event)
+        elif event.body.startswith(HANDED):
+            self.claimed.add(loads(event.body)["handed"]["n"])
         elif is_model(event.body):
             self.latest_request = event
             self.premises.model(event)
@@ -156,6 +152,8 @@ class View:
     def _mark(self, event: Event) -> None:
         if event.name == MENDED:
             self._mended(event)
+        elif event.name == HANDED_OVER:
+            self.handed = event
         if not event.key:  # no call of the program's
             return
         call = self.calls[event.key] = Call(event.key, event.name)
@@ -217,6 +215,19 @@ class View:
         call.outcomes.append(outcome)
         self.last_outcome_seq = outcome.seq
         return call
+
+    # -- promises --------------------------------------------------------------------------------------------
+
+    def _promise_made(self, event: Event) -> None:
+        self._mark(event)
+        self.promises.made(event)
+
+    def _promise_settled(self, event: Event) -> None:
+        self._mark(event)
+        self.promises.settled(event)
+
+    def _promise_told(self, event: Event) -> None:
+        self.promises.told(event)
 
     # -- premises --------------------------------------------------------------------------------------------
 
@@ -472,6 +483,10 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.ARTIFACT_READY: View._artifact_begun,
     Kind.LOOP_NOTICED: View._loop_noticed,
     Kind.LOOP_LEFT: View._loop_left,
+    Kind.PROMISE_MADE: View._promise_made,
+    Kind.PROMISE_SETTLED: View._promise_settled,
+    Kind.PROMISE_TOLD: View._promise_told,
+    Kind.MESSAGE_RECEIVED: View._mark,
     Kind.BUDGET_WARNED: View._budget_warned,
     Kind.COMPACTED: View._compacted,
 }

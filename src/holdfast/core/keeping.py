@@ -35,10 +35,12 @@ def difference(before: View, after: View) -> str:
         "asked",
         "spent",
         "warned",
+        "promises",
+        "claimed",
     ):
         if getattr(before, name) != getattr(after, name):
             return name
-    for name in ("started", "plan", "checkpoint"):
+    for name in ("started", "plan", "checkpoint", "handed"):
         if _said(getattr(before, name)) != _said(getattr(after, name)):
             return name
     if before.artifacts.latest() != after.artifacts.latest():

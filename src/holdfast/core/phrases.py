@@ -21,6 +21,7 @@ SECTIONS: Final = {
     "goal": ("Goal", "goal"),
     "handed": ("Handed over", "handed over"),
     "recalled": ("Recalled from memory", "recalled"),
+    "lost": ("Not carried over", "lost"),
     "past": ("What happened", "past"),
     "told": ("Told to others", "told"),
     "decided": ("Decisions", "decided"),
@@ -31,6 +32,7 @@ SECTIONS: Final = {
     "said": ("Conversation", "said"),
     "thought": ("Thoughts", "thought"),
     "plan": ("Plan", "plan"),
+    "promised": ("Promises", "promised"),
     "changed": ("Changed meanwhile", "changed"),
     "warned": ("Warnings", "warned"),
     "asked": ("Open questions", "asked"),
@@ -49,6 +51,7 @@ PLANNED: Final = frozenset({Kind.MARK, Kind.COMPACTED})
 MARKED: Final = frozenset({Kind.MARK, Kind.COMPACTED})
 ASKED: Final = frozenset({Kind.QUESTION_ASKED, Kind.COMPACTED})
 ATTEMPT: Final = frozenset({Kind.ATTEMPT_STARTED, Kind.COMPACTED})
+PROMISED: Final = frozenset({Kind.PROMISE_MADE, Kind.PROMISE_SETTLED, Kind.PROMISE_TOLD, Kind.COMPACTED})
 
 
 class Phrase(NamedTuple):
@@ -86,6 +89,11 @@ def _item(summary: str, facts: str, *needs: frozenset[str]) -> Phrase:
     """Where an item of the plan stands."""
     kinds = PLANNED.union(*needs)
     return Phrase("plan", f"{{quote}}: {summary}", f"{{quote}} {facts}", kinds, (PLANNED, *needs))
+
+
+def _promise(summary: str, facts: str) -> Phrase:
+    """A promise, by its id."""
+    return Phrase("promised", f"{{name}}: {summary}", f"{{name}} {facts}", PROMISED)
 
 
 PHRASES: Final[dict[str, Phrase]] = {
@@ -181,6 +189,37 @@ PHRASES: Final[dict[str, Phrase]] = {
         "{quote1}, known for {span}[, from run {quote2}]",
         "{quote1} known for {span}[ from {quote2}]",
         MARKED,
+    ),
+    "lost": Phrase(
+        "lost",
+        "{name} {quote1}: {quote2}; what to do: {quote3}",
+        "{name} {quote1}: {quote2}; do {quote3}",
+        MARKED,
+    ),
+    # -- promises --------------------------------------------------------------------------------------------
+    "promised": _promise(
+        "You have promised[ {quote1}]: {quote2}[, until {when}]; it is open",
+        "to[ {quote1}] {quote2}[ until {when}], open",
+    ),
+    "promise kept": _promise(
+        "You have promised[ {quote1}]: {quote2}; it was kept[: {quote3}]",
+        "to[ {quote1}] {quote2}, kept[: {quote3}]",
+    ),
+    "promise broken": _promise(
+        "You have promised[ {quote1}]: {quote2}; it was broken[: {quote3}]",
+        "to[ {quote1}] {quote2}, broken[: {quote3}]",
+    ),
+    "was promised": _promise(
+        "Run[ {quote1}] has promised you: {quote2}[, until {when}]; it is open",
+        "by[ {quote1}] {quote2}[ until {when}], open",
+    ),
+    "was kept": _promise(
+        "Run[ {quote1}] has promised you: {quote2}; it was kept[: {quote3}]",
+        "by[ {quote1}] {quote2}, kept[: {quote3}]",
+    ),
+    "was broken": _promise(
+        "Run[ {quote1}] has promised you: {quote2}; it was broken[: {quote3}]",
+        "by[ {quote1}] {quote2}, broken[: {quote3}]",
     ),
     "told": Phrase("told", "To {quote1}: {quote2}", "to {quote1}: {quote2}", MARKED),
     "said": Phrase("told", "Said: {quote}", "{quote}", MARKED),

@@ -7,7 +7,8 @@ from orjson import loads
 from holdfast.model.rows import Status
 
 if TYPE_CHECKING:
-    from holdfast.core.fold import Attempt, View
+    from holdfast.core.fold import View
+    from holdfast.core.viewed import Attempt
 
 
 def due_after(status: str, until: float | None, now: float, *, is_drained: bool) -> float | None:

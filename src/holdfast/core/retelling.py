@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
-from holdfast.core.fold import Attempt
+from holdfast.core.bequests import Bequests
 from holdfast.core.hollow import is_hollow
 from holdfast.core.moments import YEAR_10000, moment, span
 from holdfast.core.partials import fold_partial
-from holdfast.core.phrases import PHRASES, SECTIONS, sentence
+from holdfast.core.phrases import PHRASES, sentence
 from holdfast.core.progress import planned, work_on_plan
 from holdfast.core.quoting import literal
 from holdfast.core.recorded import is_once
@@ -28,6 +28,7 @@ from holdfast.core.thoughts import (
     thoughts_in,
     value_in,
 )
+from holdfast.core.viewed import Attempt
 from holdfast.model.calls import Call
 from holdfast.model.contexts import Style
 from holdfast.model.events import Event, Kind
@@ -68,13 +69,14 @@ class Teller:
         self._chars = _CHARS[style]
         words = Words(self._chars)
         self._quote, self._name, self._call, self._calls = words.quote, words.name, words.call, words.calls
+        self._bequests = Bequests(story, read, words, self._say)
         self._doubted, self._open = story.open_calls(is_held=is_held)
 
     def entries(self) -> list[Entry]:
         """Everything there is to say: section by section as they stand in the text, and in each the oldest first."""
         tellers = [
             self._goal,
-            self._handed,
+            self._bequests.handed,
             self._recalled,
             self._past,
             self._noted,
@@ -84,7 +86,7 @@ class Teller:
         ]
         if self._style == "full":
             tellers += [self._said, self._thought]
-        tellers += [self._plan, self._now, self._doubt, self._next]
+        tellers += [self._plan, self._bequests.promised, self._now, self._doubt, self._next]
         return [entry for tell in tellers for entry in tell()]
 
     # -- what happened before ---------------------------------------------------------------------------------
@@ -179,21 +181,6 @@ class Teller:
             yield self._say("goal", [seq], quote=self._quote(str(body["goal"]), 4))
         if body.get("inputs") not in (None, {}, []):
             yield self._say("inputs", [seq], value=literal(body["inputs"], 2 * self._chars))
-
-    def _handed(self) -> Iterator[Entry]:
-        """What another run knew when it handed its work over, as it said it."""
-        for mark in self._story.handed:
-            document = value_in(mark.body, self._read)
-            if not isinstance(document, dict):
-                continue
-            facts = {"quote1": self._quote(str(document["run"])), "seq": f"#{document['event']}"}
-            if document.get("to"):
-                facts["quote2"] = self._quote(str(document["to"]))
-            yield self._say("giver", [mark.seq], **facts)
-            for item in document["summary"]:
-                if item["about"] != SECTIONS["goal"][0]:
-                    text = self._quote(str(item["text"]), 2)
-                    yield self._say("handed", [mark.seq], name=self._name(str(item["about"])), quote=text)
 
     def _recalled(self) -> Iterator[Entry]:
         """What other runs have left in memory, where this one has asked for it; each fact as it was told last."""

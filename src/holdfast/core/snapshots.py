@@ -8,10 +8,10 @@ from typing import Any
 
 from orjson import dumps, loads
 
-from holdfast.core import artifacts, relying
-from holdfast.core.fold import FOLD_VERSION, Attempt, View
+from holdfast.core import artifacts, promises, relying
+from holdfast.core.fold import FOLD_VERSION, View
 from holdfast.core.recorded import is_model
-from holdfast.core.sayings import Said, Site
+from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.budget import Spent
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.events import Event
@@ -49,6 +49,8 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "signs": [list(signed) for signed in view.signs],
         "premises": view.premises.dump(),
         "artifacts": view.artifacts.dump(),
+        "promises": view.promises.dump(),
+        "claimed": sorted(view.claimed),
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
         "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
@@ -84,7 +86,7 @@ def rebuild(data: dict[str, Any]) -> View:
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
     view.result = _bytes(data["result"])
     for name in _EVENTS:
-        setattr(view, name, _load_event(data["events"][name]))
+        setattr(view, name, _load_event(data["events"].get(name)))
     chains = [event for fields in data.get("chains", ()) if (event := _load_event(fields)) is not None]
     view.chains = {loads(event.body)["chain"]: event for event in chains}
     view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
@@ -92,6 +94,8 @@ def rebuild(data: dict[str, Any]) -> View:
     view.signs = [Signed(*fields) for fields in data["signs"]]
     view.premises = relying.load(data.get("premises", ([], {})))
     view.artifacts = artifacts.load(data.get("artifacts", ()))
+    view.promises = promises.load(data.get("promises", ()))
+    view.claimed = set(data.get("claimed", ()))
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}
@@ -99,7 +103,7 @@ def rebuild(data: dict[str, Any]) -> View:
     return view
 
 
-_EVENTS = ("started", "checkpoint", "plan", "last")
+_EVENTS = ("started", "checkpoint", "plan", "last", "handed")
 
 
 def _text(body: bytes | None) -> str | None:

@@ -9,11 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
-from holdfast.core.fold import Attempt, View
+from holdfast.core.fold import View
 from holdfast.core.hollow import REASONING, is_hollow
 from holdfast.core.identity import enclosing
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
+from holdfast.core.viewed import Attempt
 from holdfast.model.calls import Call
 from holdfast.model.events import HANDED_OVER, RECALLED, Event, Kind
 
@@ -161,14 +162,14 @@ class Story:
 
     def _begin_with(self, event: Event) -> None:
         """What is kept of a compacted history: marks and failures that the program asks for again."""
+        if self.view.handed is not None:
+            self.handed.append(Mark(event.seq, HANDED_OVER, self.view.handed.body))
         for call in self.view.calls.values():
             for outcome in call.outcomes:
                 body = outcome.body
                 if body is None or is_hollow(body):
                     continue
-                if not call.seq and call.name == HANDED_OVER:
-                    self.handed.append(Mark(event.seq, call.name, body))
-                elif not call.seq and call.name == RECALLED:
+                if not call.seq and call.name == RECALLED:
                     self.recalled.append(Mark(event.seq, call.name, body))
                 elif not call.seq and call.name in REASONING:
                     self.marks.append(Mark(event.seq, call.name, body))

@@ -2,8 +2,9 @@
 
 from orjson import loads
 
-from holdfast.core.fold import Attempt, View
+from holdfast.core.fold import View
 from holdfast.core.moments import clock_time
+from holdfast.core.viewed import Attempt
 from holdfast.engine import branching
 from holdfast.engine.journal import Draft, draft
 from holdfast.model.events import Kind
@@ -26,7 +27,10 @@ def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
 
 def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
     """The end of an attempt that nobody saw: the last thing known of it."""
-    open_calls = view.open_calls()
+    # What came in doubt with a handoff, no attempt of this run was in the middle of.
+    open_calls = [
+        call for call in view.open_calls() if call.fence >= attempt.event.fence or view.handed is None
+    ]
     if open_calls:
         names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
         last = f"in the middle of {names}"

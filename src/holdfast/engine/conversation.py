@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orjson import dumps, loads
 
 from holdfast.codec.values import decode
-from holdfast.core.sayings import Said
+from holdfast.core.viewed import Said
 from holdfast.engine.journal import read_blob
+from holdfast.engine.loading import Pager
 
 if TYPE_CHECKING:
+    from holdfast.core.fold import View
     from holdfast.engine.tenure import Tenure
     from holdfast.stores.port import StorePort
 
@@ -148,3 +150,15 @@ def unsaid_by(tenure: "Tenure") -> list[int]:
 def standing_in(messages: Sequence[Said], cursor_seq: int, unsaid: AbstractSet[int]) -> list[Said]:
     """The records that a program begins with which restores a state that was taken there."""
     return [said for said in messages if said.place <= cursor_seq and said.seq not in unsaid]
+
+
+def entries_at(
+    store: "StorePort", run: str, view: "View", cursor_seq: int, unsaid: AbstractSet[int] = frozenset()
+) -> list[Entry]:
+    """The messages of a run that nobody need hold, as they stood at an event."""
+    pager = Pager(store, run)
+    entries: list[Entry] = []
+    for said in standing_in(view.messages, cursor_seq, unsaid):
+        body = loads(pager.body_of(said.seq) if said.body is None else said.body)
+        apply(entries, said.seq, content_of(store, said, body))
+    return entries

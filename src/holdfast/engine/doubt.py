@@ -111,6 +111,12 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:
     """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
+    if work.tenure.view.handed is not None:
+        from holdfast.engine.inheriting import is_over
+
+        was_given = is_over(work.tenure.intent_of(call))
+        if was_given is not None:
+            return was_given
     if call.doubt is not None:
         return True
     for attempt in reversed(work.tenure.view.attempts):

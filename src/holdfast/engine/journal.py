@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orjson import loads
+from orjson import dumps, loads
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.bodies import pack_body
@@ -327,6 +327,18 @@ def read_blob(store: StorePort, address: str) -> bytes:
     """A blob's content, verified against its address."""
     ((_, content),) = read_blobs(store, [address])
     return content
+
+
+def content_in(store: StorePort, event: Event) -> bytes:
+    """The value in an event, as JSON, wherever it lies. Corrupt where it is missing or damaged."""
+    return content_at(store, event.body)
+
+
+def content_at(store: StorePort, body: bytes) -> bytes:
+    """The value that a body holds, or tells where it is."""
+    fields = loads(body)
+    address = fields.get("value_blob")
+    return dumps(fields.get("value")) if address is None else read_blob(store, address)
 
 
 def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -83,7 +83,7 @@ async def leave(
     if tenure.is_closed:
         return error
     error = stop_signal_in(error) or error
-    if tenure.journal is None:
+    if tenure.journal is None or tenure.sealed is not None:
         tenure.is_closed = True
         return error
     for stream in tuple(tenure.streams):
@@ -193,8 +193,13 @@ async def _cancelled(tenure: Tenure, hands: Hands) -> dict[str, Any] | None:
 
 
 def let_go(tenure: Tenure) -> None:
-    """Beat no more, and let the lease go."""
+    """Be over: beat no more, and let the lease go."""
     tenure.is_closed = True
+    release(tenure)
+
+
+def release(tenure: Tenure) -> None:
+    """Beat no more, and let the lease go; the program may still be in the run's block."""
     if tenure.autosaver is not None:
         tenure.autosaver.stop()
     journal = tenure.journal

@@ -27,7 +27,7 @@ from holdfast.core.history import (
 )
 from holdfast.core.history.sending import SMOOTHED, refusal_of
 from holdfast.core.lineage import effective
-from holdfast.core.sayings import Said
+from holdfast.core.viewed import Said
 from holdfast.engine.conversation import Mending, content_of
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import draft, read_all, read_blob

@@ -15,7 +15,7 @@ from holdfast.core.drift import arguments_diff
 from holdfast.core.facts import names_of
 from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
-from holdfast.engine import branching, cancelling, letters, onlookers, premising, questions, queueing
+from holdfast.engine import branching, cancelling, hearsay, letters, onlookers, premising, questions, queueing
 from holdfast.engine.attempts import catching_up
 from holdfast.engine.budgets import Spending
 from holdfast.engine.circles import Circles
@@ -274,6 +274,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     try:
         await letters.drain(tenure, hands)
         await questions.drain(tenure, hands)
+        await hearsay.drain(tenure, hands)
         if tenure.agent:
             tenure.letters_seen = await hands.store(queueing.letter_ids, store, row.run)
         await branching.settle_from_origin(tenure, hands, row)

@@ -7,17 +7,20 @@ another request. So a replay gives the recorded text; only where the program goe
 from collections.abc import Iterable
 from typing import Final
 
+from orjson import loads
+
 from holdfast.codec.bodies import unpack_body
-from holdfast.codec.values import canonical, encode
+from holdfast.codec.values import canonical, decode_tree, encode
 from holdfast.engine.asking import value_of
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import read_all, read_blob
+from holdfast.engine.journal import content_in, read_all, read_blob
 from holdfast.engine.marks import append, ask, given
 from holdfast.engine.remembering import recall_for_context
 from holdfast.engine.tenure import Tenure
 from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
 from holdfast.model.contexts import Context, Count, Style
 from holdfast.model.events import CONTEXT
+from holdfast.model.handoffs import Handed, Loss
 from holdfast.stores.port import StorePort
 
 _SUBJECTS: Final = frozenset({"thought", "decision", "discovery"})
@@ -30,13 +33,19 @@ _AT_HAND_CHARS_MAX: Final = 1_000
 class Reader:
     """Reads stored values up to a bound, each and together; what is beyond it is told by its size."""
 
-    def __init__(self, store: StorePort) -> None:
+    def __init__(
+        self,
+        store: StorePort,
+        *,
+        each_bytes: int = CONTEXT_VALUE_BYTES_MAX,
+        all_bytes: int = CONTEXT_READ_BYTES_MAX,
+    ) -> None:
         self._store = store
-        self._left = CONTEXT_READ_BYTES_MAX
+        self._each, self._left = each_bytes, all_bytes
 
     def __call__(self, address: str, size_bytes: int) -> bytes | None:
         """The content at an address, of so many bytes; None beyond the bound. Corrupt if it is damaged."""
-        if size_bytes > min(CONTEXT_VALUE_BYTES_MAX, self._left):
+        if size_bytes > min(self._each, self._left):
             return None
         self._left -= size_bytes
         return read_blob(self._store, address)
@@ -109,8 +118,6 @@ async def draw_context(
 
 def _at_hand(tenure: Tenure) -> str:
     """What the run is about now, to be looked for in memory: its goal, and what it last planned, found out and decided."""
-    from orjson import loads
-
     from holdfast.core.story import Story
     from holdfast.core.thoughts import value_in
 
@@ -121,3 +128,20 @@ def _at_hand(tenure: Tenure) -> str:
         value = value_in(mark.body, read)
         told.append(str(value.get("text") or "") if isinstance(value, dict) else "")
     return " ".join(told)[:_AT_HAND_CHARS_MAX]
+
+
+def handed_to(tenure: Tenure) -> Handed | None:
+    """What the run began with where it has taken over; None where it began by itself."""
+    event = tenure.view.handed
+    if event is None:
+        return None
+    document = loads(content_in(tenure.store, event))
+    return Handed(
+        document["run"],
+        document["store"],
+        document["event"],
+        document,
+        decode_tree(document["state"], what=f"state of run {document['run']}"),
+        [decode_tree(message, what="message") for message in document["messages"]],
+        tuple(Loss(**loss) for loss in loads(event.body)["losses"]),
+    )

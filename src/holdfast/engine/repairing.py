@@ -23,11 +23,11 @@ from holdfast.core.history import (
 )
 from holdfast.core.history.sending import SMOOTHED
 from holdfast.engine import branching
-from holdfast.engine.conversation import Entry, Mending, apply, content_of, standing_in
+from holdfast.engine.conversation import Entry, Mending, entries_at
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.journal import Journal, draft
 from holdfast.engine.leases import take
-from holdfast.engine.loading import Pager, load
+from holdfast.engine.loading import load
 from holdfast.engine.mending import mending_of, settler_of
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.workshop import Workshop
@@ -86,18 +86,9 @@ def _standing(store: StorePort, run: str, view: View) -> Standing:
     upto_seq, unsaid = view.head, frozenset[int]()
     if view.checkpoint is not None and body:
         upto_seq, unsaid = body.get("upto_seq", view.checkpoint.seq), frozenset(body.get("unsaid", ()))
-    entries = _entries(store, run, view, upto_seq, unsaid)
+    entries = entries_at(store, run, view, upto_seq, unsaid)
     messages = [plain_of(loads(entry.data)) for entry in entries]
     return Standing(entries, messages, upto_seq, len(messages) if body else open_turn(messages))
-
-
-def _entries(store: StorePort, run: str, view: View, upto_seq: int, unsaid: frozenset[int]) -> list[Entry]:
-    pager = Pager(store, run)
-    entries: list[Entry] = []
-    for said in standing_in(view.messages, upto_seq, unsaid):
-        body = loads(pager.body_of(said.seq) if said.body is None else said.body)
-        apply(entries, said.seq, content_of(store, said, body))
-    return entries
 
 
 def _mended(store: StorePort, run: str, standing: Standing) -> tuple[Mending, list[Repair]]:

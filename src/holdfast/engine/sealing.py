@@ -1,4 +1,4 @@
-"""Runs that are not to act in this store: moved elsewhere, copies of what acts elsewhere, and those not whole yet."""
+"""Runs that are not to act in this store: moved elsewhere, handed over, copies of what acts elsewhere, and those not whole yet."""
 
 from orjson import loads
 
@@ -18,6 +18,9 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
         raise _not_whole(row)
     if row.status != Status.SEALED:
         return
+    handed = find_handoff(store, row)
+    if handed is not None:
+        raise handed_over(row.run, loads(handed.body)["to"])
     seal = find_seal(store, row)
     if seal is not None:
         to = loads(seal.body)["to"]
@@ -47,8 +50,34 @@ def check_is_whole(row: RunRow) -> None:
 
 def find_seal(store: StorePort, row: RunRow) -> Event | None:
     """The event with which the run was moved away; None where it was not."""
+    seal = _last_seal(store, row)
+    return None if seal is None or _is_handoff(seal) else seal
+
+
+def find_handoff(store: StorePort, row: RunRow) -> Event | None:
+    """The event with which the run was sealed when it was handed over; None where it was not."""
+    seal = _last_seal(store, row)
+    return seal if seal is not None and _is_handoff(seal) else None
+
+
+def handed_over(run: str, to: str) -> RunSealed:
+    """Why a run that was handed over is not entered."""
+    again = f"holdfast handoff {run}{f' --to {to}' if to else ''} --seal"
+    return RunSealed(
+        run=run,
+        problem=f"was handed over to {to or 'whoever accepts it'}, and does not act here any more",
+        advice=f"whoever accepts its handoff goes on with it, and `{again}` writes that again; "
+        f"`holdfast handoff {run} --unseal` takes it back here",
+    )
+
+
+def _last_seal(store: StorePort, row: RunRow) -> Event | None:
     last = store.read_events(row.run, after_seq=max(row.head - 1, row.origin_seq), limit=1)
     return last[0] if last and last[0].kind == Kind.RUN_SEALED else None
+
+
+def _is_handoff(seal: Event) -> bool:
+    return "handoff" in loads(seal.body)
 
 
 def _not_whole(row: RunRow) -> RunSealed:

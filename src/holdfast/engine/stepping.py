@@ -66,6 +66,8 @@ async def step(
         if tenure.premises.met.get(name, tenure) is not getattr(fn, "__code__", None):
             await _meet(tenure, hands, treatment, asked, fn)
         call = tenure.view.calls.get(asked.key)
+        if call is None and tenure.view.handed is not None:
+            call = await _claim(tenure, hands, treatment, asked)
         if call is not None:
             outcome = next_answer(tenure, call)
             if outcome is not None:
@@ -85,6 +87,16 @@ async def _meet(
 ) -> None:
     try:
         await premising.meet(tenure, hands, treatment, asked.name, fn)
+    except BaseException:
+        tenure.unclaim(asked.site, asked.n)
+        raise
+
+
+async def _claim(tenure: Tenure, hands: Hands, treatment: Treatment, asked: Asked) -> Call | None:
+    from holdfast.engine import inheriting  # few runs begin with a handoff
+
+    try:
+        return await inheriting.claim(tenure, hands, treatment, asked)
     except BaseException:
         tenure.unclaim(asked.site, asked.n)
         raise
@@ -437,6 +449,11 @@ class Work:
 def minted_key(tenure: Tenure, key: str) -> str:
     """The idempotency key of the call with this key: the one that it was begun with, or its own."""
     recorded: str | None = tenure.recorded(key, "idempotency_key")
+    call = tenure.view.calls.get(key)
+    if recorded is None and call is not None and call.seq and tenure.view.handed is not None:
+        from holdfast.engine.inheriting import giver_key
+
+        recorded = giver_key(tenure.intent_of(call))
     return recorded or idempotency_key(tenure.birth, key)
 
 

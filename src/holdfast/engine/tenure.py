@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from holdfast.core.fold import View
     from holdfast.core.prune import Compacting
     from holdfast.engine.autosaving import Autosaver
+    from holdfast.engine.carrying import Carried
     from holdfast.engine.circles import Circles
     from holdfast.engine.housekeeping import Pruner
     from holdfast.engine.journal import Journal
     from holdfast.engine.onlookers import Attendant
     from holdfast.engine.stepping import Work
     from holdfast.engine.workshop import Workshop
+    from holdfast.errors import RunSealed
     from holdfast.model.events import Event
 
 _AGAIN = "_holdfast_again"
@@ -56,10 +58,8 @@ class Tenure:
         self.clock = workshop.clock
         self.run = row.run
         self.agent = row.agent
-        self.waited_for_by = waited_for_by(view)
-        """The run that has submitted this one and waits for its end."""
-        self.letters_seen: frozenset[str] = frozenset()
-        """What lay in the inbox when this attempt had taken in what it could."""
+        self.waited_for_by = waited_for_by(view)  # the run that has submitted this one, and waits for its end
+        self.letters_seen: frozenset[str] = frozenset()  # in the inbox, after it was drained
         # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
         self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
         self.view = view
@@ -74,6 +74,9 @@ class Tenure:
         self.remembers = False
         """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
+        self.sealed: RunSealed | None = None  # since this tenure has handed the run over
+        self._inheritance: Carried | None = None
+        self.heard: set[str] | None = None  # messages in the journal, once one is received
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
         """The state as last recorded."""
@@ -127,6 +130,8 @@ class Tenure:
 
     def check_usable(self) -> None:
         """Refuse a closed run, and one that came through os.fork."""
+        if self.sealed is not None:
+            raise self.sealed
         if self.is_closed:
             raise HandleClosed(what=f"run {self.run}")
         if self._pid != os.getpid():
@@ -257,6 +262,20 @@ class Tenure:
     def body_at(self, seq: int, body: bytes | None) -> bytes:
         """The body of an event, read from the journal where the view has left it behind."""
         return self._pager.body_of(seq) if body is None else body
+
+    @property
+    def inheritance(self) -> "Carried | None":
+        """The effects that came with a handoff and that the program has not asked for; None where the run began otherwise."""
+        handed = self.view.handed
+        if handed is None or self._inheritance is not None:
+            return self._inheritance
+        from holdfast.engine.carrying import Carried  # few runs begin so
+        from holdfast.engine.journal import content_in
+
+        document = loads(content_in(self.store, handed))
+        with self._lock:
+            self._inheritance = self._inheritance or Carried(document, self.view.claimed)
+            return self._inheritance
 
     @property
     def has_conversation(self) -> bool:

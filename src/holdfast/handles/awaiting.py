@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from holdfast.core.partials.plans import OnPartial
-from holdfast.engine import artifacts, checkpoints, marks, premising, sources, waits
+from holdfast.engine import artifacts, checkpoints, marks, messaging, premising, promising, sources, waits
 from holdfast.engine.children import Entrant, child
 from holdfast.engine.facts import fact_of
 from holdfast.engine.handing import hand_over
@@ -27,6 +27,7 @@ from holdfast.handles.knowing import Handle, checked_label
 from holdfast.handles.streams import AsyncStream
 from holdfast.model.calls import ONCE, READ, Treatment
 from holdfast.model.contexts import BUDGET_TOKENS, Count, Style
+from holdfast.model.handoffs import Message, Promise
 from holdfast.model.memories import Fact, Recalled
 from holdfast.model.premises import Act
 
@@ -297,9 +298,38 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
         return await recall_in_run(self._tenure, AWAITING, query, k, scope, tags)
 
-    async def handoff(self, to: str = "") -> dict[str, Any]:
-        """The document with which another agent takes over, drawn once: ``store.take_over(document, as_=…)`` begins a run with it."""
-        return await hand_over(self._tenure, AWAITING, to)
+    async def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
+        """The document with which another agent takes over, drawn once: ``store.accept(document, as_=…)`` begins a run with it.
+
+        With ``seal`` the run is sealed in the same breath: nothing more is recorded here, and this attempt is over.
+        """
+        return await hand_over(self._tenure, AWAITING, to, seal=seal)
+
+    async def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
+        """Record a promise, and tell it to the run it is made to where that is one of this store; it passes on with a handoff."""
+        return await promising.promise(self._tenure, AWAITING, text, to, due)
+
+    async def keep(self, promise: Promise | str, *, note: str = "") -> Promise:
+        """Record that a promise of this run, by itself or its id, was kept; whoever it was made to is told."""
+        return await promising.settle(self._tenure, AWAITING, promise, "kept", note)
+
+    async def break_promise(self, promise: Promise | str, *, because: str) -> Promise:
+        """Record that a promise of this run, by itself or its id, will not be kept, and why; whoever it was made to is told."""
+        return await promising.settle(self._tenure, AWAITING, promise, "broken", because)
+
+    async def send(self, to: str, message: Any) -> None:
+        """Send a message, any storable value, to another run of this store: it lies in its inbox until that receives it.
+
+        It is sent once, however often this run is killed and started again. UnknownRun, RunSealed, Undeliverable.
+        """
+        await messaging.send(self._tenure, AWAITING, to, message)
+
+    async def receive(self, *, wait_s: float | None = 0.0) -> Message:
+        """The next message that another run has sent to this one, each once and in order; recorded before it is returned.
+
+        The run waits ``wait_s`` in this process (None for as long as it takes) and then parks; a message makes it due again.
+        """
+        return await messaging.receive(self._tenure, AWAITING, wait_s)
 
     async def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""

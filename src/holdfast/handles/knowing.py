@@ -15,11 +15,13 @@ from holdfast.engine.asking import value_of
 from holdfast.engine.autosaving import EVERY_S, EVERY_STEPS, Autosaver
 from holdfast.engine.context import HERE, Here, Trail, current_task, locate
 from holdfast.engine.opening import Entry
+from holdfast.engine.recounting import handed_to
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.treatments import treat
 from holdfast.limits import LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.budget import Spent
 from holdfast.model.calls import Effect, InDoubtPolicy, Treatment
+from holdfast.model.handoffs import Handed, Promises
 from holdfast.model.loops import Thresholds
 from holdfast.model.markers import Neutral
 
@@ -104,6 +106,16 @@ class Handle(Neutral, Generic[OptionsT]):
     def state(self) -> Any:
         """The state as last checkpointed; a fresh copy, None where there is none."""
         return checkpoints.latest_state(self._tenure)
+
+    @property
+    def promises(self) -> Promises:
+        """What the run has promised, and what it was promised; what others tell is taken in when it is entered, and when it receives."""
+        return self._tenure.view.promises.both()
+
+    @property
+    def handed(self) -> Handed | None:
+        """What the run began with where it has taken over: the giver's document, its state and messages, and what was lost."""
+        return handed_to(self._tenure)
 
     @property
     def to_rebuild(self) -> tuple[str, ...]:

@@ -10,14 +10,16 @@ from typing import Any, Literal, NamedTuple
 from orjson import loads
 
 from holdfast.codec.bodies import unpack_body
-from holdfast.codec.values import canonical_arguments
+from holdfast.codec.values import canonical_arguments, decode_tree
+from holdfast.core.handoff.carried import arguments_digest, effects_in
 from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import site_of, split_key
 from holdfast.core.recorded import is_once
 from holdfast.engine import checkpoints, letters
+from holdfast.engine.accepting import seed_key
 from holdfast.engine.asking import value_of
 from holdfast.engine.hands import AWAITING
-from holdfast.engine.journal import read_blob
+from holdfast.engine.journal import content_in, read_blob
 from holdfast.engine.tenure import Tenure
 from holdfast.handles.awaiting import AsyncRun
 from holdfast.model.calls import Call
@@ -74,8 +76,7 @@ async def take_in(run: AsyncRun) -> None:
 def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
     """The latest call of this name with these arguments; None where there is none, or it failed and may be made again."""
     tenure = run._tenure
-    data = canonical_arguments(arguments, what=f"call of {name!r}") if arguments else b"{}"
-    site = site_of("", name, data)
+    site = site_of("", name, _canonical(name, arguments))
     cut = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
     if cut is not None and cut.is_open:
         return _open(tenure, cut)
@@ -90,6 +91,41 @@ def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | No
     if call is None:
         return Found(name, key, "done", 0, is_pruned=True)
     return _open(tenure, call) if call.is_open else _done(tenure, call)
+
+
+def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
+    """What the run that handed over has done of this, or left in doubt; None where it knows nothing, or it may be made again."""
+    tenure = run._tenure
+    if tenure.view.handed is None or tenure.view.started is None:
+        return None
+    digest = loads(tenure.view.started.body)["handed_over"]["digest"]
+    wanted = arguments_digest(loads(_canonical(name, arguments)))
+    for effect in effects_in(loads(content_in(tenure.store, tenure.view.handed))):
+        is_it = (effect.step, effect.arguments_sha256, effect.key) == (name, wanted, "")
+        if not is_it or effect.number in tenure.view.claimed:
+            continue
+        seed = tenure.view.calls.get(seed_key(digest, effect))
+        if seed is not None and seed.outcomes:
+            return _done(tenure, seed)
+        if seed is not None and seed.is_open:
+            return _open(tenure, seed)
+        where = f"in run {effect.run}, which handed over"
+        if effect.is_done:
+            value = decode_tree(effect.item.get("result"), what=f"result of {name!r}")
+            key = effect.idempotency_key
+            return Found(name, "", "done", 0, effect.effect, arguments, key, where, value=value)
+    return None
+
+
+def forgo(run: AsyncRun, name: str, arguments: dict[str, Any]) -> None:
+    """The client does it once more on purpose: what the handoff knows of it does not answer the next call."""
+    tenure = run._tenure
+    if tenure.inheritance is not None:
+        tenure.inheritance.take(name, "", _canonical(name, arguments))
+
+
+def _canonical(name: str, arguments: dict[str, Any]) -> bytes:
+    return canonical_arguments(arguments, what=f"call of {name!r}") if arguments else b"{}"
 
 
 def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:

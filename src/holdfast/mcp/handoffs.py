@@ -4,17 +4,17 @@ import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
-from orjson import OPT_INDENT_2, JSONDecodeError, dumps, loads
+from orjson import OPT_INDENT_2, dumps
 from pydantic import Field
 
-from holdfast.core.handoff import HANDOFF, markdown
-from holdfast.errors import BadHandoff, Misuse
-from holdfast.mcp.answers import Told
+from holdfast.core.handoff import markdown, read_document
+from holdfast.errors import Misuse
+from holdfast.mcp.answers import Told, bullets
 from holdfast.mcp.holding import Holder
 from holdfast.mcp.inputs import RunName
 from holdfast.mcp.runs import RunTools
 from holdfast.mcp.sdk import Context, session_of
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import HANDOFF, Event, Kind
 from holdfast.storehandle import Store
 
 
@@ -32,17 +32,33 @@ class HandoffTools:
         path: Annotated[
             str | None, Field(description="Also write it to this new file, for another store or machine.")
         ] = None,
+        seal: Annotated[
+            bool,
+            Field(description="Seal this run: nothing more is recorded here, and the taker alone goes on."),
+        ] = False,
         run: RunName = None,
     ) -> Told:
         """Write a handoff: a document with which another agent goes on. It is kept in the run; accept_handoff takes it over."""
         held = self._holder.get(session_of(ctx), run)
-        document = await held.do(lambda own: own.handoff(to))
+        if path is not None:
+            await asyncio.to_thread(_check_free, Path(path))
+        document = await held.do(lambda own: own.handoff(to, seal=seal))
+        if seal:
+            await self._holder.let_go(held.name)
         how = f"accept_handoff(source={held.name!r}, new_run=…) takes it over in this store"
         if path is not None:
             await asyncio.to_thread(_write, Path(path), document)
             how += f", accept_handoff(source={path!r}, new_run=…) in any"
-        text = f"The handoff is written; {how}. leave_run or finish_run when you are done here.\n\n{markdown(document)}"
-        return Told(text, {"run": held.name, "status": "written", "digest": document["digest"], "path": path})
+        then = "This run is sealed." if seal else "leave_run or finish_run when you are done here."
+        text = f"The handoff is written; {how}. {then}\n\n{markdown(document)}"
+        facts = {
+            "run": held.name,
+            "status": "written",
+            "sealed": seal,
+            "digest": document["digest"],
+            "path": path,
+        }
+        return Told(text, facts)
 
     async def accept_handoff(
         self,
@@ -55,8 +71,11 @@ class HandoffTools:
         """Take over what another agent has handed over: begins a run with it, and tells where it stands."""
         store = self._holder.store
         document = await asyncio.to_thread(_read, store, source)
-        await asyncio.to_thread(lambda: store.take_over(document, as_=new_run))
-        return await self._runs.start_run(ctx, new_run)
+        accepted = await asyncio.to_thread(lambda: store.accept(document, as_=new_run))
+        told = await self._runs.start_run(ctx, new_run)
+        lost = [f"{loss.what} {loss.name}: {loss.why}; {loss.advice}" for loss in accepted.losses]
+        text = "\n".join([told.text, *bullets("Not carried over:", lost)])
+        return Told(text, {**(told.facts or {}), "losses": [loss._asdict() for loss in accepted.losses]})
 
 
 def latest_handoff(store: Store, run: str) -> dict[str, Any] | None:
@@ -84,6 +103,11 @@ def _document(store: Store, event: Event) -> dict[str, Any]:
     return document
 
 
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise Misuse(problem=f"{path} is there already", advice="name a new file")
+
+
 def _write(path: Path, document: dict[str, Any]) -> None:
     try:
         with path.open("xb") as file:
@@ -97,15 +121,12 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 def _read(store: Store, source: str) -> dict[str, Any]:
     if source.endswith(".json"):
         try:
-            document: dict[str, Any] = loads(Path(source).read_bytes())
+            return read_document(Path(source).read_bytes(), source)
         except OSError as refused:
             raise Misuse(
                 problem=f"{source} cannot be read: {refused}",
                 advice="name the file, or the run that wrote it",
             ) from None
-        except JSONDecodeError as wrong:
-            raise BadHandoff(problem=f"{source} is not JSON ({wrong})", advice="") from None
-        return document
     found = latest_handoff(store, source)
     if found is None:
         raise Misuse(

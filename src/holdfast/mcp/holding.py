@@ -15,8 +15,9 @@ import holdfast
 from holdfast.errors import Cancelled, HoldfastError, LeaseLost, Misuse, StopSignal
 from holdfast.handles.serving import (
     Found,
-    Standing,
+    find_inherited,
     find_step,
+    forgo,
     go_on,
     stand_behind,
     steps_left_open,
@@ -24,7 +25,6 @@ from holdfast.handles.serving import (
     take_in,
 )
 from holdfast.model.calls import Effect
-from holdfast.model.events import HANDED_OVER, Kind
 from holdfast.model.loops import LoopPolicy, Thresholds
 from holdfast.model.markers import AwaitedAct
 from holdfast.model.premises import Act
@@ -87,8 +87,6 @@ class HeldRun:
         self._pending: dict[int, tuple[Pending, Found, asyncio.Task[Any]]] = {}
         self.turn = asyncio.Lock()
         """Held from looking whether a step may be begun until it is: two clients may ask for the same one."""
-        self.inherited: list[Found] = []
-        """The effects of the run whose work this one has taken over."""
 
     @property
     def is_over(self) -> bool:
@@ -127,21 +125,20 @@ class HeldRun:
     async def find(self, name: str, arguments: dict[str, Any]) -> Found | None:
         """What stands recorded of this call, with what others have said about it taken in."""
         await self.do(take_in)
-        own = find_step(self.run, name, arguments)
-        if own is not None:
-            return own
-        return next(
-            (step for step in self.inherited if (step.name, step.arguments) == (name, arguments)), None
-        )
+        return find_step(self.run, name, arguments) or find_inherited(self.run, name, arguments)
 
     async def open_steps(self) -> list[Found]:
         """What was begun and never reported back."""
         await self.do(take_in)
         return steps_left_open(self.run)
 
-    async def begin(self, name: str, arguments: dict[str, Any], effect: Effect) -> Found:
+    async def begin(
+        self, name: str, arguments: dict[str, Any], effect: Effect, *, again: bool = False
+    ) -> Found:
         """Record that the client is about to do this. Synced when it returns, unless the effect is a read."""
         pending = Pending()
+        if again:
+            forgo(self.run, name, arguments)
         options = self.run.options(idempotent=effect == "idempotent", harmless=StepFailed)
         call = options.once if effect == "once" else options.step
         task = self._task(call(name, pending.act, **arguments))
@@ -166,8 +163,12 @@ class HeldRun:
         stand_behind(self.run, step.key)
         return find_step(self.run, step.name, step.arguments) or step
 
-    async def record(self, name: str, arguments: dict[str, Any], value: Any, effect: Effect) -> Found:
+    async def record(
+        self, name: str, arguments: dict[str, Any], value: Any, effect: Effect, *, again: bool = False
+    ) -> Found:
         """Record a step that is done already."""
+        if again:
+            forgo(self.run, name, arguments)
 
         async def value_of() -> Any:
             return value
@@ -228,7 +229,6 @@ class Holder:
                     premises=PREMISES,
                 )
                 await held.enter(opening.for_client())
-                held.inherited = await asyncio.to_thread(_inherited, self.store, run)
                 self._runs[run] = held
             if session:
                 self._latest[session] = run
@@ -277,33 +277,6 @@ class Holder:
 
 LOST: Final = (LeaseLost, Cancelled)
 """After these the run is not ours any more."""
-
-
-def _inherited(store: holdfast.Store, run: str) -> list[Found]:
-    """What was done, and what was left in doubt, in the run that this one has taken over."""
-    for event in store.events(run):
-        if event.kind == Kind.MARK and event.name == HANDED_OVER:
-            document = store.content(event).get("value") or {}
-            where = f"in run {document.get('run')}, which handed over"
-            return [
-                Found(
-                    step["step"],
-                    "",
-                    standing,
-                    0,
-                    step["effect"],
-                    step["arguments"] or {},
-                    step.get("idempotency_key", ""),
-                    where,
-                    value=step.get("result"),
-                )
-                for standing, steps in _TAKEN_OVER.items()
-                for step in document.get(steps, ())
-            ]
-    return []
-
-
-_TAKEN_OVER: Final[dict[Standing, str]] = {"done": "effects", "in_doubt": "in_doubt"}
 
 
 async def _first(*waited: Awaitable[Any]) -> None:

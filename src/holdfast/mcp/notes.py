@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from holdfast.core.phrasing import one_line
-from holdfast.errors import ArtifactTooLarge, AwaitingAnswer
+from holdfast.errors import ArtifactTooLarge, AwaitingAnswer, Misuse
 from holdfast.handles import AsyncRun
 from holdfast.mcp.answers import Told, shown
 from holdfast.mcp.holding import Holder
@@ -56,9 +56,33 @@ class NoteTools:
         elif kind == "discovery":
             await held.do(lambda own: own.discover(text))
         else:
-            await held.do(lambda own: own.say(f"Promised: {text}", to=to))
+            made = await held.do(lambda own: own.promise(text, to=to))
+            told = f"Noted. It is promise {made.id}: settle_promise({made.id!r}, 'kept') when it is done."
+            return Told(told, {"status": "noted", "kind": kind, "promise": made.id})
         nudge = f"\n{held.run.nudge}" if held.run.nudge else ""
         return Told(f"Noted.{nudge}", {"status": "noted", "kind": kind})
+
+    async def settle_promise(
+        self,
+        ctx: Context,
+        promise: Annotated[
+            str, Field(description="Its id, as note('promise', …) or resume_context tells it.")
+        ],
+        state: Annotated[Literal["kept", "broken"], Field(description="What became of it.")],
+        note: Annotated[
+            str, Field(description="With broken: why. With kept: where the result is.", max_length=2_000)
+        ] = "",
+        run: RunName = None,
+    ) -> Told:
+        """Say that a promise of this run was kept, or will not be. Whoever it was made to is told, where that is a run."""
+        held = self._holder.get(session_of(ctx), run)
+        if state == "broken" and not note:
+            raise Misuse(problem="a broken promise needs a reason", advice="say why in note")
+        if state == "kept":
+            await held.do(lambda own: own.keep(promise, note=note))
+        else:
+            await held.do(lambda own: own.break_promise(promise, because=note))
+        return Told(f"Recorded: {promise} is {state}.", {"status": state, "promise": promise})
 
     async def set_plan(
         self,

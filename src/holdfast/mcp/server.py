@@ -39,6 +39,7 @@ TOOLS: Final = {
     "resolve_step": "Settle a step in doubt",
     "record_step": "Record a step that is done",
     "note": "Note a thought, decision, discovery or promise",
+    "settle_promise": "Keep or break a promise",
     "set_plan": "Set the plan",
     "add_artifact": "Add an artifact",
     "checkpoint": "Save a checkpoint",

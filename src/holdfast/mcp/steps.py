@@ -141,12 +141,12 @@ async def _begin(held: HeldRun, name: str, arguments: dict[str, Any], effect: Ef
     found = await held.find(name, arguments)
     if found is not None and found.standing == "done" and effect != "read" and not again:
         return _already_done(found)
-    if found is not None and found.standing == "in_doubt" and (found.seq or not again):
+    if found is not None and found.standing == "in_doubt":
         return _in_doubt(found)
     if found is not None and found.standing == "running" and not again:
         text = f"Already begun: {called(found)}, and not ended yet. End it with finish_step(step={found.seq}) or fail_step."
         return Told(text, {"status": "running", "step": found.seq})
-    step = await held.begin(name, arguments, effect)
+    step = await held.begin(name, arguments, effect, again=again)
     key = (
         f" Idempotency key, for services that take one: {step.idempotency_key}."
         if step.idempotency_key
@@ -174,7 +174,7 @@ async def _record(
                 problem=f"{called(found)} is begun",
                 advice=f"end it with finish_step(step={found.seq}, result=…)",
             )
-    done = await held.record(name, arguments, value, effect)
+    done = await held.record(name, arguments, value, effect, again=again)
     return Told(
         f"Recorded: {called(done)}, point {done.point}.",
         {"status": "recorded", "step": done.seq, "point": done.point},
@@ -196,12 +196,6 @@ def _done_facts(step: Found) -> dict[str, Any]:
 
 def _in_doubt(step: Found) -> Told:
     key = f" Its idempotency key: {step.idempotency_key}." if step.idempotency_key else ""
-    if not step.seq:
-        text = (
-            f"In doubt, do not repeat it: {called(step)} was begun {step.reason}, and it is not known whether it happened. "
-            f"Check the outside world; begin_step(…, again=true) only if it certainly did not.{key}"
-        )
-        return Told(text, {"status": "in_doubt", "step": None, "reason": step.reason})
     text = (
         f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Check the outside world, then "
         f"resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you cannot tell, ask_person.{key}"

@@ -53,6 +53,8 @@ class Kind:
     RUN_FORKED: Final = "run.forked"
     RUN_REWOUND: Final = "run.rewound"
     RUN_SEALED: Final = "run.sealed"
+    """Moved elsewhere, or handed over: it does not act here any more, until somebody takes it back."""
+    RUN_UNSEALED: Final = "run.unsealed"
 
     ATTEMPT_STARTED: Final = "attempt.started"
     ATTEMPT_CRASHED: Final = "attempt.crashed"
@@ -79,6 +81,13 @@ class Kind:
     """Between them the run waits: for a time, or for a provider. Its key is that of the call that waits."""
     QUESTION_ASKED: Final = "question.asked"
     QUESTION_ANSWERED: Final = "question.answered"
+    PROMISE_MADE: Final = "promise.made"
+    PROMISE_SETTLED: Final = "promise.settled"
+    """The program keeps or breaks a promise. The name of both is the promise's id, the key that of the call."""
+    PROMISE_TOLD: Final = "promise.told"
+    """What others tell of promises: given to this run, taken over by it, or what became of one."""
+    MESSAGE_RECEIVED: Final = "message.received"
+    """What another run has sent, taken out of the inbox. Its name is the sender, its key that of the call that received it."""
     BUDGET_WARNED: Final = "budget.warned"
     PREMISE_NOTED: Final = "premise.noted"
     PREMISE_BROKEN: Final = "premise.broken"
@@ -120,11 +129,14 @@ REMEMBERED: Final = "remembered"
 RECALLED: Final = "recalled"
 """The name of the marks that keep what a program recalled of facts."""
 
-ECHOES: Final = frozenset({CONTEXT, RECALLED})
+HANDOFF: Final = "handoff"
+"""The name of the mark that keeps a document in the giver's journal."""
+
+ECHOES: Final = frozenset({CONTEXT, RECALLED, HANDOFF})
 """The names of marks that repeat what is recorded elsewhere: a search finds it there."""
 
 HANDED_OVER: Final = "handed over"
-"""The name of the mark with which a run begins that takes another one's work over: the document."""
+"""The name of the mark with which a run begins that takes another one's work over: the document, and what was lost."""
 
 COVERING: Final = frozenset({Kind.PRUNED, Kind.COMPACTED})
 """The kinds of events that stand for others."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.names import check_run_id
 from holdfast.core.points import Place
@@ -11,11 +11,15 @@ from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import Draft
 from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
+from holdfast.model.handoffs import Accepted
 from holdfast.model.infos import RunInfo
 from holdfast.model.pruned import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.storehandle.files import Files
 from holdfast.storehandle.reading import Reading
+
+if TYPE_CHECKING:
+    from holdfast.storehandle import Store
 
 
 class Moving(Files):
@@ -74,22 +78,42 @@ class Moving(Files):
 
         return branching.rewind(self._workshop, row, seq, bring_back)
 
-    def handoff(self, run: str, to: str = "") -> dict[str, Any]:
-        """The document with which another agent takes this run's work over, as it stands. Nothing is written."""
-        from holdfast.engine.handing import document
+    def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
+        """The document with which another agent takes this run's work over, as it stands.
 
-        info = self.get(run)
-        is_held = info.holder == "alive"
-        return document(self._workshop.store, info.run, to, at=self.now(), is_held=is_held)
-
-    def take_over(self, document: Mapping[str, Any], *, as_: str) -> RunInfo:
-        """Begin a run with a handoff of this store or another: with its goal and inputs, and all that it says in its context.
-
-        Nobody holds it yet: ``holdfast.run(id)`` goes on with it. Durable when it returns. BadHandoff; RunExists.
+        Without ``seal`` nothing is written, and the run keeps going. With it the document is kept in the run's journal, and the
+        run is sealed: RunHeld while somebody holds it. Asked for again with the same name, it is the same document.
         """
-        from holdfast.engine.handing import take_over
+        from holdfast.engine.handing import hand_over_run
 
-        return self.get(take_over(self._workshop, document, as_))
+        is_held = self.get(run).holder == "alive"
+        return hand_over_run(self._workshop, run, to, seal=seal, is_held=is_held)
+
+    def unseal(self, run: str) -> RunInfo:
+        """Take back a run that was handed over and sealed: it acts here again, beside whoever has accepted it."""
+        from holdfast.engine.handing import take_back
+
+        take_back(self._workshop, check_run_id(run))
+        return self.get(run)
+
+    def accept(
+        self,
+        document: Mapping[str, Any],
+        *,
+        as_: str | None = None,
+        from_: "str | os.PathLike[str] | Store | None" = None,
+    ) -> Accepted:
+        """Begin a run with a handoff of this store or another: with its goal and inputs, its promises and doubts, and all that it says.
+
+        What it says is looked at from here; ``losses`` lists what could not be carried over. ``from_`` is the giver's store, to
+        fetch what the document lacks. ``as_`` is the new run's id; without it, the giver's own or the next that is free.
+        Nobody holds the run yet: ``holdfast.run(id)`` goes on with it. Durable when it returns. BadHandoff; ImportClash.
+        """
+        from holdfast.engine.accepting import accept
+        from holdfast.storehandle import workshop_at
+
+        source = None if from_ is None else workshop_at(from_).store
+        return accept(self._workshop, document, as_, source=source)
 
     def mend(self, run: str) -> list[str]:
         """Mend the run's recorded conversation, so that a provider takes it; what was done. RunHeld while it is live.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import loads
 
 from holdfast.codec.bodies import unpack_body
+from holdfast.core.facts import facts_of
 from holdfast.core.fold import View
 from holdfast.core.lineage import Branch, effective, tree
 from holdfast.core.liveness import status_seen
@@ -37,6 +38,7 @@ from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.contexts import BUDGET_TOKENS, Context, Count, Style
 from holdfast.model.events import Event, Kind, covers_from
+from holdfast.model.handoffs import Promises
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.markers import Neutral
 from holdfast.model.questions import Question
@@ -165,6 +167,17 @@ class Reading(Neutral):
         found = [question for row in rows for question in self._asked(row)]
         return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
 
+    def promises(self, run: str) -> Promises:
+        """What a run has promised and was promised; with what lies in its inbox about that, and is not taken in yet."""
+        from holdfast.core.promises import is_news, promise_in
+
+        known = self.view(run).promises
+        for _, letter in letters.waiting(self._port, run):
+            told = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
+            if told is not None and is_news(known, told):
+                known[told.id] = told
+        return known.both()
+
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
         """The open question of that id, or the only one. UnknownQuestion; AlreadyAnswered."""
         row = self._row(run)
@@ -273,14 +286,19 @@ class Reading(Neutral):
         return Trace(lambda address, _: read_blob(self._port, address))
 
     def lineage(self, run: str) -> Branch:
-        """The tree of forks that the run belongs to, from its oldest ancestor."""
+        """The tree of forks and handoffs that the run belongs to, from its oldest ancestor in this store."""
         self._row(run)
-        rows: dict[str, tuple[str | None, int]] = {}
-        before: RunRow | None = None
-        while page := self._port.list_runs(limit=RUN_PAGE_MAX, before=before):
-            rows.update({row.run: (row.origin, row.origin_seq) for row in page})
-            before = page[-1]
+        found = list(self._rows("", RUN_PAGE_MAX))
+        rows: dict[str, tuple[str | None, int]] = {row.run: (row.origin, row.origin_seq) for row in found}
+        for row in found:
+            giver = _giver(row)
+            if row.origin is None and giver and giver["store"] == self.url and giver["run"] in rows:
+                rows[row.run] = (giver["run"], giver["event"])
         return tree(rows, run)
+
+    def givers(self) -> dict[str, dict[str, Any]]:
+        """The runs that began with a handoff, each with the run, store and event that it came from, and to whom."""
+        return {row.run: giver for row in self._rows("", RUN_PAGE_MAX) if (giver := _giver(row))}
 
     def stats(self, run: str | None = None) -> Stats:
         """Which steps ran most, failed most and took longest, where runs failed, and what replay has saved.
@@ -416,6 +434,12 @@ class Reading(Neutral):
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None
         status = status_seen(row.status, row.lease, holder, self._workshop.clock.wall())
         return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
+
+
+def _giver(row: RunRow) -> dict[str, Any]:
+    """The run whose work this one goes on with, with its store and event; empty where it began by itself."""
+    giver: dict[str, Any] = facts_of(row).get("handed") or {}
+    return giver
 
 
 def doubtful(view: View, info: RunInfo) -> list[Call]:

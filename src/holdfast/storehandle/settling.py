@@ -137,7 +137,7 @@ class Settling(Reading):
         cancel(self._workshop, row, by=by or _whoami(), reason=reason)
         return self.get(run)
 
-    def accept(self, run: str, premise: str, *, by: str | None = None) -> Premise:
+    def accept_premise(self, run: str, premise: str, *, by: str | None = None) -> Premise:
         """Take a premise of the run, like ``file:data.csv``, as it is now: that is what the run relies on from then on.
 
         What only the program can tell (a tool, a model) is taken as it comes. Durable when it returns; the run takes it in

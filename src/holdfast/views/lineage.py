@@ -1,5 +1,6 @@
-"""The tree of forks, as lines for the eye."""
+"""The tree of forks and handoffs, as lines for the eye."""
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from holdfast.core.lineage import Branch
@@ -12,14 +13,19 @@ class BranchLine(NamedTuple):
     run: str
     at_seq: int
     status: str
+    how: str
+    """``fork``, or ``handoff`` where the work was handed over; empty for the oldest."""
 
 
-def branch_lines(branch: Branch, statuses: dict[str, str]) -> list[BranchLine]:
-    """The tree, one line a run, the oldest first."""
+def branch_lines(
+    branch: Branch, statuses: Mapping[str, str], handed: Collection[str] = ()
+) -> list[BranchLine]:
+    """The tree, one line a run, the oldest first; ``handed`` are those that began with a handoff."""
     lines: list[BranchLine] = []
 
     def draw(node: Branch, rails: str, below: str) -> None:
-        lines.append(BranchLine(rails, node.run, node.at_seq, statuses.get(node.run, "")))
+        how = "" if not rails else "handoff" if node.run in handed else "fork"
+        lines.append(BranchLine(rails, node.run, node.at_seq, statuses.get(node.run, ""), how))
         for number, child in enumerate(node.children):
             last = number == len(node.children) - 1
             draw(child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))

@@ -61,19 +61,17 @@ def next_move(
     drifted_from: str = "",
     circle: str = "",
     is_out_of_budget: bool = False,
+    handed_to: str | None = None,
 ) -> Move:
     """What to do about a run, from where it stands.
 
-    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats.
+    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats, ``handed_to`` who has it now.
     """
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status in _WORDS:
         return Move(_WORDS[info.status])
     if info.status == Status.SEALED:
-        fork = desk.holdfast("fork", info.run, "--as", f"{info.run}-again")
-        return Move(
-            "it does not act here any more", (Choice(fork, "go on from its history, as another run"),)
-        )
+        return _sealed(info.run, handed_to, desk)
     if info.status == "running":
         return _at_work(info.run, questions, desk)
     if info.status == "stale":
@@ -94,6 +92,22 @@ def next_move(
     if info.status == "parked":
         return _parked(info.run, view, desk, circle)
     return Move(again_words(view), resume_choices(view, desk))
+
+
+def _sealed(run: str, handed_to: str | None, desk: Desk) -> Move:
+    if handed_to is None:
+        fork = desk.holdfast("fork", run, "--as", f"{run}-again")
+        return Move(
+            "it does not act here any more", (Choice(fork, "go on from its history, as another run"),)
+        )
+    again = desk.holdfast("handoff", run, *(("--to", handed_to) if handed_to else ()), "--seal")
+    return Move(
+        f"it was handed over to {handed_to or 'whoever accepts it'}, and does not act here any more",
+        (
+            Choice(again, "write the same document again, to be accepted"),
+            Choice(desk.holdfast("handoff", run, "--unseal"), "take it back"),
+        ),
+    )
 
 
 def again_words(view: View) -> str:

@@ -9,6 +9,7 @@ from holdfast.core.progress import Overview, last_sign, plan_position
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.rows import OVER, Liveness, Status, owner_name
 from holdfast.views.bills import bill
+from holdfast.views.handoffs import taken_from
 from holdfast.views.questions import waits_for
 from holdfast.views.words import ago, one_line
 
@@ -24,6 +25,7 @@ class RunLine(NamedTuple):
     plan_steps: int | None
     plan_item: str
     attempts: int
+    taken_from: str
     in_doubt: int
     open_questions: int
     waits_for: str
@@ -57,6 +59,7 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
         plan_steps=position.steps if position else None,
         plan_item=one_line(position.item) if position else "",
         attempts=view.next_attempt - 1 if view else 0,
+        taken_from="" if (taken := taken_from(view)) is None else f"{taken.run}@#{taken.event}",
         in_doubt=in_doubt,
         open_questions=len(view.questions) if view and is_waiting else 0,
         waits_for=waits_for(view) if is_waiting else "",
@@ -76,7 +79,9 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
 
 
 def position_words(line: RunLine) -> str:
-    """``step 3 of 7`` where there is a plan, else ``point 44``."""
+    """``step 3 of 7`` where there is a plan, else ``point 44``; where nothing was done yet, whose work it is."""
+    if line.taken_from and not line.point:
+        return f"from {line.taken_from}"
     return (
         f"point {line.point:,}" if line.plan_step is None else f"step {line.plan_step} of {line.plan_steps}"
     )

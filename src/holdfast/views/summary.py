@@ -10,10 +10,12 @@ from holdfast.core.fold import View, fold
 from holdfast.core.progress import Overview, work_on_plan
 from holdfast.errors import BudgetExceeded
 from holdfast.model.events import Event, Kind
+from holdfast.model.handoffs import Loss, Promises
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.rows import OVER, Status, owner_name
 from holdfast.views.bills import Bill, bill
 from holdfast.views.doubts import DoubtLine, doubt_line
+from holdfast.views.handoffs import PromiseLine, Taken, losses_of, promise_lines, taken_from
 from holdfast.views.moves import Desk, Move, next_move
 from holdfast.views.plans import PlanItem, plan_items
 from holdfast.views.questions import QuestionLine, question_line, wait_words
@@ -55,7 +57,8 @@ class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
 
     ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed,
-    ``cancellation`` says by whom it was cancelled.
+    ``cancellation`` says by whom it was cancelled. ``taken_from`` is the run that has handed its work over to this one, and
+    ``losses`` what did not come along.
     """
 
     line: RunLine
@@ -73,6 +76,9 @@ class RunSummary(NamedTuple):
     spent: Bill
     budget: dict[str, Any] | None
     cancellation: str
+    taken_from: Taken | None
+    losses: tuple[Loss, ...]
+    promises: tuple[PromiseLine, ...]
     next: Move
 
 
@@ -85,6 +91,7 @@ def summarize(
     now: float,
     size_bytes: int | None,
     desk: Desk,
+    promises: Promises | None = None,
     read: Callable[[Event], dict[str, Any]],
 ) -> RunSummary:
     """The summary of a run from its events and what was found by looking at its holder; ``read`` gives a whole body."""
@@ -113,6 +120,9 @@ def summarize(
         spent=bill(view.spent),
         budget=_budget(view),
         cancellation=_cancelled(events) if info.status == Status.CANCELLED else "",
+        taken_from=taken_from(view),
+        losses=losses_of(view),
+        promises=promise_lines(promises or view.promises.both()),
         next=next_move(
             info,
             view,
@@ -122,6 +132,7 @@ def summarize(
             drifted_from=_drifted_from(events),
             circle=circle,
             is_out_of_budget=_is_out_of_budget(events),
+            handed_to=_handed_to(events),
         ),
     )
 
@@ -135,6 +146,13 @@ def _files(view: View) -> Iterator[FileLine]:
         state = "an orphan" if path in made.orphans else "under way" if path in under_way else "recorded"
         number, size = (0, 0) if version is None else (version.number, version.size_bytes)
         yield FileLine(path, number, size, state)
+
+
+def _handed_to(events: Sequence[Event]) -> str | None:
+    """Whom the run was handed over to when it was sealed; None where that is not why it is sealed, if it is."""
+    last = events[-1] if events else None
+    body = loads(last.body) if last is not None and last.kind == Kind.RUN_SEALED else {}
+    return str(body["to"]) if "handoff" in body else None
 
 
 def _cancelled(events: Sequence[Event]) -> str:

@@ -12,7 +12,7 @@ from orjson import loads
 from holdfast.core.moments import moment, span
 from holdfast.core.phrasing import readable
 from holdfast.core.questions import told_end
-from holdfast.model.events import MENDED, PENDING, Event, Kind
+from holdfast.model.events import HANDED_OVER, HANDOFF, MENDED, PENDING, Event, Kind
 from holdfast.model.rows import owner_name
 from holdfast.views.words import (
     PRUNED,
@@ -91,7 +91,13 @@ def _run_cancelled(body: Body) -> Told:
 
 
 def _run_sealed(body: Body) -> Told:
+    if "handoff" in body:
+        return Told("sealed", f"handed over to {one_line(str(body['to'])) or 'whoever accepts it'}", "doubt")
     return Told("moved", f"to {one_line(str(body['to']))}", "dim")
+
+
+def _run_unsealed(body: Body) -> Told:
+    return Told("taken back", f"from {one_line(str(body['from']))}" if body.get("from") else "")
 
 
 def _attempt_started(body: Body) -> Told:
@@ -174,6 +180,8 @@ def settled_by(body: Body) -> str:
     via = body.get("via", "")
     if via == "person" and body.get("by"):
         return f"by {body['by']}"
+    if via == "handoff":
+        return f"by {body['run']}, which handed over (#{body['event']})"
     return {
         "verify": "by its verify",
         "policy": "by its in_doubt policy",
@@ -215,6 +223,29 @@ def _question_answered(body: Body) -> Told:
             "answered", one_line(told_end({**body, "value": body.get("value", value_line(body))})), "good"
         )
     return Told(f"question {body['how']}", failure_line(body.get("error")), "dim")
+
+
+# -- between runs -----------------------------------------------------------------------------------------------
+
+
+def _promise_made(body: Body) -> Told:
+    due = f"due {moment(body['due'])}" if body.get("due") is not None else ""
+    whom = f"to {body['to']}: " if body["to"] else ""
+    return Told("promised", _joined(one_line(f"{whom}{body['text']}"), due))
+
+
+def _promise_settled(body: Body) -> Told:
+    return Told(f"promise {body['how']}", one_line(body["note"]), "good" if body["how"] == "kept" else "bad")
+
+
+def _promise_told(body: Body) -> Told:
+    told = [f"{p['by']}: {p['text']} ({p['state']})" for p in body["promises"]]
+    what = "promises taken over" if body.get("via") == "handoff" else "was promised"
+    return Told(what, one_line("; ".join(told)))
+
+
+def _message_received(body: Body) -> Told:
+    return Told("received", value_line(body))
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------
@@ -313,6 +344,8 @@ def _mark(name: str, body: Body) -> Told:
     if name == PENDING:
         shown = [f"{part[1]} {readable(part[2], 80)}" for part in body.get("value", ())]
         return Told(name, one_line("; ".join(shown)) or value_line(body), "dim")
+    if name in {HANDOFF, HANDED_OVER}:
+        return _handoff(name, body)
     if name == MENDED:
         return Told(name, one_line("; ".join(text for _, _, text in body["repairs"])), "doubt")
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:
@@ -325,6 +358,16 @@ def _mark(name: str, body: Body) -> Told:
     if value.get("to"):
         text = one_line(f"to {value['to']}: {text}")
     return Told(_MARK_WORDS.get(name, name), text)
+
+
+def _handoff(name: str, body: Body) -> Told:
+    document = body.get("value") or {}
+    if name == HANDOFF:
+        to = document.get("to")
+        return Told("handoff written", f"to {to}" if to else value_line(body) if "value_blob" in body else "")
+    lost = body.get("losses", ())
+    whose = f"by {document['run']} at #{document['event']}" if document else "a long document"
+    return Told("handed over", _joined(whose, f"{len(lost)} not carried over" if lost else ""))
 
 
 def _step_overridden(body: Body) -> Told:
@@ -345,6 +388,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_FORKED: _run_forked,
     Kind.RUN_REWOUND: _run_rewound,
     Kind.RUN_SEALED: _run_sealed,
+    Kind.RUN_UNSEALED: _run_unsealed,
     Kind.RUN_CANCELLED: _run_cancelled,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
@@ -364,6 +408,10 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.WAIT_ENDED: _wait_ended,
     Kind.QUESTION_ASKED: _question_asked,
     Kind.QUESTION_ANSWERED: _question_answered,
+    Kind.PROMISE_MADE: _promise_made,
+    Kind.PROMISE_SETTLED: _promise_settled,
+    Kind.PROMISE_TOLD: _promise_told,
+    Kind.MESSAGE_RECEIVED: _message_received,
     Kind.PREMISE_NOTED: _premise_noted,
     Kind.PREMISE_BROKEN: _premise_broken,
     Kind.ARTIFACT_BEGUN: _artifact_begun,

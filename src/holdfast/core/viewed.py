@@ -1,6 +1,20 @@
-"""Two small parts of a view that live on behind a compaction: what was said, and how far calls were counted."""
+"""The parts that a folded view is made of."""
 
 from typing import NamedTuple
+
+from holdfast.model.events import Event
+
+
+class Attempt:
+    """One process's tenure, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
+
+    __slots__ = ("ended_at", "event", "how", "number")
+
+    def __init__(self, number: int, event: Event) -> None:
+        self.number = number
+        self.event = event
+        self.how: str | None = None
+        self.ended_at: float | None = None
 
 
 class Said(NamedTuple):

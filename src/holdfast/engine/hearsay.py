@@ -1,0 +1,33 @@
+"""What other runs tell of their promises to this one: taken out of the inbox into the journal, each word once."""
+
+from typing import Any
+
+from orjson import dumps
+
+from holdfast.core import promises
+from holdfast.engine import letters
+from holdfast.engine.hands import Hands
+from holdfast.engine.journal import Draft
+from holdfast.engine.tenure import Tenure
+from holdfast.engine.voice import log
+from holdfast.model.events import Kind
+from holdfast.model.rows import Record
+
+
+async def drain(tenure: Tenure, hands: Hands) -> None:
+    """Take in what other runs tell of their promises. What is known already is put away."""
+    for found, letter in await hands.store(letters.waiting, tenure.store, tenure.run):
+        if letter["kind"] == "promise":
+            await _take_in(tenure, hands, found, letter)
+
+
+async def _take_in(tenure: Tenure, hands: Hands, found: Record, letter: dict[str, Any]) -> None:
+    known, told = tenure.view.promises, promises.promise_in(letter["promise"])
+    if not promises.is_news(known, told):
+        log().info("letter %s for run %s says nothing new", found.key, tenure.run)
+        await hands.store(tenure.store.delete_record, found.space, found.key, revision=found.revision)
+        return
+    assert tenure.journal is not None
+    event = Draft(Kind.PROMISE_TOLD, told.by, "", dumps({"promises": [letter["promise"]], "via": "letter"}))
+    seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(found.key,))
+    known.hear(told, seq)
