@@ -250,3 +250,28 @@ def test_a_taker_that_is_pruned_forked_and_moved_keeps_what_it_was_given(tmp_pat
             body(run)
         settled = [event for event in place.events(name) if event.kind == "step.settled"]
         assert [json.loads(event.body)["via"] for event in settled][-1] == "handoff"
+
+
+def test_a_file_that_the_giver_keeps_a_copy_of_can_be_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss names the command that brings it, and that command does; without the giver's store, only the hash is named."""
+    giving, taking = tmp_path / "giving", tmp_path / "taking"
+    giving.mkdir()
+    taking.mkdir()
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    monkeypatch.chdir(giving)
+    with holdfast.run("giver", goal="Write", store=store) as run:
+        with run.open("report.md", "w") as file:
+            file.write("half of it")
+        document = run.handoff(to="taker", seal=True)
+    monkeypatch.chdir(taking)
+    (giving / "report.md").unlink()
+    (blind,) = [loss for loss in other.accept(document, as_="blind").losses if loss.what == "artifact"]
+    assert "sha256" in blind.advice
+    (loss,) = [
+        loss for loss in other.accept(document, as_="t", from_=store).losses if loss.what == "artifact"
+    ]
+    assert "holdfast artifacts giver --restore . --store" in loss.advice
+    store.restore_artifacts("giver", to=".")
+    assert (taking / "report.md").read_text() == "half of it"

@@ -9,6 +9,7 @@ killed before it, there is a row without events, which whoever accepts again beg
 
 import os
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import Any, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps, loads
@@ -22,6 +23,7 @@ from holdfast.core.premises import judge
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.journal import Draft, Journal, all_runs, content_in, draft, read_all
 from holdfast.engine.leases import take
+from holdfast.engine.loading import load
 from holdfast.engine.opening import Entry, started_of
 from holdfast.engine.premising import Look
 from holdfast.engine.sealing import check_may_act, find_handoff
@@ -298,9 +300,16 @@ def kept_copy(source: StorePort | None, run: str, item: Mapping[str, Any]) -> st
     if item["kind"] == "endpoint":
         return "see that it can be reached from here, before the work goes on"
     digest = item["facts"].get("sha256", "")
+    if source is not None and item["kind"] == "artifact" and _has_copy(source, run, item["name"], digest):
+        return f"bring the giver's copy here: `holdfast artifacts {quote(run)} --restore . --store {quote(source.url)}`"
     wanted = f" with sha256 {digest[:16]}…" if digest else ""
     where = f" at {source.url}" if source is not None else ""
     return f"bring the file of {run}{where} here{wanted}, or go on without it"
+
+
+def _has_copy(source: StorePort, run: str, path: str, digest: str) -> bool:
+    version = load(source, run).artifacts.latest().get(path)
+    return version is not None and version.copy == "kept" and version.sha256 == digest
 
 
 def _of_promises(store: StorePort, found: Mapping[str, Any]) -> Iterator[Loss]:
