@@ -192,7 +192,6 @@ def _elements(value: list[Any], nodes: Nodes) -> list[Any]:
 
 def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any]]:
     """Both sequences of items, with each run that they share left closed."""
-    # A top's size is never asked for: where the tops are shared, nothing is compared.
     sides: list[list[Any]] = [[_Run(a_ref, 0)], [_Run(b_ref, 0)]]
     levels = [nodes.level_of(a_ref), nodes.level_of(b_ref)]
     for now in range(max(levels), -1, -1):
@@ -201,7 +200,13 @@ def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any
         for number, side in enumerate(sides):
             if levels[number] >= now:
                 sides[number] = [inner for item in side for inner in _stepped(item, shared, nodes)]
-    return sides[0], sides[1]
+    # How much a top holds is not known; one that is shared is a run of the other side, which does know.
+    sizes = {item.ref: item.size for side in sides for item in side if type(item) is _Run and item.size}
+    a, b = (
+        [item._replace(size=sizes[item.ref]) if type(item) is _Run else item for item in side]
+        for side in sides
+    )
+    return a, b
 
 
 def _stepped(item: Any, shared: set[str], nodes: Nodes) -> Sequence[Any]:
