@@ -93,17 +93,36 @@ def test_bringing_back_is_killed_at_every_file_operation(
     """
     kills = 0
     for case, _ in file_kills(crash_matrix, monkeypatch, BACK, whens=("before", "torn")):
-        ended = case.run()
-        assert ended.code == 0, ended.output
-        for place in ("then/out/report.md", "forked/out/report.md", "out/report.md"):
-            assert (case.directory / place).read_bytes() == b"first\n", place
-        check_no_temps(case)
-        assert [one.on_disk for one in case.store.artifacts("other")] == ["as recorded"]
-        assert case.store.resume_plan("agent").pauses == ()
-        assert case.store.resume_plan("other").pauses == ()
-        case.close()
+        check_brought_back(case)
         kills += 1
     assert kills >= 12
+
+
+def test_bringing_back_is_killed_at_every_port_call(crash_matrix: CrashMatrix) -> None:
+    """The same, around calls of the store, at the usual pace: a fork whose files have not come yet gets them by a restoring."""
+    kills = 0
+    for when in WHENS:
+        for at in count(WHENS.index(when), 2 * OFTEN if OFTEN > 1 else 1):
+            case = crash_matrix.case(BACK, start="fork")
+            case.run(Kill(at, when))
+            if case.struck is None:
+                break
+            check_brought_back(case)
+            kills += 1
+    assert kills >= 10
+
+
+def check_brought_back(case: Case) -> None:
+    """Done again, everything is where it belongs, whole, and relied on as it is."""
+    ended = case.run()
+    assert ended.code == 0, ended.output
+    for place in ("then/out/report.md", "forked/out/report.md", "out/report.md"):
+        assert (case.directory / place).read_bytes() == b"first\n", place
+    check_no_temps(case)
+    assert [one.on_disk for one in case.store.artifacts("other")] == ["as recorded"]
+    assert case.store.resume_plan("agent").pauses == ()
+    assert case.store.resume_plan("other").pauses == ()
+    case.close()
 
 
 def file_kills(

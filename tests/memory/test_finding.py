@@ -348,3 +348,27 @@ def test_the_key_of_a_fact_is_its_scope_and_its_id() -> None:
     bounds = facts_.within("users/4")
     keys = [facts_.key_of("x", scope) for scope in ("users/4", "users/4/a", "users/42", "")]
     assert [key.startswith(bounds.prefixes) for key in keys] == [True, True, False, False]
+
+
+def test_what_is_pruned_is_not_found(tmp_path: Path) -> None:
+    """Neither of a run whose thoughts went, nor of one that went as a whole; what is kept of it still is.
+
+    Planted: an index that is not told is caught by the look into the journal; one that is not dropped, by its count.
+    """
+    url = tmp_path / "s.db"
+    store = holdfast.store(url)
+    with holdfast.run("r", store=url) as run:
+        for number in range(30):
+            run.think(f"zebra number {number}")
+            run.checkpoint({"at": number})
+        run.step("survey", str.upper, "the giraffe")
+    assert len(store.search("zebra", k=50)) == 30
+    index = store._port.find_index()
+    assert index is not None
+    before = index.count("events")
+    store.prune("r", policy=holdfast.Retention(reasoning=holdfast.Keep(last=0)))
+    assert index.count("events") < before
+    assert store.search("zebra", k=50) == []
+    assert {hit.name for hit in store.search("giraffe")} == {"survey"}
+    store.prune(policy=holdfast.Retention(finished=holdfast.Keep(last=0)))
+    assert (store.search("giraffe"), index.count("events")) == ([], 0)
