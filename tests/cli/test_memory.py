@@ -76,7 +76,9 @@ def test_facts_go_to_a_file_and_back(facts: Shop, tmp_path: Path) -> None:
     again = json.loads(other("memories", "--import", str(file), "--json").out)
     assert again == {"added": 0, "replaced": 0, "known": 3}
     file.write_text("nonsense")
-    assert str(file) in facts("memories", "--import", str(file)).err
+    refused = facts("memories", "--import", str(file)).err
+    assert "facts.jsonl holds no facts" in refused
+    assert "hint: facts are written with: holdfast memories --export FILE" in refused
     assert facts("memories", "--import", "nowhere.jsonl").code == 1
     assert "embedded by" in facts("memories", "--reembed").out
 

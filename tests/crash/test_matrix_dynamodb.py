@@ -44,7 +44,7 @@ def test_without_verify_a_person_is_asked(
         return ask_person(case)
 
     crash_matrix.walk(
-        agent, "unverified", check=check_case, settle=settle, start="fork", preload=WARM, every=5
+        agent, "unverified", check=check_case, settle=settle, start="fork", preload=WARM, every=3
     )
     assert stops >= 1
 

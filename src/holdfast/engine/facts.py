@@ -156,7 +156,8 @@ def fact_in_body(body: bytes, path: str) -> Fact:
             fact.text, tags=fact.tags, scope=fact.scope, key=fact.id, importance=fact.importance
         )
     except (TypeError, HoldfastError) as error:
-        raise NotAnExport(path=path, problem=f"has a fact that is none: {error}") from error
+        hint = "facts are written with: holdfast memories --export FILE"
+        raise NotAnExport(path=path, problem=f"has a fact that is none: {error}", advice=hint) from error
     return fact._replace(id=checked.id, scope=checked.scope, tags=checked.tags)
 
 

@@ -8,6 +8,7 @@ from orjson import JSONDecodeError, dumps, loads
 from holdfast.errors import NewerExport, NotAnExport
 
 FORMAT: Final = 1
+HINT: Final = "facts are written with: holdfast memories --export FILE"
 _MARK: Final = "holdfast_facts"
 
 
@@ -32,12 +33,12 @@ def read(lines: Iterable[bytes], path: str) -> Iterator[bytes]:
     head = _parsed(next(kept, b""))
     version = head.get(_MARK) if isinstance(head, dict) else None
     if not isinstance(version, int):
-        raise NotAnExport(path=path, problem="holds no facts: its first line does not say so")
+        raise NotAnExport(path=path, problem="holds no facts: its first line does not say so", advice=HINT)
     if version > FORMAT:
         raise NewerExport(path=path, problem=f"has format {version}, and this Holdfast reads {FORMAT}")
     for number, line in enumerate(kept, 2):
         if not isinstance(_parsed(line), dict):
-            raise NotAnExport(path=path, problem=f"has a line {number} that is no fact")
+            raise NotAnExport(path=path, problem=f"has a line {number} that is no fact", advice=HINT)
         yield line
 
 
