@@ -94,7 +94,9 @@ class Terminal:
         return self.process.wait(timeout=DEADLINE_S)
 
     def _read(self, deadline: float) -> bool:
-        if not select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        waiting = select.poll()  # select() takes no descriptor above 1,023, and other tests keep many open
+        waiting.register(self._master, select.POLLIN)
+        if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
             return True
         try:
             piece = os.read(self._master, 65536)
