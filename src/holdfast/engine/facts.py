@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from holdfast.codec.values import decode, encode
 from holdfast.core.names import check_name
-from holdfast.errors import HoldfastError, Misuse, NotAnExport, StoreBusy, TooLarge
+from holdfast.errors import Misuse, StoreBusy, TooLarge
 from holdfast.limits import FACT_KEY_CHARS_MAX, FACT_TEXT_CHARS_MAX, RECORD_PAGE_MAX, SCOPE_CHARS_MAX
 from holdfast.model.memories import Fact
 from holdfast.model.rows import Record
@@ -148,16 +148,10 @@ def body_of(fact: Fact) -> bytes:
     return encode(fields_of(fact), what=f"fact {fact.id}")
 
 
-def fact_in_body(body: bytes, path: str) -> Fact:
-    """The fact in a line of a file that somebody gives. NotAnExport."""
-    try:
-        fact = fact_from(decode(body, what="a fact"))
-        checked = fact_of(
-            fact.text, tags=fact.tags, scope=fact.scope, key=fact.id, importance=fact.importance
-        )
-    except (TypeError, HoldfastError) as error:
-        hint = "facts are written with: holdfast memories --export FILE"
-        raise NotAnExport(path=path, problem=f"has a fact that is none: {error}", advice=hint) from error
+def fact_in_body(body: bytes) -> Fact:
+    """The fact in bytes that somebody gives. TypeError, or what ``fact_of`` raises, where they hold none."""
+    fact = fact_from(decode(body, what="a fact"))
+    checked = fact_of(fact.text, tags=fact.tags, scope=fact.scope, key=fact.id, importance=fact.importance)
     return fact._replace(id=checked.id, scope=checked.scope, tags=checked.tags)
 
 

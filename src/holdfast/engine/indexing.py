@@ -17,12 +17,13 @@ from holdfast.engine.finding import Texts, documents
 from holdfast.engine.journal import read_all
 from holdfast.engine.recounting import Reader
 from holdfast.engine.remembering import current_facts
+from holdfast.engine.unindexing import drop_run
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt
 from holdfast.limits import SEARCH_EVENT_CHARS_MAX
 from holdfast.model.events import ECHOES, REMEMBERED, Event, Kind
 from holdfast.model.rows import Finding, RunRow
-from holdfast.model.searching import BETWEEN, EVENTS, FACTS, Within, run_note, run_prefix
+from holdfast.model.searching import BETWEEN, EVENTS, FACTS, Within, run_note
 from holdfast.stores.port import IndexPort, StorePort
 
 _TOLD: Final = {
@@ -52,18 +53,13 @@ def catch_up(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow], *, ar
         if is_known:
             after = int(place[2])
         elif place != [""]:
-            _drop_run(index, row.run)
+            drop_run(index, row.run)
         if after < row.head or not is_known:
             found += _index_run(workshop, index, row, after)
     if are_all:
         for name in noted:
-            _drop_run(index, name.removeprefix(run_note("")))
+            drop_run(index, name.removeprefix(run_note("")))
     return found
-
-
-def _drop_run(index: IndexPort, run: str) -> None:
-    """Drop what was indexed of a run."""
-    index.drop_under(EVENTS, run_prefix(run), note=run_note(run))
 
 
 def rebuild(workshop: Workshop, rows: Iterable[RunRow]) -> int:

@@ -1,11 +1,16 @@
 """What was indexed of a run goes with its events. Whatever cuts this off, the next search drops what it finds no event for."""
 
 from holdfast.model.searching import EVENTS, run_note, run_prefix
-from holdfast.stores.port import StorePort
+from holdfast.stores.port import IndexPort, StorePort
 
 
 def forget_run(store: StorePort, run: str) -> None:
     """Drop what was indexed of a run. What is still there of it is indexed again when somebody searches."""
     index = store.find_index(makes=False)
     if index is not None:
-        index.drop_under(EVENTS, run_prefix(run), note=run_note(run))
+        drop_run(index, run)
+
+
+def drop_run(index: IndexPort, run: str) -> None:
+    """Drop what an index has of a run, and how far it was indexed."""
+    index.drop_under(EVENTS, run_prefix(run), note=run_note(run))

@@ -1,14 +1,15 @@
 """Facts as a file: a JSON object a line, the first of which says what it is."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.errors import NewerExport, NotAnExport
+from holdfast.errors import HoldfastError, NewerExport, NotAnExport
+from holdfast.model.memories import Fact
 
 FORMAT: Final = 1
-HINT: Final = "facts are written with: holdfast memories --export FILE"
+_HINT: Final = "facts are written with: holdfast memories --export FILE"
 _MARK: Final = "holdfast_facts"
 
 
@@ -27,23 +28,26 @@ def written(some: Iterable[bytes]) -> Iterator[bytes]:
         yield body + b"\n"
 
 
-def read(lines: Iterable[bytes], path: str) -> Iterator[bytes]:
-    """What ``written`` was given. NotAnExport, NewerExport."""
+def read(lines: Iterable[bytes], path: str, parse: Callable[[bytes], Fact]) -> Iterator[Fact]:
+    """The facts that ``written`` was given. NotAnExport, NewerExport."""
     kept = (line for line in lines if line.strip())
-    head = _parsed(next(kept, b""))
-    version = head.get(_MARK) if isinstance(head, dict) else None
-    if not isinstance(version, int):
-        raise NotAnExport(path=path, problem="holds no facts: its first line does not say so", advice=HINT)
+    version = _version(next(kept, b""))
+    if version is None:
+        raise NotAnExport(path=path, problem="holds no facts: its first line does not say so", advice=_HINT)
     if version > FORMAT:
         raise NewerExport(path=path, problem=f"has format {version}, and this Holdfast reads {FORMAT}")
     for number, line in enumerate(kept, 2):
-        if not isinstance(_parsed(line), dict):
-            raise NotAnExport(path=path, problem=f"has a line {number} that is no fact", advice=HINT)
-        yield line
+        try:
+            yield parse(line)
+        except (TypeError, ValueError, HoldfastError) as error:
+            problem = f"has a line {number} that is no fact: {error}"
+            raise NotAnExport(path=path, problem=problem, advice=_HINT) from error
 
 
-def _parsed(line: bytes) -> Any:
+def _version(line: bytes) -> int | None:
     try:
-        return loads(line)
+        head = loads(line)
     except JSONDecodeError:
         return None
+    version = head.get(_MARK) if isinstance(head, dict) else None
+    return version if isinstance(version, int) else None

@@ -112,7 +112,7 @@ class Memory(Neutral):
         """Take in what ``export`` has written; of two that are one fact, the newer stays. NotAnExport, and then nothing was taken in."""
         from holdfast.parcels.facts import TakenIn, read
 
-        some = [facts.fact_in_body(line, path) for line in read(lines, path)]
+        some = [*read(lines, path, facts.fact_in_body)]
         outcomes = Counter(remembering.take_in(self._workshop, fact) for fact in some)
         return TakenIn(outcomes["added"], outcomes["replaced"], outcomes["known"])
 
