@@ -12,7 +12,8 @@ from bench.measuring import Figure, fresh_interpreter_ms, interleaved_us, size_o
 from holdfast.core.terms import query_of
 from holdfast.engine.facts import body_of, fact_of
 from holdfast.engine.finding import CANDIDATES
-from holdfast.memory.embedding import embed, find_embedder, quantise, restore
+from holdfast.memory.embedding import embed, find_embedder, quantise
+from holdfast.stores.nearest import unit_rows
 
 FACTS = 100_000
 _WHO = (
@@ -108,10 +109,10 @@ def _bare(index: Path, asked: list[str]) -> tuple[Any, Any]:
     """The two queries by themselves: a product of a matrix and its largest, and FTS5 with the same words."""
     connection = apsw.Connection(str(index))
     rows = [vector for (vector,) in connection.execute("SELECT vector FROM documents WHERE space = 'facts'")]
-    matrix = restore(rows, len(rows[0]))
+    matrix = unit_rows(rows)
     embedder = find_embedder()
     assert embedder is not None
-    vectors = [restore(quantise(row), len(rows[0]))[0] for row in embed(embedder, asked)]
+    vectors = [unit_rows([quantise(row)])[0] for row in embed(embedder, asked)]
 
     def scan(number: int) -> Any:
         cosines = matrix @ vectors[number]

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from holdfast.errors import AdapterNotInstalled, BadOption, EmbedderUnavailable
 from holdfast.memory import embedding
-from holdfast.memory.embedding import embed, find_embedder, quantise, restore, unit
+from holdfast.memory.embedding import embed, find_embedder, quantise, unit
 from holdfast.memory.endpoint import Endpoint
 from holdfast.memory.table import DIMENSIONS, FILE, MODEL, Table, header_of, pieces_of, words_of
+from holdfast.stores.nearest import unit_rows
 
 TABLE = Table()
 
@@ -98,8 +99,7 @@ def test_cosines_survive_being_kept(texts: list[str]) -> None:
     rows = embed(TABLE, texts)
     kept = [quantise(row) for row in rows]
     assert {len(one) for one in kept} == {DIMENSIONS}
-    again = restore(kept, DIMENSIONS)
-    assert np.array_equal(again, restore(b"".join(kept), DIMENSIONS))
+    again = unit_rows(kept)
     assert np.abs(again @ again.T - rows @ rows.T).max() < 0.01
 
 
@@ -108,7 +108,7 @@ def test_cosines_survive_being_kept(texts: list[str]) -> None:
 def test_vectors_of_any_length_and_size_are_kept(seed: int, dimensions: int, size: float) -> None:
     """Whatever another embedder's numbers look like."""
     rows = unit((np.random.default_rng(seed).normal(size=(8, dimensions)) * size).astype(np.float32))
-    again = restore([quantise(row) for row in rows], dimensions)
+    again = unit_rows([quantise(row) for row in rows])
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     assert np.abs(again @ again.T - rows @ rows.T).max() < 0.01
 

@@ -4,7 +4,7 @@ A vector has unit length, so that a product of two is their cosine; a text in wh
 zeros, which are like nothing. It is kept as one signed byte a dimension: its direction is all that counts, so no scale is kept.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from os import environ
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -100,11 +100,3 @@ def quantise(vector: "Matrix") -> bytes:
     peak = float(np.abs(vector).max(initial=0.0))
     steps = np.rint(vector * (_INT8_MAX / peak)) if peak > 0 else np.zeros_like(vector)
     return steps.astype(np.int8).tobytes()
-
-
-def restore(kept: bytes | Iterable[bytes], dimensions: int) -> "Matrix":
-    """The vectors that were kept, a row each, of unit length; also from all their bytes in one piece."""
-    import numpy as np
-
-    data = bytes(kept) if isinstance(kept, (bytes, bytearray, memoryview)) else b"".join(kept)
-    return unit(np.frombuffer(data, np.int8).reshape(-1, dimensions).astype(np.float32))
