@@ -14,7 +14,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash clean
+.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -52,6 +52,9 @@ format: .venv/.dev  ## bring the sources into shape
 crash: .venv/.dev .venv-aws/.ready .venv-crewai/.ready  ## every crash test at every place: make test strikes most at every fourth or twelfth; and a second opinion on DynamoDB
 	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash tests/frameworks $(SECOND_OPINION)
 	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai/test_kills.py
+
+faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, from seeds: ten minutes
+	$(BIN)/python -m tests.faults --seeds 0:2600
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench

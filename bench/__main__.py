@@ -22,6 +22,7 @@ SUBJECTS = (
     "checkpoints",
     "diffing",
     "branching",
+    "growth",
     "resuming",
     "models",
     "postgres",

@@ -16,6 +16,7 @@ from bench.texts import Message, prose, turns
 from holdfast.core.gathering import packs_of
 from holdfast.core.nodes import unpack_nodes
 from holdfast.engine.states import fetcher
+from holdfast.model.event_fields import part_of
 from holdfast.stores.sqlite import SqliteStore
 
 EVENTS = 10_000
@@ -86,7 +87,7 @@ def _packs(url: Path) -> list[str]:
     port = SqliteStore(url)
     store = holdfast.Store(port)
     latest = [event for event in store.events("bench") if event.kind == "checkpoint"][-1]
-    addresses = packs_of(orjson.loads(latest.body)["state"], fetcher(port))
+    addresses = packs_of(part_of(latest.body, "state"), fetcher(port))
     store.close()
     return sorted(addresses)
 

@@ -45,3 +45,16 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return table_for(tmp_path).url
     assert kind == "sqlite", kind
     return f"sqlite:///{tmp_path / 'shared.db'}"
+
+
+@pytest.fixture(autouse=True)
+def no_patience_with_outcomes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A store that fails for good is not waited for: only the tests of that wait have ten minutes, of a clock of their own."""
+    from holdfast import limits
+
+    if any(name in request.node.nodeid for name in ("test_outcomes", "test_page")):
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "OUTCOME_HOLD_S", 0.0)
+        yield

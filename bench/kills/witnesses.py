@@ -88,7 +88,12 @@ class Journal(NamedTuple):
 
 def _rows(database: Path) -> list[tuple[float, str, str, dict[str, Any]]]:
     found = _query(database, "SELECT at, kind, key, body FROM events ORDER BY seq")
-    return [(float(str(at)), str(kind), str(key), json.loads(_text(body))) for at, kind, key, body in found]
+    return [(float(str(at)), str(kind), str(key), _told(_text(body))) for at, kind, key, body in found]
+
+
+def _told(body: str) -> dict[str, Any]:
+    """What an event tells, by its bytes alone: its fields on one line, what others said on the next."""
+    return {name: part for line in body.splitlines() for name, part in json.loads(line).items()}
 
 
 def _query(database: Path, query: str) -> list[tuple[Any, ...]]:

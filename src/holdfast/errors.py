@@ -9,6 +9,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── Misuse                           the call itself is wrong
     │   ├── BadName                      a run, step, label or agent name that cannot be used
     │   ├── BadUrl                       a store URL that cannot be understood
+    │   ├── Unjournaled                  a client or an endpoint whose calls no journal sees
     │   ├── AdapterNotInstalled          an adapter whose framework is not there
     │   ├── BadOption                    an option with a value outside its choices
     │   ├── BadPrices                    a price table that cannot be understood
@@ -22,6 +23,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
+    ├── FileFailed (OSError)             the system refused an operation on a file of the run's
     ├── RunRefused                       the run's state does not allow this
     │   ├── UnknownRun
     │   ├── RunExists
@@ -30,6 +32,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── RunFinished
     │   ├── RunCancelled
     │   ├── RunOver                      there is nothing left of it to cancel
+    │   ├── ForeignCommand               its recorded command came from elsewhere, and nobody trusts it
     │   ├── RunSealed                    it is not to act here: moved, handed over, a copy, or not whole yet
     │   ├── Undeliverable                a message for a run that receives none any more
     │   ├── RunHasForks                  other runs borrow its history
@@ -56,10 +59,12 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NewerFormat                  written by a newer Holdfast
     │   ├── NotDurable                   a network file system under an embedded store
     │   └── Corrupt                      bytes that fail their checksum
+    │       └── AcknowledgedLost         a journal that is shorter than what was acknowledged of it
     ├── ExportError                      a file or directory that cannot be written, or cannot be imported
     │   ├── NotAnExport
     │   ├── NewerExport                  written by a newer Holdfast
-    │   └── DamagedExport                cut off, changed, or not whole
+    │   ├── DamagedExport                cut off, changed, or not whole
+    │   └── ExportTaken                  for a single use, and somebody has used it
     ├── UnknownFact                      memory has no such fact
     ├── EmbedderUnavailable              what makes vectors of texts does not make any
     ├── UnusableAnswer                   a provider's answer that is no answer
@@ -92,7 +97,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     Terminated (SystemExit)              SIGTERM arrived; leaving the run's block records the interruption
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.model.explained import Explained as _Explained
 
@@ -131,6 +136,14 @@ class BadUrl(Misuse):
     url: str
 
 
+class Unjournaled(Misuse):
+    """A client, or an endpoint of one, whose calls no journal sees: every attempt would make them again. Nothing was sent."""
+
+    client: str
+    endpoint: str
+    run: str
+
+
 class AdapterNotInstalled(Misuse, ImportError):
     """An adapter was asked for, and the framework that it is for cannot be imported."""
 
@@ -157,6 +170,19 @@ class BadPrices(Misuse):
     says = "price table {source}: {problem}"
     advises = 'an entry is "model": {{"input": 0.15, "output": 0.6}}, in dollars per million tokens; "cached" may be added'
     source: str
+
+
+class FileFailed(HoldfastError, OSError):
+    """The system refused an operation on a file of the run's; the file is as it was. It is an OSError, too, with its ``errno``."""
+
+    says = "run.{call}({path!r}): {problem}"
+    advises = "mend what the system says, and call it again: nothing of it was left behind"
+    call: str
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return BaseException.__str__(self)  # an OSError would tell only what the system said
 
 
 class BadHandoff(Misuse):
@@ -323,6 +349,17 @@ class RunOver(RunRefused):
     status: str
 
 
+class ForeignCommand(RunRefused):
+    """The command that the run was last started with came from elsewhere, and nobody here has said that it may be started."""
+
+    says = "run {run} is not started: its command is not yours ({origin}): {command} in {cwd}"
+    advises = "if you trust it: `{again}`"
+    origin: str
+    command: str
+    cwd: str
+    again: str
+
+
 class RunSealed(RunRefused):
     """The run is not to act in this store."""
 
@@ -458,6 +495,8 @@ class StoreError(HoldfastError):
     """The place where bytes live refused."""
 
     says = "store {store}: {problem}"
+    may_pass: ClassVar[bool] = False
+    """Whether the same call may be taken later, without anybody changing the program."""
     store: str
     problem: str
 
@@ -465,6 +504,7 @@ class StoreError(HoldfastError):
 class StoreUnavailable(StoreError):
     """An I/O failure. A failed write is of unknown outcome; the handle re-reads before it goes on."""
 
+    may_pass = True
     advises = (
         "nothing acknowledged is lost; run `holdfast doctor --store {store}`, mend the cause and start again"
     )
@@ -473,6 +513,7 @@ class StoreUnavailable(StoreError):
 class StoreBusy(StoreError):
     """Another process kept the database locked for too long."""
 
+    may_pass = True
     advises = "see which process holds it with `fuser {store}`; then start again"
 
 
@@ -491,18 +532,21 @@ class StoreMissing(StoreError):
 class AccessDenied(StoreError):
     """The server does not let this process in, or does not let it do this."""
 
+    may_pass = True
     advises = "check the credentials of this process and what they are allowed to do"
 
 
 class DiskFull(StoreError):
     """No space is left for the write; what was recorded before is safe."""
 
+    may_pass = True
     advises = "free some space and run the same line again: it resumes"
 
 
 class StoreReadOnly(StoreError):
     """The file or its directory cannot be written."""
 
+    may_pass = True
     advises = "check the permissions, or point HOLDFAST_URL somewhere else"
 
 
@@ -528,6 +572,22 @@ class Corrupt(StoreError):
     """Bytes that fail their checksum. They are named and never returned."""
 
     advises = "`holdfast doctor --store {store}` lists every damaged row; restore from a copy or an export"
+
+
+class AcknowledgedLost(Corrupt):
+    """A run's journal is shorter than what was acknowledged of it: the end of it was lost with no trace in the journal."""
+
+    says = (
+        "run {run} in {store}: event #{acknowledged} was acknowledged, and its journal ends at #{head}; "
+        "what came after may have had effects"
+    )
+    advises = (
+        "bring the store back as it was, with its -wal file; or look at what the run's tools did, then go on from "
+        "#{head} with `holdfast doctor --accept-loss {run} --store {store}`"
+    )
+    run: str
+    acknowledged: int
+    head: int
 
 
 # -- exports ------------------------------------------------------------------------------------------------
@@ -557,6 +617,13 @@ class DamagedExport(ExportError):
     """It is cut off, or not what was written. Nothing of it can be trusted."""
 
     advises = "copy it again, or export it again where the run is: holdfast export RUN"
+
+
+class ExportTaken(ExportError):
+    """The export of a moved run is for a single use, and this store or the one it came from knows that it was used."""
+
+    advises = "{advice}"
+    advice: str
 
 
 # -- values -------------------------------------------------------------------------------------------------

@@ -61,6 +61,24 @@ EXPORT_LINE_BYTES_MAX: Final = 4_000_000
 """More than any event or letter takes as a line, so that a damaged file is not read as one endless one."""
 EXPORT_MANIFEST_BYTES_MAX: Final = 256_000_000
 
+# what comes from elsewhere: an import, a copy, a handoff
+SEQ_MAX: Final = 2**32 - 1
+"""The number of an event: a store keeps it in 32 bits beside its run's, so that a larger one would be another run's."""
+FENCE_MAX: Final = 2**40
+"""Of an event that was recorded elsewhere: the run is taken here above it, and then many more times."""
+TIME_MAX: Final = 253_402_300_799.0
+"""The last second that a calendar has: 9999-12-31T23:59:59Z."""
+COUNT_MAX: Final = 2**53
+"""Of a size or a count: what every reader of JSON has exactly."""
+EVENT_NAME_CHARS_MAX: Final = 8_000
+"""Of an event's name, which may be a path, and of its key."""
+LETTER_KEY_CHARS_MAX: Final = 1_000
+BIRTH_CHARS_MAX: Final = 100
+BODY_DEPTH_MAX: Final = 2 * VALUE_DEPTH_MAX + 50
+"""How deep the body of an event is nested: a value's own depth, twice where every level has a type, and what is around it."""
+EXPORT_RUNS_MAX: Final = 10_000
+EXPORT_LETTERS_MAX: Final = RECORD_PAGE_MAX
+
 # time
 LEASE_S: Final = 30.0
 """A holder that shows no beat for this long may be taken over."""
@@ -81,6 +99,12 @@ CONNECTIONS_MAX: Final = 8
 LISTEN_LOOK_S: Final = 1.0
 POLL_S: Final = 0.1
 """A waiter on a server is told of changes at once and looks by itself this often; where it cannot be told, this often."""
+OUTCOME_HOLD_S: Final = 600.0
+"""How long an outcome is held back that the store does not take: long enough to free a disk, or to bring a server back."""
+OUTCOME_BACKOFF_S: Final = 0.1
+OUTCOME_BACKOFF_S_MAX: Final = 5.0
+OUTCOME_TELL_S: Final = 60.0
+"""The pause before the first further try to write it, the longest one, and how often the log says that it is held back."""
 SETTLE_S: Final = 10.0
 DRAIN_S: Final = 10.0
 RETRY_BACKOFF_S: Final = 0.5
@@ -143,6 +167,8 @@ PRUNE_EVENTS: Final = 5_000
 """A holder looks whether its run is to be pruned after so many checkpoints, or so many events."""
 PRUNE_PAGE_EVENTS: Final = 5_000
 """Events that one write removes."""
+PRUNE_MEMORY_BYTES_MAX: Final = 64_000_000
+"""How much of the journals of one lineage a prune keeps in memory; what has no room is read again."""
 BLOB_GRACE_S: Final = 60.0
 """Content that was referred to this recently is left alone: whoever did may not have committed yet."""
 

@@ -107,7 +107,7 @@ class Worker:
             self._is_draining = True
             self._tell(Report("draining", text=", ".join(self.runs)))
         # Those that are just being entered are told while ``stop`` waits.
-        self._workshop.tender.drain(self.runs)
+        self._workshop.tender.drain(self.runs, self._drain_s)
         self._wake.set()
 
     def stop(self) -> bool:
@@ -298,7 +298,7 @@ class Worker:
     def _join(self, until: float) -> None:
         """Wait for what runs; what ends wakes us."""
         while self.runs and (left_s := until - SystemClock.monotonic()) > 0:
-            self._workshop.tender.drain(self.runs)
+            self._workshop.tender.drain(self.runs, left_s)
             self._wake.clear()
             if self.runs:
                 self._wake.wait(min(left_s, WORKER_POLL_S_MIN * 4))

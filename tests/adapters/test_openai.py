@@ -10,12 +10,12 @@ from uuid import uuid4
 
 import openai
 import pytest
-from orjson import loads
 from pydantic import BaseModel
 from tests.provider import Provider, Reply, ToolCall
 from tests.provider.client import needs_responses
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 ASK: Any = [{"role": "user", "content": "Tell of the sea."}]
@@ -60,7 +60,7 @@ def text_of(stream: Any) -> str:
 
 
 def events(url: str, kind: str) -> list[dict[str, Any]]:
-    return [loads(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
+    return [contents_of(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
 
 
 def test_a_completion_is_replayed_as_the_same_type(
@@ -228,7 +228,7 @@ def test_copies_of_the_client_stay_durable(provider: Provider, durable: openai.O
 
 
 def test_what_is_no_client_is_refused() -> None:
-    """Misuse names what was given and where other SDKs go."""
+    """Misuse (Unjournaled) names what was given and where other SDKs go."""
     with pytest.raises(holdfast.Misuse, match=r"run\.model"):
         holdfast.wrap(object())
 
@@ -431,7 +431,7 @@ with holdfast.run("a", store="sqlite:///{tmp_path}/a.db"):
 
 def _chunks(tmp_path: Path) -> list[dict[str, Any]]:
     store = holdfast.store(tmp_path / "a.db")
-    return [loads(event.body) for event in store.events("a") if event.kind == Kind.STREAM_CHUNK]
+    return [contents_of(event.body) for event in store.events("a") if event.kind == Kind.STREAM_CHUNK]
 
 
 # -- valid history ------------------------------------------------------------------------------------------------------

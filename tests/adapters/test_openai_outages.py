@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import openai
 import pytest
-from orjson import loads
 from tests.provider import Provider, Reply, faults
 from tests.provider.client import needs_responses
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 ASK: Any = [{"role": "user", "content": "Tell of the sea."}]
@@ -47,7 +47,7 @@ def read(client: openai.OpenAI) -> str:
 
 
 def events(url: str, kind: str) -> list[dict[str, Any]]:
-    return [loads(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
+    return [contents_of(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
 
 
 PASSING = {

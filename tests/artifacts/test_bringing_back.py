@@ -1,6 +1,7 @@
 """Files brought back: by a restoring, by a fork and by a rewind; never over what somebody else has changed."""
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,40 @@ def test_permissions_come_back(store: holdfast.Store, tmp_path: Path) -> None:
         run.artifact("run.sh")
     store.restore_artifacts("job", tmp_path / "goal")
     assert os.access(tmp_path / "goal/run.sh", os.X_OK)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0])
+@pytest.mark.parametrize("mode", [0o6755, 0o4711, 0o2777, 0o1666, 0o640, 0o444])
+def test_no_file_comes_back_with_more_than_a_new_one_would_have(
+    store: holdfast.Store, tmp_path: Path, mode: int, umask: int
+) -> None:
+    """No setuid, setgid or sticky bit, and nothing that the umask of the restoring user forbids; a fork's files alike.
+
+    Planted, and caught: giving a file the recorded mode as it is.
+    """
+    Path("tool").write_text("#!/bin/sh\n")
+    Path("tool").chmod(mode)
+    with holdfast.run("job", store=store) as run:
+        run.artifact("tool")
+    before = os.umask(umask)
+    try:
+        store.restore_artifacts("job", tmp_path / "goal")
+        store.fork("job", as_="try-b", files=tmp_path / "forked")
+        Path("tool").unlink()
+        store.restore_artifacts("job")
+    finally:
+        os.umask(before)
+    for place in (tmp_path / "goal/tool", tmp_path / "forked/tool", Path("tool")):
+        assert stat.S_IMODE(place.stat().st_mode) == mode & 0o777 & ~umask, place
+
+
+def test_a_file_of_the_programs_own_keeps_its_permissions_but_is_nobody_elses(store: holdfast.Store) -> None:
+    """Written over by the run itself, it stays group-writable whatever the umask is; what runs it does not become its owner."""
+    Path("tool").write_text("old")
+    Path("tool").chmod(0o4775)
+    with holdfast.run("job", store=store) as run, run.open("tool", "w") as file:
+        file.write("new")
+    assert stat.S_IMODE(Path("tool").stat().st_mode) == 0o775
 
 
 def test_a_fork_with_files(store: holdfast.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_a_disk_that_fails(
     Path("report.md").write_text("old")
     plain = getattr(filing, operation)
 
-    def failing(*args: Any) -> None:
+    def failing(*args: Any, **options: Any) -> None:
         raise OSError(code, os.strerror(code))
 
     with holdfast.run("job", store=store) as run:

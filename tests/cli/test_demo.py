@@ -20,6 +20,7 @@ from holdfast.cli.demonstration.agent import PROGRAM
 from holdfast.cli.demonstration.client import Unanswered, base_url
 from holdfast.cli.demonstration.moments import choose_moment
 from holdfast.cli.demonstration.provider import Provider, scripted_provider
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 DEMO = [sys.executable, "-c", "from holdfast.cli import main; main()", "demo"]
@@ -88,7 +89,7 @@ def outcomes_by_step(events: list[Any]) -> dict[str, list[int]]:
     names: dict[str, str] = {}
     found: dict[str, list[int]] = {}
     for event in events:
-        body = json.loads(event.body)
+        body = contents_of(event.body)
         if event.kind == Kind.STEP_STARTED:
             names[event.key] = f"{event.name} {body['args'].get('topic', '')}".strip()
         elif event.kind == Kind.MARK:

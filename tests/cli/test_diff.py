@@ -49,7 +49,7 @@ def talk(own_shop: "Shop") -> "Shop":
 
 
 def fork(shop: "Shop") -> None:
-    shop.store.fork("talk@first", as_="try-b")
+    shop.store.fork("talk@first", as_="try-b", effects="again")
     with holdfast.run("try-b", store=shop.store, loops=False) as run:
         research(run, "recovered")
         run.once("send", str.upper, "another mail")

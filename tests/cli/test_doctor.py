@@ -38,11 +38,15 @@ def test_a_sound_store_is_a_list_of_oks(own_shop: "Shop") -> None:
         ok  file system         ext4
         ok  free space          N MB free
         ok  sync                N ms for an fsync (median of N)
-        ok  wal                 N MB
+        ok  wal                 N MB, N pages of it not yet folded into the file
         ok  structure           every page and index is in order
         ok  events              every event is what was appended
-        ok  blobs               every address has the form of one
+        ok  runs                every run's row is what was written
+        ok  records             every record is what was written
+        ok  addresses           every address has the form of one
+        ok  heads               no journal is shorter than what was acknowledged of it
         ok  leases              N runs held, none by a dead process
+        ok  blobs               N of N read and hashed (N MB), and those that N of N runs refer to are there
 
         N ok, N warnings, N failures
         """)
@@ -61,7 +65,7 @@ def test_a_dead_holder_is_a_warning(shop: "Shop") -> None:
         "warning  leases              run nightly was held by process 4242 on host, which is dead; last sign of "
         "life 6 min 0 s ago (start its program again: it resumes at once)\n" in answer.out
     )
-    assert answer.out.endswith("10 ok, 1 warning, 0 failures\n")
+    assert answer.out.endswith("14 ok, 1 warning, 0 failures\n")
 
 
 def test_a_flipped_bit_is_a_failure_with_exit_code_1(own_shop: "Shop") -> None:
@@ -80,10 +84,10 @@ def test_a_flipped_bit_is_a_failure_with_exit_code_1(own_shop: "Shop") -> None:
         "failure  events              and 5 more like these; --json lists all (restore from a copy"
         in answer.out
     )
-    assert answer.out.endswith("10 ok, 0 warnings, 14 failures\n")
+    assert answer.out.endswith("14 ok, 0 warnings, 15 failures\n")
     report = json.loads(own_shop("doctor", "--json").out)
     assert report["sound"] is False
-    assert sum(finding["verdict"] == "failure" for finding in report["findings"]) == 14
+    assert sum(finding["verdict"] == "failure" for finding in report["findings"]) == 15
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "overlay"])

@@ -40,6 +40,7 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
     assert "it does not act here any more" in handed.out
     file = place / "debt-cycles.handoff.json"
     written = file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
     assert own_shop("handoff", "debt-cycles", "--to", "writer", "--seal").code == 0
     assert file.read_bytes() == written
     file.unlink()  # lost on the way: it is written again, the same

@@ -22,10 +22,26 @@ def test_fork_says_what_it_made_and_what_may_happen_again(own_shop: "Shop") -> N
     prepare(own_shop)
     answer = own_shop("fork", "talk@1", "--as", "other")
     assert answer.code == 0
-    assert "forked   other from talk@1" in answer.out
-    assert "careful  1 effect after that point may happen again: send" in answer.out
+    assert "forked    other from talk@1" in answer.out
+    assert (
+        "answered  1 effect after that point: the same call is answered from the record: send" in answer.out
+    )
     assert "holdfast resume other" in answer.out
     assert own_shop.store.get("other").status == "queued"
+
+
+def test_what_becomes_of_later_effects_is_chosen(own_shop: "Shop") -> None:
+    """``--effects`` of both commands, told as it is; a word that is none of them is misuse."""
+    prepare(own_shop)
+    again = own_shop("fork", "talk@1", "--as", "again", "--effects", "again")
+    assert "careful  1 effect after that point may happen again: send" in again.out
+    asked = own_shop("fork", "talk@1", "--as", "asked", "--effects", "ask", "--json")
+    found = json.loads(asked.out)
+    assert (found["effects"], found["repeatable"]) == ("ask", ["send"])
+    assert [(one["step"], one["how"], one["run"]) for one in found["behind"]] == [("send", "done", "talk")]
+    assert own_shop("fork", "talk@1", "--as", "c", "--effects", "maybe").code == 2
+    rewound = own_shop("rewind", "talk@1", "--effects", "ask")
+    assert "asked    1 effect after that point: the same call is put to a person: send" in rewound.out
 
 
 def test_fork_overrides(own_shop: "Shop") -> None:

@@ -69,6 +69,9 @@ def test_facts_go_to_a_file_and_back(facts: Shop, tmp_path: Path) -> None:
     """Into another store, superseded ones too; a file that is there is not written over; one that is none is named."""
     file = tmp_path / "facts.jsonl"
     assert facts("memories", "--export", str(file)).out.startswith("3 facts written to ")
+    assert file.stat().st_mode & 0o777 == 0o600
+    nowhere = facts("memories", "--export", str(file.parent / "nowhere/facts.jsonl"))
+    assert (nowhere.code, "cannot be written: No such file or directory" in nowhere.err) == (1, True)
     assert facts("memories", "--export", str(file)).code == 1
     assert facts("memories", "--export", "-").out == file.read_text()
     other = Shop(tmp_path / "other.db")

@@ -58,8 +58,9 @@ def test_export_moves(own_shop: "Shop", tmp_path: Path) -> None:
     """The run is sealed here, and says so wherever it is asked for."""
     prepare(own_shop)
     answer = own_shop("export", "deep", "--move", "-o", str(tmp_path / "x.holdfast"))
-    assert "moved   deep: 12 events up to #12" in answer.out
-    assert "sealed  it does not act here any more" in answer.out
+    assert "moved       deep: 12 events up to #12" in answer.out
+    assert "sealed      it does not act here any more" in answer.out
+    assert "single use  import it once, in one place" in answer.out
     refused = own_shop("resume", "deep")
     assert (refused.code, refused.err) == (
         1,
@@ -89,7 +90,7 @@ def test_import_says_what_goes_on(own_shop: "Shop", tmp_path: Path, holdfast_in:
         sha256    HASH
 
           holdfast show 'deep~1'  # what it has done so far
-          holdfast resume 'deep~1'  # start its program, where that is on this machine
+          holdfast resume 'deep~1' --dry-run  # the command that came with it, before you trust it
         """)
     again = holdfast_in(tmp_path / "new", "import", "../x.holdfast", "--as", "second")
     assert "imported  second, as a fork, up to #11" in again.out
@@ -106,7 +107,16 @@ def test_import_of_a_moved_run(own_shop: "Shop", tmp_path: Path, holdfast_in: Ho
     (tmp_path / "new").mkdir()
     as_ = ("--as", name) if name != "talk" else ()
     answer = holdfast_in(tmp_path / "new", "import", "../x.holdfast", *as_)
-    assert f"imported  {name}, as it left, up to #" in answer.out
+    assert f"imported    {name}, as it left, up to #" in answer.out
+    assert re.search(r"acts as     [0-9a-f]{16}: recorded beside its idempotency keys", answer.out)
+    assert "single use  the store that it came out of knows that it is here" in answer.out
+    (tmp_path / "second").mkdir()
+    refused = holdfast_in(tmp_path / "second", "import", "../x.holdfast")
+    assert refused.code == 1
+    assert "was taken already: into" in refused.err
+    assert "--again" in refused.err
+    assert not list((tmp_path / "second").iterdir()), "no store is made for what is refused"
+    assert holdfast_in(tmp_path / "second", "import", "../x.holdfast", "--again").code == 0
     assert re.search(rf"{name}\s+finished", holdfast_in(tmp_path / "new", "runs").out)
 
 

@@ -120,3 +120,40 @@ def test_a_compacted_stretch_is_one_line(own_shop: "Shop") -> None:
     assert refused.err.startswith(
         "error: run loop has no point 3 any more: it was pruned; the nearest that is kept is loop@8"
     )
+
+
+def test_a_long_plan_is_told_in_sums(own_shop: "Shop") -> None:
+    """What goes and stays of how many runs, and why, who frees most, and how to see every one."""
+    from bench.many_runs import add_runs
+
+    add_runs(own_shop.store._port, 0, 60)
+    plan = own_shop("prune", "--dry-run", "--keep-checkpoints", "1").out
+    assert sized(plan) == dedent("""\
+        Would go  (of 60 runs)
+        WHAT                   RUNS  NUMBER  SIZE  WHY
+        states of checkpoints    60     168 SIZE  beyond the policy
+
+        Most of it from
+        RUN            SIZE
+        run-00000 SIZE
+        run-00001 SIZE
+        run-00002 SIZE
+        run-00003 SIZE
+        run-00004 SIZE
+
+        Stays  (of 60 runs)
+        WHAT                   RUNS  NUMBER       SIZE  WHY
+        states of checkpoints    60      60 SIZE  the last 1
+        states of checkpoints     6       6 SIZE  fork …
+
+        content SIZE before, SIZE after, SIZE less
+
+          holdfast prune --keep-checkpoints 1 --dry-run --verbose --store STORE  # run by run
+          holdfast prune --keep-checkpoints 1 --store STORE  # do it
+        """)
+    whole = own_shop("prune", "--dry-run", "--keep-checkpoints", "1", "--verbose").out
+    assert whole.count("beyond the policy") == 60
+    assert "run-00048  states of checkpoints" in whole
+    done = own_shop("prune", "--keep-checkpoints", "1").out
+    assert done.startswith("Gone  (of 60 runs)\n")
+    assert "--verbose" not in done

@@ -327,7 +327,7 @@ def test_nothing_to_resolve(shop: "Shop") -> None:
         (
             ["log", "a", "--kind", "x"],
             "there are no events of kind 'x'",
-            "use one of run, attempt, step, checkpoint",
+            "use one of run, attempt, journal, step, checkpoint",
         ),
         (["runs", "extra"], "got unexpected extra argument", "`holdfast runs --help` shows how it is used"),
     ],
@@ -352,6 +352,8 @@ def test_a_hint_names_the_store_that_was_named(shop: "Shop") -> None:
     named = with_store(hint, ["show", "a", "--store", "/tmp/my store"])
     assert named == hint.replace("`holdfast show a`", "`holdfast show a --store '/tmp/my store'`")
     assert with_store(hint, ["--store=x", "show"]) == hint.replace("show a`", "show a --store x`")
+    secret = ["show", "--store", "postgresql://me:hush/hush@host/db?password=hush"]
+    assert with_store(hint, secret) == hint.replace("show a`", "show a --store postgresql://me@host/db`")
 
 
 def test_a_defect_is_not_hidden(shop: "Shop", monkeypatch: pytest.MonkeyPatch) -> None:

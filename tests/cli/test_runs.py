@@ -1,5 +1,6 @@
 """``holdfast runs``: every run at a glance, and never a store made by looking."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -40,9 +41,37 @@ def test_a_limit_says_that_there_are_more(shop: "Shop") -> None:
     out = shop("runs", "--limit", "1").out
     assert "debt-cycles" in out
     assert "nightly" not in out
-    assert "holdfast runs --all --store STORE  # there are more" in out
-    assert "there are more" not in shop("runs", "--limit", "1", "--all").out
-    assert "there are more" not in shop("runs", "--limit", "4").out
+    assert "holdfast runs --page 2 --limit 1 --store STORE  # 3 more" in out
+    assert " more" not in shop("runs", "--limit", "1", "--all").out
+    assert " more" not in shop("runs", "--limit", "4").out
+
+
+def test_pages_show_each_run_once(shop: "Shop") -> None:
+    """Each page names the next, with the options that lead to it; the last one none, and one behind it says so."""
+    pages = [json.loads(shop("runs", "--limit", "3", "--page", page, "--json").out) for page in "123"]
+    assert [[run["run"] for run in page["runs"]] for page in pages] == [
+        ["debt-cycles", "nightly", "ledger"],
+        ["daily.2"],
+        [],
+    ]
+    assert [(page["page"], page["more"]) for page in pages] == [(1, True), (2, False), (3, False)]
+    behind = shop("runs", "--limit", "3", "--page", "3").out
+    assert "page 3 has no runs" in behind
+    assert "holdfast runs --limit 3 --store STORE  # the first page" in behind
+    out = shop("runs", "--limit", "1", "--status", "failed", "--status", "crashed").out
+    assert "holdfast runs --page 2 --status failed --status crashed --limit 1 --store STORE  # 1 more" in out
+    assert "there are more" not in shop("runs", "--status", "damaged", "--status", "failed").out
+    misuse = shop("runs", "--all", "--page", "2")
+    assert (misuse.code, "leave out --page" in misuse.err) == (2, True)
+
+
+def test_far_more_than_a_page_is_not_counted(own_shop: "Shop") -> None:
+    """Beyond a hundred the rows behind a page are not read."""
+    from bench.many_runs import add_runs
+
+    add_runs(own_shop.store._port, 0, 121)
+    assert "--page 2 --store STORE  # at least 100 more" in own_shop("runs").out
+    assert "--page 3 --store STORE  # 81 more" in own_shop("runs", "--page", "2").out
 
 
 def test_a_held_run_is_running_with_its_holder(own_shop: "Shop") -> None:
@@ -80,7 +109,10 @@ def test_a_damaged_run_does_not_hide_the_others(own_shop: "Shop") -> None:
     assert answer.code == 0
     assert "bad   damaged" in answer.out
     assert "good  finished" in answer.out
-    assert "holdfast doctor --store STORE  # bad cannot be read" in answer.out
+    assert (
+        "holdfast doctor --store STORE  # bad cannot be understood: event #3 of run bad is damaged"
+        in answer.out
+    )
 
 
 def damage(path: Path, run: str, seq: int) -> None:
@@ -121,7 +153,7 @@ def test_no_store_is_said_and_none_is_made(tmp_path: Path, holdfast_in: "Callabl
     assert answer.out.startswith(f"no store in {tmp_path} or above it\n")
     assert (
         holdfast_in(tmp_path, "runs", "--json").out
-        == '{\n  "store": null,\n  "runs": [],\n  "more": false\n}\n'
+        == '{\n  "store": null,\n  "runs": [],\n  "page": 1,\n  "more": false\n}\n'
     )
     assert list(tmp_path.iterdir()) == []
 

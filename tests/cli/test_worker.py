@@ -10,6 +10,7 @@ import pytest
 from tests.cli.test_page import documented
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 MODULE = Path(__file__).parent / "programs" / "clerks.py"
 
@@ -62,7 +63,7 @@ def test_a_submitted_run_is_run_by_a_worker(desk: Desk) -> None:
     }
     assert set(json.loads(again.stdout)) == documented("submit")
     store = holdfast.store(desk.url)
-    assert json.loads(store.view("c-1").result or b"")["value"] == "XXX"
+    assert contents_of(store.view("c-1").result or b"")["value"] == "XXX"
     store.close()
 
 

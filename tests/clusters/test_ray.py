@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +110,7 @@ def booked(ledger: Path) -> list[dict[str, str]]:
 
 def attempts(store: holdfast.Store) -> list[dict[str, Any]]:
     events = store.events("march") if store.runs() else []
-    return [json.loads(event.body) for event in events if event.kind == Kind.ATTEMPT_STARTED]
+    return [contents_of(event.body) for event in events if event.kind == Kind.ATTEMPT_STARTED]
 
 
 def parent_of(pid: int) -> int:

@@ -7,27 +7,43 @@ import pytest
 from tests.aws.server import table_for, with_bucket
 
 from holdfast import limits
+from holdfast.stores.dynamodb.actions import update
+from holdfast.stores.dynamodb.keys import record_key, row_key
 from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.stores.port import StorePort
 from holdfast.testing.contract import StoreContract
 from holdfast.testing.rules.blobs import BlobRules
 
 
-class TestDynamoStore(StoreContract):
+class Damaged:
+    """How a row of a table is damaged."""
+
+    def damage(self, store: StorePort, what: str, *place: str) -> None:
+        assert isinstance(store, DynamoStore)
+        table = store._table
+        key = record_key(*place) if what == "record" else row_key(*place)
+        item = table.get(key)
+        assert item is not None
+        body = bytes([item["body"][0] ^ 8]) + item["body"][1:]
+        change = "SET #status = :new" if what == "status" else "SET #body = :new"
+        assert table.update(update(key, change, new="finished" if what == "status" else body))
+
+
+class TestDynamoStore(Damaged, StoreContract):
     """A table per test, over a socket."""
 
     def make_store(self, directory: Path) -> StorePort:
         return DynamoStore(table_for(directory))
 
 
-class TestSecondOpinion(StoreContract):
+class TestSecondOpinion(Damaged, StoreContract):
     """Another implementation of the service: what passes here too does not rest on one server's oddities."""
 
     def make_store(self, directory: Path) -> StorePort:
         return DynamoStore(table_for(directory, "moto"))
 
 
-class TestDynamoStoreWithBucket(StoreContract):
+class TestDynamoStoreWithBucket(Damaged, StoreContract):
     """Every content of a byte or more lies in a bucket."""
 
     @pytest.fixture(autouse=True)

@@ -9,6 +9,8 @@ from tests.aws.server import table_for
 
 from holdfast.clock import SystemClock
 from holdfast.model.rows import Cursor, inbox_space
+from holdfast.stores.dynamodb.actions import update
+from holdfast.stores.dynamodb.keys import fork_key, row_key
 from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.testing.rules.making import AT, a_run, an_append, append, held
 
@@ -72,3 +74,31 @@ def test_a_prefix_is_not_looked_for_among_all_runs(store: DynamoStore, proxy: Pr
         "pages of 5, 5 and 2; a short page asks once more; an empty one ends"
     )
     assert store.list_runs(limit=5, prefix="nobody") == []
+
+
+def test_forks_are_not_looked_for_among_all_runs(store: DynamoStore, proxy: Proxy) -> None:
+    """The row, the notes of a page, its rows; a run that has none costs a read of its row. Listing all runs to find them
+    is a query and two batches here, and grows with the table."""
+    for number in range(120):
+        store.create_run(a_run(f"r{number:03d}"))
+    for number in range(3):
+        held(store, f"f{number}", origin="r000", origin_seq=1)
+    before = proxy.seen.copy()
+    assert [row.run for row in store.list_forks("r000", limit=3)] == ["f0", "f1", "f2"]
+    assert proxy.seen - before == {"GetItem": 1, "Query": 1, "BatchGetItem": 1}
+    before = proxy.seen.copy()
+    assert store.list_forks("r001", limit=3) == []
+    assert proxy.seen - before == {"GetItem": 1}
+
+
+def test_forks_from_before_there_were_notes_are_found(store: DynamoStore, proxy: Proxy) -> None:
+    """A table that an earlier version has written: found by a look through all rows, once."""
+    for fork in ("a", "b"):
+        held(store, fork, origin="r", origin_seq=1)
+    table = store._table
+    table.delete_all([fork_key("r", "a"), fork_key("r", "b")])
+    assert table.update(update(row_key("r"), "REMOVE #noted"))
+    assert [row.run for row in store.list_forks("r", limit=9)] == ["a", "b"]
+    before = proxy.seen.copy()
+    assert [row.run for row in store.list_forks("r", limit=2)] == ["a", "b"]
+    assert proxy.seen - before == {"GetItem": 1, "Query": 1, "BatchGetItem": 1}

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.postgres.bouncer import Bouncer
+from tests.postgres.damage import damage
 from tests.postgres.server import ask
 
 import holdfast
@@ -60,6 +61,9 @@ class TestPooledPostgresStore(StoreContract):
 
     def make_store(self, directory: Path) -> StorePort:
         return opened(self.url)
+
+    def damage(self, store: StorePort, what: str, *place: str) -> None:
+        damage(store, what, *place)
 
 
 def test_a_pooler_is_noticed(pooled: PostgresStore, postgres_url: str) -> None:

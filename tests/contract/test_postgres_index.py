@@ -14,6 +14,7 @@ from psycopg import sql as composing
 from tests.postgres.server import PASSWORD, ask
 from tests.postgres.sharing import new_schema
 
+import holdfast
 from holdfast.errors import HandleClosed
 from holdfast.model.searching import EVENTS, EVERYWHERE, FACTS, Document, Match, Query, Within
 from holdfast.stores.port import IndexPort, StorePort
@@ -484,7 +485,7 @@ def test_an_older_or_broken_one_is_made_anew_and_a_newer_one_left(
     monkeypatch.setattr(index_creation, "FORMAT_VERSION", 3)
     assert index_of(opened()).count(FACTS) == 0
     assert opened().create_run is not None
-    assert ask(server, f"SELECT format FROM {schema}.meta") == [(1,)]
+    assert ask(server, f"SELECT format FROM {schema}.meta") == [(2,)]
 
 
 def test_nothing_of_what_was_dropped_is_left(opened: Opener, postgres_url: str) -> None:
@@ -532,3 +533,52 @@ def test_it_closes_with_its_store(opened: Opener) -> None:
         index.count(FACTS)
     with pytest.raises(HandleClosed):
         store.find_index()
+
+
+BREAKS = {
+    "no documents": "DROP TABLE search_documents CASCADE",
+    "no notes": "DROP TABLE search_notes CASCADE",
+    "no counts": "DROP TABLE search_counts CASCADE",
+    "no vectors": "DROP TABLE search_vectors CASCADE",
+    "no meta": "DROP TABLE search_meta CASCADE",
+    "another shape": "ALTER TABLE search_documents DROP COLUMN words CASCADE",
+    "no function": "DROP FUNCTION search_times(tsvector, tsquery) CASCADE",
+    "nothing at all": "DROP TABLE search_documents, search_vectors, search_counts, search_notes, search_meta CASCADE",
+}
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["while it is open", "before it is opened"])
+@pytest.mark.parametrize("broken", BREAKS)
+def test_no_verb_fails_when_tables_are_gone_or_of_another_shape(
+    postgres_url: str, broken: str, caplog: pytest.LogCaptureFixture, *, is_open: bool
+) -> None:
+    """Facts and events are found all the same, the index is made anew, and another process's is the same."""
+    url, _, schema = postgres_url.rpartition("?schema=") if "?schema=" in postgres_url else ("", "", "")
+    if not schema:
+        url, _, schema = postgres_url.rpartition("&schema=")
+
+    def is_found(text: str, query: str) -> bool:
+        return text in [one.fact.text for one in store.memory.recall(query)]
+
+    with holdfast.run("sea", store=postgres_url) as run:
+        run.discover("the harbour is old")
+    store = holdfast.store(postgres_url)
+    store.memory.remember("The harbour opens at nine")
+    assert store.search("harbour")
+    if not is_open:
+        store.close()
+        store = holdfast.store(postgres_url)
+    ask(url, f'SET search_path = "{schema}"; {BREAKS[broken]}')
+    store.memory.remember("Gulls follow the ferry")
+    assert is_found("Gulls follow the ferry", "gulls")
+    assert is_found("The harbour opens at nine", "harbour")
+    assert "sea" in {hit.run for hit in store.search("harbour old")}
+    found = store.examine_index()
+    assert found is not None
+    assert found.verdict == "ok", found
+    if is_open and broken not in {
+        "no meta",
+        "nothing at all",
+    }:  # an index that is gone is made, and that is no damage
+        assert "SQLSTATE 42" in caplog.text
+    store.close()

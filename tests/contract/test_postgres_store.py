@@ -14,6 +14,7 @@ from orjson import dumps
 from tests.postgres.server import ask
 
 from holdfast import limits
+from holdfast.model.event_fields import rewritten
 from holdfast.model.rows import Append, Cursor, Lease, inbox_space
 from holdfast.stores import owners
 from holdfast.stores import url as urls
@@ -164,16 +165,21 @@ def test_naming_a_postgres_store_imports_no_driver() -> None:
 # -- for people -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("format_", [1, 2])
 def test_the_views_say_what_those_of_sqlite_say(
-    postgres_url: str, store: PostgresStore, tmp_path: Path
+    postgres_url: str, store: PostgresStore, tmp_path: Path, format_: int
 ) -> None:
-    """Which tool ran most, where did runs fail, what did models cost: over the same events, the same rows in the same order."""
+    """Which tool ran most, where did runs fail, what did models cost: over the same events, the same rows in the same order.
+
+    And the same of events of either format: the data hold an error that imitates fields of ours, and none of it counts.
+    """
     file = SqliteStore(tmp_path / "x.db")
+    form = (lambda body: body) if format_ == 1 else rewritten
     for run, told in _TOLD.items():
         for place in (store, file):
             fence = held(place, run)
             events = tuple(
-                an_event(run, seq, body=body, name=name, kind=kind)
+                an_event(run, seq, body=form(body), name=name, kind=kind)
                 for seq, (kind, name, body) in enumerate(told, 1)
             )
             append(place, Append(run, fence, 0, events))
@@ -184,6 +190,21 @@ def test_the_views_say_what_those_of_sqlite_say(
         here = ask(server, f"SELECT * FROM {schema}.{view}")
         assert here == shell.execute(f"SELECT * FROM {view}").fetchall(), view
         assert here, f"{view} is empty"
+    assert ask(server, f"SELECT * FROM {schema}.tool_counts") == [
+        ("survey", 2, 1, 1, 1, 1.252625, 1.250125),
+        ("ask", 1, 4, 0, 0, 0.0045, 0.0015),
+        ("Draft", 1, 0, 1, 0, 0.0, 0.0),
+        ("draft", 0, 1, 0, 0, 0.0, 0.0),
+    ]
+    failures = ask(server, f"SELECT run, seq, type, error FROM {schema}.failures")
+    assert failures == [
+        ("debt-cycles", 5, "OSError", "rate limited"),
+        ("debt-cycles", 7, None, "no"),
+        ("debt-cycles", 10, None, "gave up"),
+        ("debt-cycles", 14, None, "in the middle of 'größe'"),
+    ]
+    costs = ask(server, f"SELECT model, calls, cost FROM {schema}.model_costs")
+    assert costs == [("m", 1, 1.0), ("big-1", 2, 0.375), ("local", 1, None)]
     shell.close()
 
 
@@ -202,7 +223,7 @@ def test_the_views_bear_bodies_that_are_no_json(postgres_url: str, store: Postgr
     ]
     assert ask(server, f"SELECT seq, error FROM {schema}.failures") == [(2, None)]
     assert ask(server, f"SELECT * FROM {schema}.model_costs") == []
-    assert ask(server, f"SELECT body FROM {schema}.journal LIMIT 1") == [("\\000\\377",)]
+    assert ask(server, f"SELECT fields, data FROM {schema}.journal LIMIT 1") == [("\\000\\377",) * 2]
 
 
 def _usage(**fields: object) -> bytes:

@@ -78,7 +78,7 @@ def test_the_header_tells_whose_file_it_is(store: SqliteStore) -> None:
     """application_id and format version stand in the file from its first byte on; space is given back in steps."""
     reading = store._database.reading
     assert reading.pragma("application_id") == int.from_bytes(b"HOLD", "big")
-    assert reading.pragma("user_version") == 1
+    assert reading.pragma("user_version") == 2
     assert reading.pragma("auto_vacuum") == 2
     store.close()  # closing a plain descriptor of an open database would drop its locks
     assert store.path.read_bytes()[68:72] == b"HOLD"
@@ -159,10 +159,10 @@ def test_a_newer_format_is_refused_untouched(path: Path) -> None:
     """Reading it could lose what this version does not know."""
     SqliteStore(path).close()
     newer = apsw.Connection(str(path))
-    newer.execute("PRAGMA user_version = 2")
+    newer.execute("PRAGMA user_version = 3")
     newer.close()
     before = digest(path)
-    with pytest.raises(NewerFormat, match="format is 2"):
+    with pytest.raises(NewerFormat, match="format is 3"):
         SqliteStore(path)
     assert digest(path) == before
 
@@ -170,8 +170,8 @@ def test_a_newer_format_is_refused_untouched(path: Path) -> None:
 def test_a_newer_format_that_is_still_in_the_wal_is_refused(path: Path) -> None:
     """The header in the file may be older than what was committed; the connection sees the latter."""
     with SqliteHolder(path) as holder:
-        holder.execute("PRAGMA user_version = 2")
-        with pytest.raises(NewerFormat, match="format is 2"):
+        holder.execute("PRAGMA user_version = 3")
+        with pytest.raises(NewerFormat, match="format is 3"):
             SqliteStore(path)
 
 
@@ -374,7 +374,16 @@ def test_the_views_answer_with_the_plain_sqlite3_of_the_system(path: Path) -> No
         ("debt-cycles", 7, "", "gave up"),
     ]
     first = shell.execute("SELECT * FROM journal LIMIT 1").fetchone()
-    assert first == ("debt-cycles", 1, "2023-11-14T22:13:20.250Z", "step.started", "survey", "key-1", "{}")
+    assert first == (
+        "debt-cycles",
+        1,
+        "2023-11-14T22:13:20.250Z",
+        "step.started",
+        "survey",
+        "key-1",
+        "{}",
+        "{}",
+    )
     shell.close()
 
 
@@ -394,7 +403,7 @@ def test_a_store_in_memory_backed_files_is_warned_about() -> None:
 
 
 def test_the_examination_tells_what_it_looked_at(store: SqliteStore) -> None:
-    """Version, settings, file system, space, sync time, WAL, structure, events, blobs; and leaves nothing behind."""
+    """Version, settings, file system, space, sync time, WAL, structure, events, runs, records, blobs; and leaves nothing behind."""
     before = sorted(entry.name for entry in store.path.parent.iterdir())
     store.create_run(a_run("r"))
     subjects = [finding.subject for finding in store.examine()]
@@ -408,7 +417,10 @@ def test_the_examination_tells_what_it_looked_at(store: SqliteStore) -> None:
         "wal",
         "structure",
         "events",
-        "blobs",
+        "runs",
+        "records",
+        "addresses",
+        "heads",
     ]
     assert sorted(entry.name for entry in store.path.parent.iterdir()) == before
 

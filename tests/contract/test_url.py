@@ -5,12 +5,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from holdfast.errors import BadUrl
+from holdfast.errors import BadUrl, HoldfastError
 from holdfast.stores import url
-from holdfast.stores.url import Place, lease_s_of, open_store, place_of
+from holdfast.stores.url import Place, lease_s_of, open_store, place_of, url_of, without_password
 
 
 @pytest.fixture(autouse=True)
@@ -150,3 +151,125 @@ def test_naming_a_store_imports_no_driver() -> None:
         "place_of('dynamodb://agents'); assert not {'apsw', 'boto3', 'botocore'} & sys.modules.keys(); open_store('x.db'); assert 'apsw' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", child], check=True)
+
+
+# -- passwords ----------------------------------------------------------------------------------------------------
+
+PASSWORDS = [
+    "plain",
+    "sl/ash",
+    "/",
+    "a/b?c=d&e#f",
+    "at@sign",
+    "@",
+    "co:lon",
+    ":",
+    "quest?ion",
+    "per%cent",
+    "%2F",
+    "100%",
+    "pl+us",
+    "two words",
+    "schlüssel\N{KEY}",
+    "12/34",
+]
+MISTYPED = ["{}@host/db", "{}@host:5432/db", "{}@host", "{}@host/db?schema=x", "{}@h1:1,h2:2/db"]
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_any_password_can_be_written_and_survives_the_way_to_a_child(password: str) -> None:
+    """Percent-encoded in front of the host, or as an option; told to a child and read again, it is the same.
+
+    On the code before, ``?password=`` was decoded twice and read a plus as a blank, and a child was given it unquoted.
+    """
+    secret = quote(password, safe="")
+    forms = [
+        f"postgresql://me:{secret}@host:5432/db?lease_s=5",
+        f"postgresql://me@host:5432/db?password={secret}&lease_s=5",
+        f"postgresql://me@host:5432/db?lease_s=5&password={secret}",
+    ]
+    places = {place_of(form) for form in forms}
+    assert places == {Place("postgresql", "me@host:5432/db", 5.0, password)}
+    assert {place_of(url_of(place)) for place in places} == places
+    nobody = place_of(f"postgresql://host/db?password={secret}")
+    assert nobody == place_of(url_of(nobody)) == Place("postgresql", "host/db", None, password)
+    pytest.importorskip("psycopg")
+    from holdfast.stores.postgres.address import address_of
+
+    address = address_of(nobody.name, nobody.password)
+    assert (address.conninfo["password"], address.url) == (password, "postgresql://host/db")
+
+
+@pytest.mark.parametrize("form", MISTYPED)
+@pytest.mark.parametrize(
+    "between", ["/", "//", "?", "#", "@", ":", "%", "%2F", " ", "ü", "/@", "@/", "?@/", "&", "/?x="]
+)
+def test_a_password_that_is_not_encoded_is_not_shown_either(between: str, form: str) -> None:
+    """Whatever comes of it: read as it was meant, or refused in words that hold no part of it, and tell how to write it.
+
+    On the code before, everything with a slash in it was shown, by us or in libpq's words.
+    """
+    told = f"postgresql://me:{form.format(f'hush{between}hush')}"
+    assert without_password(told) == f"postgresql://me{form.format('')}"
+    shown, password = "", "hushhush"
+    try:
+        place = place_of(told)
+    except BadUrl as bad:
+        shown = f"{bad} {bad.hint} {bad.fields}"
+    else:
+        shown, password = place.name, place.password or ""
+    assert "hush" not in shown
+    assert password.count("hush") == 2
+
+
+def test_what_is_shown_of_a_url() -> None:
+    """Only passwords go; a path has none, whatever its characters are."""
+    assert {told: without_password(told) for told in SHOWN} == SHOWN
+
+
+SHOWN = {
+    "postgresql://me:p@host/db": "postgresql://me@host/db",
+    "postgresql://me@host:5432/db": "postgresql://me@host:5432/db",
+    "postgresql://host:5432/db": "postgresql://host:5432/db",
+    "postgresql://me@[::1]:5432/db": "postgresql://me@[::1]:5432/db",
+    "postgresql://h/db?password=a/b@c&schema=x": "postgresql://h/db?schema=x",
+    "postgresql://h/db?schema=x&password=a&poll=1": "postgresql://h/db?schema=x&poll=1",
+    "postgresql://h/db?schema=x&sslpassword=a&sslkey=k": "postgresql://h/db?schema=x&sslkey=k",
+    "postgresql://h/db?password=secret": "postgresql://h/db",
+    "postgresql://h/db?password=two words&x": "postgresql://h/db",
+    "mysql://me:p/q@host/db": "mysql://me@host/db",
+    "sqlite:///a:b@c.db": "sqlite:///a:b@c.db",
+    "memory://a:b@c": "memory://a:b@c",
+    "a:b@c.db": "a:b@c.db",
+    "dynamodb://agents?endpoint=http://127.0.0.1:8000": "dynamodb://agents?endpoint=http://127.0.0.1:8000",
+}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "mysql://me:hush/hush@host/db",
+        "postgresql://me:hush#hush@host/db",
+        "postgresql://me:hush/hush@host/db",
+        "postgresql://me:12/hush@host/db",
+        "postgresql://me:x@hush/hush@host/db",
+        "postgresql://me:hush?hush@host/db",
+        "postgresql://me:x/hush?hush=1@host/db",
+        "postgresql://me:hush@host",
+        "postgresql://me:hush@host/db?lease_s=soon",
+        "postgresql://me:hush@host/db?schema=pg_x",
+        "postgresql://me:hush@host/db?nosuch=1",
+        "postgresql://me@host:port/db?password=hush",
+        "postgresql://me@host/db?poll=2&password=hush",
+        "postgresql://me@host/db?nosuch=1&sslpassword=hush",
+    ],
+)
+def test_no_refusal_shows_a_password(bad: str) -> None:
+    """Neither ours nor libpq's, in the message, the hint or the fields, nor in what caused it."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(HoldfastError) as refused:
+        open_store(bad)
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert "hush" not in f"{error} {getattr(error, 'hint', '')} {getattr(error, 'fields', '')}", error
+        error = error.__cause__ or error.__context__

@@ -108,7 +108,7 @@ def _rows(events: list[tuple[Any, ...]], packs: _Packs) -> Iterator[Row]:
         if kind == "attempt.started":
             attempt += 1
             name = "attempt"  # noqa: PLW2901 - what the program acknowledges it as
-        told = json.loads(body)
+        told = {name: part for line in body.splitlines() for name, part in json.loads(line).items()}
         if "state" in told:
             told["state"] = packs.state(told["state"])
         yield Row(seq, kind, name, key, attempt, told)
@@ -238,6 +238,8 @@ def check_case(case_url: Callable[[Path], str]) -> Checker:
         assert [(j.run, _result(j)) for j in journals] == [(j.run, _result(j)) for j in undisturbed]
         check_effects(case.directory, calm)
         for journal in journals:
+            # Read whole by ours, too: every event follows the one before it, wherever the process was struck.
+            assert all(event.chain for event in case.store.events(journal.run, whole=True))
             assert (journal.status, journal.letters) == ("finished", [])
             check_acknowledged(journal)
             check_intents(journal)

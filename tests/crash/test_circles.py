@@ -3,9 +3,9 @@
 from pathlib import Path
 from signal import SIGKILL
 
-from orjson import loads
 from tests.crash.pace import OFTEN
 
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -14,7 +14,9 @@ PROGRAM = Path(__file__).parent / "programs" / "circling.py"
 
 def signs(case: Case) -> list[str]:
     events = case.store.events("agent")
-    return [loads(event.body).get("level", "left") for event in events if event.kind.startswith("loop.")]
+    return [
+        contents_of(event.body).get("level", "left") for event in events if event.kind.startswith("loop.")
+    ]
 
 
 def test_counts_survive_a_kill(crash_matrix: CrashMatrix) -> None:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from orjson import loads
 from tests.crash.pace import OFTEN
 
 from holdfast.core.citations import verify
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -24,7 +24,7 @@ def test_killed_at_every_call_the_model_is_told_the_same(crash_matrix: CrashMatr
         answers = [e for e in events if e.kind == Kind.STEP_FINISHED and e.name == "think"]
         assert len(told) == len(answers) == 3
         assert not [e for e in events if e.kind == Kind.DRIFTED]
-        assert len({loads(e.body)["value"] for e in told}) == 3
+        assert len({contents_of(e.body)["value"] for e in told}) == 3
         for style in ("summary", "full", "facts"):
             assert verify(case.store.context("agent", style=style), events, lambda _: b"{}") == []
 

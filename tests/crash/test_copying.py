@@ -76,7 +76,7 @@ def dump(file: Path) -> dict[str, Any]:
             return connection.execute(query).fetchall()
 
         runs = rows(
-            "SELECT run, status, origin, origin_seq, json_remove(body, '$.was') FROM runs ORDER BY run"
+            "SELECT run, status, origin, origin_seq, json_remove(body, '$.was', '$.owner', '$.came.at', '$.came.from') FROM runs ORDER BY run"
         )
         events = rows(
             "SELECT r.run, e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc "
@@ -88,7 +88,10 @@ def dump(file: Path) -> dict[str, Any]:
             "events": [row for row in events if row[3] not in late],
             "late": [(*row[:2], row[3]) for row in events if row[3] in late],
             "blobs": rows("SELECT address FROM blobs ORDER BY address"),
-            "records": rows("SELECT space, key, body FROM records WHERE space NOT LIKE 'inbox/%'"),
+            "records": rows(
+                "SELECT space, key, body FROM records WHERE space NOT LIKE 'inbox/%' AND space NOT LIKE 'moves/%' AND space <> 'kin'"
+            ),
+            "moves": rows("SELECT space, count(*) FROM records WHERE space LIKE 'moves/%' GROUP BY space"),
             "letters": rows("SELECT space, count(*) FROM records WHERE space LIKE 'inbox/%' GROUP BY space"),
         }
 

@@ -13,6 +13,7 @@ import pytest
 from tests.crash.pace import EVERY
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.testing.crash import Case, CrashMatrix
 
 SELDOM = EVERY if EVERY == 1 else 3 * EVERY
@@ -32,7 +33,7 @@ def check_taken(store: holdfast.Store, case: Case) -> None:
     given = [
         event
         for event in store.events("taker")
-        if event.kind == "step.settled" and json.loads(event.body)["via"] == "handoff"
+        if event.kind == "step.settled" and contents_of(event.body)["via"] == "handoff"
     ]
     assert len(given) == 1
 
@@ -49,7 +50,7 @@ def check_friend(case: Case) -> None:
     assert (kinds["message.received", ""], kinds["promise.told", ""]) == (2, 2)
     assert case.store._port.scan_records("inbox/friend", limit=10) == []
     ids = [
-        json.loads(event.body)["id"]
+        contents_of(event.body)["id"]
         for event in case.store.events("friend")
         if event.kind == "message.received"
     ]

@@ -63,7 +63,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     handle = holdfast.Store(copied)
     handle.import_(place / "plain.holdfast")
     source.close()
-    again = _copy(place / "source.db", place / "moved-away.db")
+    again = _copy(place / "source.db", place / "giver.db")
     again.export("deep", place / "moved.holdfast", move=True)
     again.close()
     other.import_(place / "moved.holdfast")
@@ -71,6 +71,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     other.export("deep", place / "later.holdfast")
     other.export("deep", place / "back.holdfast", move=True)
     other.close()
+    _copy(place / "giver.db", place / "moved-away.db").close()
+    for giver in (place / "giver.db", place / "holder" / "other.db"):  # each case is the first to take it
+        giver.unlink()
     handle.close()
     holdfast.store(place / "empty.db").close()
     return place
@@ -89,7 +92,7 @@ def dump(directory: Path) -> dict[str, Any]:
             return connection.execute(query).fetchall()
 
         runs = rows(
-            "SELECT run, status, origin, origin_seq, json_remove(body, '$.was') FROM runs ORDER BY run"
+            "SELECT run, status, origin, origin_seq, json_remove(body, '$.was', '$.owner', '$.came.at', '$.came.from') FROM runs ORDER BY run"
         )
         events = rows(
             "SELECT r.run, e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc "
@@ -100,7 +103,12 @@ def dump(directory: Path) -> dict[str, Any]:
             "events": [row for row in events if row[3] != Kind.RUN_SEALED],
             "seals": [(row[0], row[1]) for row in events if row[3] == Kind.RUN_SEALED],
             "blobs": rows("SELECT address FROM blobs ORDER BY address"),
-            "records": rows("SELECT space, key FROM records ORDER BY space, key"),
+            "records": rows(
+                "SELECT space, key FROM records WHERE space NOT LIKE 'moves/%' AND space <> 'kin' ORDER BY space, key"
+            ),
+            "taken": rows(
+                "SELECT key, json_extract(body, '$.is_done') FROM records WHERE space = 'moves/taken'"
+            ),
         }
 
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from orjson import loads
 from tests.crash.pace import OFTEN
 
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -35,7 +35,7 @@ def check(case: Case) -> None:
     asked = [tuple(line) for line in lines(case, "asked")]
     assert len(asked) <= 6 + len(case.kills), f"asked too often: {asked}"
     for _, text in lines(case, "continued"):
-        written = [loads(e.body).get("text", "") for e in events if e.kind == Kind.STREAM_CHUNK]
+        written = [contents_of(e.body).get("text", "") for e in events if e.kind == Kind.STREAM_CHUNK]
         assert isinstance(text, str)
         assert text.split()[0] in "".join(written)
 

@@ -142,7 +142,7 @@ def test_an_edited_call_is_not_given_the_old_answer(crash_matrix: CrashMatrix) -
     assert case.run().code == 0, case.exits[-1].output
     result = case.store.view("agent").result
     case.close()
-    assert result == b'{"value":"page 2"}'
+    assert result == b'{}\n{"value":"page 2"}'
 
 
 def test_an_edited_once_call_stops(crash_matrix: CrashMatrix) -> None:

@@ -17,6 +17,7 @@ from tests.crewai.scripted import EFFECTS, INPUTS, MODES, Scripted, called, crew
 
 import holdfast
 from holdfast.adapters.crewai import durable
+from holdfast.model.event_fields import part_of
 
 
 @pytest.fixture(autouse=True)
@@ -268,7 +269,8 @@ def test_the_ways_into_a_run() -> None:
     asyncio.run(awaited())
     views = {info.run: holdfast.store().view(info.run) for info in holdfast.store().runs()}
     assert b"the letter is sent" in (views["agent"].result or b"")
-    assert views["block"].result == views["awaited"].result == b'{"value":"the letter is sent"}'
+    for name in ("block", "awaited"):
+        assert part_of(views[name].result or b"", "value") == "the letter is sent"
     assert len({view.spent for view in views.values()}) == 1
 
 

@@ -14,8 +14,10 @@ import pytest
 from orjson import OPT_INDENT_2, dumps, loads
 
 import holdfast
+from holdfast.codec.lines import event_line, read_event
 from holdfast.core.manifests import MANIFEST, files_of, read, sealed, write
 from holdfast.errors import DamagedExport, ExportError, ImportClash, NewerExport, NotAnExport
+from holdfast.model.events import relinked
 from holdfast.model.exports import Manifest
 from holdfast.parcels import tarfiles
 
@@ -328,6 +330,10 @@ def test_a_lineage_that_contradicts_the_store_is_refused(
         for address in set(manifest.blobs) - set(kept):
             del parts[f"blobs/{address}"]
         stolen = daily._replace(birth=manifest.runs[0].birth)
+        # Whoever forges the birth has to forge the chain, too: it begins there.
+        events = [read_event(line[:-1]) for line in lines(parts, stolen.file)]
+        forged_events = relinked("daily", stolen.birth, events, 0)
+        parts[stolen.file] = b"".join(event_line(event) + b"\n" for event in forged_events)
         return Manifest("daily", False, (stolen,), None, kept)
 
     forged(exported, tmp_path / "y", rooted)
@@ -339,7 +345,7 @@ def test_a_newer_version_is_told(exported: Path, tmp_path: Path, target: holdfas
     """It says so, whatever else it may hold that is not known here."""
 
     def newer(parts: dict[str, bytes]) -> None:
-        content = {**loads(parts[MANIFEST]), "version": 2, "news": True}
+        content = {**loads(parts[MANIFEST]), "version": 3, "news": True}
         parts[MANIFEST] = dumps(content, option=OPT_INDENT_2) + b"\n"
 
     rewritten(exported, tmp_path / "x", newer)

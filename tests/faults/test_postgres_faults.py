@@ -134,8 +134,8 @@ def test_a_url_that_cannot_be_understood(bad: str) -> None:
 def test_a_newer_schema_is_refused(url: str, server: Server) -> None:
     """This code does not know what it would lose."""
     opened(url).close()
-    ask(server.url(), f"UPDATE {schema_of(url)}.meta SET format = 2")
-    with pytest.raises(NewerFormat, match="its format is 2"):
+    ask(server.url(), f"UPDATE {schema_of(url)}.meta SET format = 3")
+    with pytest.raises(NewerFormat, match="its format is 3"):
         opened(url)
 
 

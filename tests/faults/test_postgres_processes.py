@@ -241,8 +241,10 @@ _FILL = """
 import os, shutil, sys
 from pathlib import Path
 import holdfast
+from holdfast import limits
 from holdfast.errors import DiskFull
 from tests.postgres.server import Server, ask
+limits.OUTCOME_HOLD_S = 0.0  # what a full disk refuses is told at once
 place, ballast = Path(sys.argv[1]), Path(sys.argv[1]) / "ballast"
 ballast.write_bytes(bytes(400_000))
 server = Server.started()

@@ -9,8 +9,9 @@ import pytest
 
 import holdfast
 from holdfast.core.citations import verify
-from holdfast.engine.journal import read_blob
+from holdfast.engine.contents import read_blob
 from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
+from holdfast.model.event_fields import contents_of
 
 
 @holdfast.tool
@@ -249,7 +250,7 @@ def test_a_taker_that_is_pruned_forked_and_moved_keeps_what_it_was_given(tmp_pat
             assert run.handed is not None
             body(run)
         settled = [event for event in place.events(name) if event.kind == "step.settled"]
-        assert [json.loads(event.body)["via"] for event in settled][-1] == "handoff"
+        assert [contents_of(event.body)["via"] for event in settled][-1] == "handoff"
 
 
 def test_a_file_that_the_giver_keeps_a_copy_of_can_be_brought(

@@ -12,7 +12,7 @@ import holdfast
 from holdfast.core.citations import verify
 from holdfast.core.handoff import SCHEMA, check_document, digest_of, markdown, read_document
 from holdfast.core.handoff.checking import problems_of
-from holdfast.engine.journal import read_blob
+from holdfast.engine.contents import read_blob
 from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
 
 DOCS = Path(__file__).parents[2] / "docs"

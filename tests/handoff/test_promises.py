@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.core.citations import verify
-from holdfast.engine.journal import read_blob
+from holdfast.engine.contents import read_blob
 
 
 def states(promises: tuple[holdfast.Promise, ...]) -> list[tuple[str, str, str]]:
@@ -57,6 +57,21 @@ def test_a_promise_is_made_kept_and_broken_once_and_the_same_in_every_replay(tmp
         ("call back", "broken", "no number"),
         ("call back", "open", ""),
     ]
+
+
+def test_a_fork_replays_what_its_origin_has_promised(tmp_path: Path) -> None:
+    """It is the origin's promise still, under the same id. Seen: the replay looked for an id of the fork's own, KeyError."""
+    store = holdfast.store(tmp_path / "a.db")
+
+    def program(name: str) -> str:
+        with holdfast.run(name, store=store) as run:
+            kept = run.keep(run.promise("call back", to="Ada"), note="done")
+        return kept.id
+
+    made = program("r")
+    store.fork("r", as_="again")
+    assert program("again") == made
+    assert states(store.promises("again").made) == [("call back", "kept", "done")]
 
 
 def test_the_other_run_is_told_and_told_again_what_became_of_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "memory": {"core"},
     "codec": set(),
     "stores": {"clock"},
-    "engine": {"core", "codec", "clock", "memory", "stores.port"},
+    "engine": {"core", "codec", "clock", "memory", "stores.port", "stores.own_files"},
     "handles": {"engine", "core", "codec"},
     "parcels": {"core"},
     "storehandle": {"engine", "core", "codec", "memory", "parcels", "stores.url", "stores.port"},

@@ -10,6 +10,7 @@ from tests.mcp.client import Client, over_stdio
 
 import holdfast
 from holdfast.mcp.server import READING, TOOLS, skill
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
@@ -132,6 +133,7 @@ async def handed_over(client: Client, store: Path) -> None:
     path = str(store.parent / "handoff.json")
     written = await client("write_handoff", to="writer", path=path)
     assert written.text.count("# Handoff of giver to writer") == 1
+    assert Path(path).stat().st_mode & 0o777 == 0o600  # noqa: ASYNC240 - a test
     assert (await client("write_handoff", to="writer", path=path)).is_error  # it is there already
     await client("leave_run")
     (listed,) = [one for one in json.loads(await client.read("holdfast://handoffs")) if one["event"] == 7]
@@ -183,7 +185,7 @@ def test_a_train_of_thought_is_recorded_read_and_handed_over(tmp_path: Path) -> 
     noted = [name for kind, name in kinds(store, "team/b") if kind == Kind.MARK]
     assert noted == ["plan", "thought", "decision", "discovery", "remembered"]
     artifacts = [e for e in holdfast.store(store).events("team/b") if e.kind == Kind.PREMISE_NOTED]
-    made_by = json.loads(artifacts[0].body)["facts"]["step"]
+    made_by = contents_of(artifacts[0].body)["facts"]["step"]
     written = [e.key for e in holdfast.store(store).events("team/b") if e.name == "write"]
     assert made_by == written[0]
 

@@ -11,7 +11,8 @@ import holdfast
 from holdfast.core.citations import verify
 from holdfast.core.context import context_of
 from holdfast.engine import facts as facts_
-from holdfast.engine.journal import read_all, read_blob
+from holdfast.engine.contents import read_blob
+from holdfast.engine.journal import read_all
 from holdfast.engine.recounting import Reader
 from holdfast.stores.port import StorePort
 from holdfast.testing.relay import Relay

@@ -294,6 +294,25 @@ def test_a_failed_sync_takes_nothing_acknowledged_with_it(
     assert world.violations() == []
 
 
+def test_a_long_wal_is_whole_again_after_a_failed_sync(make_world: Callable[[int], World]) -> None:
+    """Its length is beyond what SQLite's file layer writes in one go, and beyond twice that.
+
+    Planted once: written back in pieces of 1 MiB, nothing was written at all, and every later append said DiskFull.
+    """
+    world = make_world(1)
+    while world.path.with_name(world.path.name + "-wal").stat().st_size < 400_000:
+        world.append(synced=True)
+    world.append(synced=False)
+    world.disk.failing_syncs = 1
+    with pytest.raises(StoreUnavailable):
+        append(world.store, an_append("r", world.fence, world.head))
+    row = world.store.find_run("r")
+    assert row is not None
+    world.head = row.head
+    work(world, steps=5)
+    assert world.violations(cuts=30) == []
+
+
 # -- the harness can tell ---------------------------------------------------------------------------------------
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from orjson import dumps, loads
+from orjson import dumps
 
 from holdfast.core.compaction import standing_messages
 from holdfast.core.viewed import Said
+from holdfast.model.event_fields import contents_of
 
 Record = tuple[str, int, int]
 """What it does, how many messages it brings or drops, how many it keeps."""
@@ -45,7 +46,7 @@ def journal(made: list[Record]) -> tuple[list[Said], set[int]]:
 def spoken(records_: list[Said], unsaid: set[int]) -> list[Any]:
     messages: list[Any] = []
     for said in records_:
-        body = loads(said.body or b"")
+        body = contents_of(said.body or b"")
         if said.seq in unsaid:
             continue
         if said.is_drop:

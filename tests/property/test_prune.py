@@ -274,7 +274,7 @@ class World:
         if seq is None or len(self.agents) == 4:
             return
         name = f"fork-{len(self.agents)}"
-        self.store.fork(f"{agent.name}@#{seq}", as_=name)
+        self.store.fork(f"{agent.name}@#{seq}", as_=name, effects="again")
         child = Agent(self.store, name, restores=agent.restores)
         child.back_to(agent, seq)
         self.agents.append(child)
@@ -283,7 +283,7 @@ class World:
         agent.close(kills=False)
         seq = self.choose(agent, place)
         if seq is not None:
-            self.store.rewind(f"{agent.name}@#{seq}")
+            self.store.rewind(f"{agent.name}@#{seq}", effects="again")
             agent.back_to(agent, seq)
 
     def act_pin(self, agent: Agent, place: int) -> None:

@@ -5,7 +5,6 @@ Planted once in a copy, and caught here: the lease not let go; calls in flight n
 
 import asyncio
 import contextvars
-import json
 import signal
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 from tests.shared import over_shared_stores
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start
@@ -25,7 +25,7 @@ EXIT = {signal.SIGTERM: 128 + 15, signal.SIGINT: -2}
 
 
 def ends(store: holdfast.Store) -> list[dict[str, Any]]:
-    return [json.loads(e.body) for e in store.events("run") if e.kind == "attempt.ended"]
+    return [contents_of(e.body) for e in store.events("run") if e.kind == "attempt.ended"]
 
 
 def kinds_of(store: holdfast.Store, step: str) -> list[str]:

@@ -11,10 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from orjson import loads
 from tests.shared import over_shared_stores
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker
@@ -52,7 +52,7 @@ def test_an_answer_wakes_a_waiting_process_at_once(
         worker.hear("finished")
         times.append(time.monotonic() - began)
         assert worker.wait() == 0
-        assert loads(store.view("run").result or b"") == {"value": True}
+        assert contents_of(store.view("run").result or b"") == {"value": True}
         store.rewind(f"run@#{next(e.seq for e in store.events('run') if e.kind == 'attempt.started')}")
     # One of three may be late on a busy machine; a waiter that only looks now and then would be late each time.
     assert min(times) < AT_ONCE_S
@@ -69,9 +69,10 @@ def test_the_command_line_answers_too(start: "Start", url: str, store: holdfast.
         check=True,
         timeout=DEADLINE_S,
     )
-    assert "the run takes it in" in done.stdout
+    # Woken by the answer, the run may be over before the command has looked at who holds it.
+    assert "the run takes it in" in done.stdout or "start its program again" in done.stdout
     worker.hear("finished")
-    assert loads(store.view("run").result or b"") == {"value": False}
+    assert contents_of(store.view("run").result or b"") == {"value": False}
 
 
 @pytest.mark.parametrize("mode", ["wait", "wait_async"])
@@ -120,7 +121,7 @@ def test_of_two_who_answer_at_once_one_is_told_that_it_was_late(
         assert sorted(told.values()) == ["accepted", "refused"]
         worker.hear("finished")
         assert worker.wait() == 0
-        assert loads(store.view("run").result or b"") == {"value": told["ada"] == "accepted"}
+        assert contents_of(store.view("run").result or b"") == {"value": told["ada"] == "accepted"}
         store.rewind(f"run@#{next(e.seq for e in store.events('run') if e.kind == 'attempt.started')}")
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.rows import RunRow
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -347,7 +348,7 @@ def test_parent_and_child_run_on_different_workers(scene: Scene) -> None:
     scene.until("finished", *runs)
     assert scene.drain() == [0, 0]
     for run in runs:
-        result = json.loads(scene.store.view(run).result or b"{}")["value"]
+        result = contents_of(scene.store.view(run).result or b"{}")["value"]
         assert result == {"parent": above.pid, "child": below.pid}
         assert set(scene.attempts(run)) <= {"parked", "finished"}
         assert scene.attempts(f"{run}/part") == ["finished"]

@@ -9,8 +9,12 @@ from uuid import uuid4
 import pytest
 
 import holdfast
+from holdfast.engine.commits import Committer, Ticket
 from holdfast.engine.hands import AsyncHands, BlockingHands, drive
 from holdfast.engine.workshop import workshop_of
+from holdfast.model.event_fields import contents_of, lines_of
+from holdfast.model.event_schema import problems_in, schema_of
+from holdfast.model.rows import Append
 from holdfast.stores.url import open_store
 
 
@@ -25,6 +29,25 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         )
     yield place
     holdfast.store(place).close()
+
+
+@pytest.fixture(autouse=True)
+def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a rule test lets a run record is as the schema of its kind says, our fields apart from the user's data."""
+    submit = Committer.submit
+
+    def checked(self: Committer, item: Append) -> Ticket:
+        for event in item.events:
+            assert lines_of(event.body) is not None, event
+            assert problems_in(event) == [], event
+            schema = schema_of(event)
+            assert schema is not None, event
+            known = {*schema.fields, *schema.parts}
+            known |= {f"{name}_{end}" for name in schema.parts for end in ("blob", "bytes")}
+            assert contents_of(event.body).keys() <= known, event
+        return submit(self, item)
+
+    monkeypatch.setattr(Committer, "submit", checked)
 
 
 @pytest.fixture(autouse=True)

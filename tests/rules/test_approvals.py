@@ -7,9 +7,9 @@ denial that is not the same in a replay.
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from orjson import loads
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from tests.rules.conftest import Play
@@ -77,7 +77,7 @@ def test_nothing_happens_before_somebody_says_yes(tool: Any, play: "Play", store
     for _ in range(2):
         assert play(body) == "paid ada 5"
     assert paid == [("ada", 5)]
-    intent = next(loads(e.body) for e in store.events("r") if e.kind == "step.started")
+    intent = next(contents_of(e.body) for e in store.events("r") if e.kind == "step.started")
     assert intent["approved"] == next(e.seq for e in store.events("r") if e.kind == "question.answered")
 
 
@@ -184,9 +184,9 @@ def test_another_history_asks_for_itself(url: str, store: holdfast.Store, how: s
     other = "r"
     if how == "fork":
         other = "r2"
-        store.fork(f"r@#{answered}", as_=other)
+        store.fork(f"r@#{answered}", as_=other, effects="again")
     else:
-        store.rewind(f"r@#{answered}")
+        store.rewind(f"r@#{answered}", effects="again")
     with pytest.raises(holdfast.AwaitingAnswer), holdfast.run(other, store=url) as run:
         body(run)
     assert paid == [("ada", 5)]

@@ -15,7 +15,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from orjson import loads
 
 import holdfast
 from holdfast import Budget, Spent
@@ -23,6 +22,7 @@ from holdfast.core.fold import fold
 from holdfast.engine.budgets import check_before_model_call, note, note_failure
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.workshop import workshop_of
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import Lease
 from holdfast.model.usage import Usage
@@ -132,7 +132,7 @@ def test_warned_once_in_the_log_and_the_journal(url: str, caplog: pytest.LogCapt
         assert warnings(url) == ["calls"]
         assert caplog.messages == ["run a has spent 8 of 10 calls; at the limit it is parked"]
         attempt(url, 11, budget=Budget(calls=12, tokens=10_000))
-    (first, second) = [loads(e.body) for e in events(url) if e.kind == Kind.BUDGET_WARNED]
+    (first, second) = [contents_of(e.body) for e in events(url) if e.kind == Kind.BUDGET_WARNED]
     assert first["words"] == "8 of 10 calls"
     assert (second["spent"], second["allowed"]) == (10, 12)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from orjson import loads
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from tests.rules.conftest import Play, SetClock
@@ -96,8 +96,8 @@ def test_while_it_waits_it_stops_at_once(play: "Play", clock: "SetClock", store:
         assert (store.get("r").status, letters(store)) == ("cancelled", [])
         cancelled, ended = store.events("r")[-2:]
         assert (cancelled.kind, ended.kind) == ("run.cancelled", "attempt.ended")
-        assert loads(cancelled.body)["by"] == "ada"
-        assert loads(ended.body)["how"] == "cancelled"
+        assert contents_of(cancelled.body)["by"] == "ada"
+        assert contents_of(ended.body)["how"] == "cancelled"
 
 
 async def parks_long(run: Any) -> None:
@@ -177,7 +177,7 @@ def test_an_attempt_that_fails_before_it_notices_is_cancelled_too(
     with pytest.raises(ValueError, match="something else"):
         play(body)
     assert (store.get("r").status, letters(store)) == ("cancelled", [])
-    assert loads(store.events("r")[-1].body)["how"] == "failed"
+    assert contents_of(store.events("r")[-1].body)["how"] == "failed"
 
 
 def test_a_crashed_run_is_cancelled_with_its_crash_recorded(url: str, store: holdfast.Store) -> None:

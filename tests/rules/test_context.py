@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from orjson import dumps, loads
+from orjson import dumps
 
 import holdfast
 from holdfast.core.citations import verify
 from holdfast.model.contexts import Context
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
@@ -31,7 +32,7 @@ def checked(url: str, place: str, **options: Any) -> Context:
     events = store.events(place.partition("@")[0])
     blobs: dict[str, bytes] = {}
     for event in events:
-        fields, whole = loads(event.body), store.content(event)
+        fields, whole = contents_of(event.body), store.content(event)
         for name in [name for name in fields if name.endswith("_blob") and name != "view_blob"]:
             blobs[fields[name]] = dumps(whole[name.removesuffix("_blob")])
     assert verify(context, events, blobs.__getitem__) == []

@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 from tests.aws.server import table_for
 from tests.postgres.sharing import drop_schema, new_schema
+from tests.shared import some_marks
 
 import holdfast
 from holdfast.engine.references import references
@@ -25,7 +26,7 @@ from holdfast.model.exports import CopyProgress, CopyReport
 from holdfast.model.rows import Blob, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.testing.relay import Relay
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.rules.making import append, held
 
 KINDS = ("memory", "sqlite", "postgres", "dynamodb")
 calls: list[object] = []
@@ -429,17 +430,17 @@ def test_a_history_that_went_another_way_is_refused(here: holdfast.Store, there:
     """The same run, and since then the source has other events than the copy: nothing is written over."""
     port = here._port
     held(port, "r")
-    append(port, an_append("r", 1, 0, 5))
+    append(port, some_marks("r", 1, 0, 5))
     assert port.release("r", fence=1)
     here.copy(there)
     other = there._port
     assert other.acquire("r", at=1.0, lease_s=30.0).granted
     row = other.find_run("r")
     assert row is not None
-    append(other, an_append("r", row.lease.fence, 5, 1))
+    append(other, some_marks("r", row.lease.fence, 5, 1))
     other.release("r", fence=row.lease.fence)
     assert port.acquire("r", at=2.0, lease_s=30.0).granted
-    append(port, an_append("r", 2, 5, 1))
+    append(port, some_marks("r", 2, 5, 1))
     port.release("r", fence=2)
     (refused,) = here.copy(there, move=True).refused
     assert f"its history is another one from #6 on than in {here.url}" in refused.why

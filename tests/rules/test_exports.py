@@ -13,15 +13,17 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.shared import a_mark, some_marks
 
 import holdfast
 from holdfast.engine.journal import read_own
 from holdfast.engine.references import references
 from holdfast.errors import ImportClash, Misuse, RunHeld, RunSealed, UnknownPoint, UnknownRun
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 from holdfast.stores.port import StorePort
 from holdfast.testing.relay import Relay
-from holdfast.testing.rules.making import an_append, an_event, append, held, revision_of
+from holdfast.testing.rules.making import append, held, revision_of
 
 calls: list[object] = []
 
@@ -169,7 +171,7 @@ def test_a_file_is_a_plain_tar_of_the_directory(here: holdfast.Store, tmp_path: 
         json.loads(line) for line in (tmp_path / "d" / "runs" / "0-daily.jsonl").read_text().splitlines()
     ]
     assert [line["seq"] for line in lines] == list(range(1, here.get("daily").head + 1))
-    assert lines[-2]["body"]["label"] == "at-2"
+    assert lines[-2]["fields"]["label"] == "at-2"
     assert any(text(60) in p.read_text() for p in (tmp_path / "d" / "blobs").iterdir()), "grep finds it"
 
 
@@ -179,9 +181,9 @@ def test_a_history_with_removed_stretches_travels_as_it_is(
     """An event that stands for others comes in as one, at the beginning, in the middle and in a fork."""
     port = here._port
     held(port, "r")
-    append(port, an_append("r", 1, 0, 40))
+    append(port, some_marks("r", 1, 0, 40))
     for first, last in ((1, 5), (8, 30)):
-        event = an_event("r", last, kind=Kind.PRUNED, body=b'{"from_seq":%d}' % first)
+        event = a_mark("r", last, kind=Kind.PRUNED, body=b'{"from_seq":%d}' % first)
         assert port.replace_events(
             "r", fence=1, revision=revision_of(port, "r"), after_seq=first - 1, upto_seq=last, events=[event]
         )
@@ -207,7 +209,7 @@ def test_a_run_that_is_pruned_while_it_is_read_is_read_again(
     """What is left of it is whole; an export is never a mixture."""
     port = here._port
     held(port, "r")
-    append(port, an_append("r", 1, 0, 20))
+    append(port, some_marks("r", 1, 0, 20))
 
     class Pruning(Relay):
         done = False
@@ -215,8 +217,8 @@ def test_a_run_that_is_pruned_while_it_is_read_is_read_again(
         def read_events(self, run: str, **kwargs: Any) -> list[Event]:
             if not self.done and kwargs.get("upto_seq") == 20:
                 self.done = True
-                append(port, an_append("r", 1, 20, 5))
-                event = an_event("r", 25, kind=Kind.PRUNED, body=b'{"from_seq":10}')
+                append(port, some_marks("r", 1, 20, 5))
+                event = a_mark("r", 25, kind=Kind.PRUNED, body=b'{"from_seq":10}')
                 assert port.replace_events("r", fence=1, revision=1, after_seq=9, upto_seq=25, events=[event])
             return super().read_events(run, **kwargs)
 
@@ -282,6 +284,10 @@ def test_the_files_are_private(here: holdfast.Store, tmp_path: Path) -> None:
         os.umask(before)
     assert (tmp_path / "x.holdfast").stat().st_mode & 0o077 == 0
     assert (tmp_path / "d").stat().st_mode & 0o077 == 0
+    inside = [place for place in (tmp_path / "d").rglob("*") if place.is_file()]
+    assert {place.stat().st_mode & 0o777 for place in inside} == {
+        0o600
+    }  # copied by somebody, they stay private
 
 
 # -- a plain import is a fork -------------------------------------------------------------------------------------
@@ -317,7 +323,7 @@ def test_importing_into_the_store_it_came_from_is_a_fork_and_nothing_else(
     made = here.export("daily", file)
     work(here, "daily", 5, finish=True)
     before = here._port.find_run("daily")
-    assert here.import_(file) == ("daily~1", False, made.head, (), 0, made.blobs, made.sha256)
+    assert here.import_(file)[:7] == ("daily~1", False, made.head, (), 0, made.blobs, made.sha256)
     after = here._port.find_run("daily")
     assert before is not None
     assert after == before._replace(revision=before.revision + 1)
@@ -397,8 +403,8 @@ def test_another_run_of_that_name_is_not_touched(
     assert content(there) == before
     brought = there.import_(file, as_="mine")
     assert (brought.run, brought.copies) == ("mine", ("deep", "mine~1"))
-    assert [event._replace(crc=0) for event in own(there, "mine~1")] == [
-        event._replace(crc=0) for event in own(here, "daily")
+    assert [event._replace(crc=0, chain=0) for event in own(there, "mine~1")] == [
+        event._replace(crc=0, chain=0) for event in own(here, "daily")
     ]
     assert there.events("mine", whole=True), "every checksum is right for its new name"
     assert there.import_(file, as_="mine").events == 0
@@ -412,7 +418,7 @@ def test_a_history_that_went_another_way_is_not_touched(
     work(here, "daily", 1)
     here.export("daily", tmp_path / "moved", move=True)
     there.import_(tmp_path / "moved")
-    here.import_(tmp_path / "moved")  # nobody can prevent this
+    here.import_(tmp_path / "moved", again=True)  # nobody can prevent this
     work(here, "daily", 2)
     work(there, "daily", 3)
     here.export("daily", tmp_path / "here")
@@ -435,7 +441,7 @@ def test_a_run_that_acts_is_not_continued_by_a_copy(
     work(here, "daily", 1)
     here.export("daily", tmp_path / "moved", move=True)
     there.import_(tmp_path / "moved")
-    here.import_(tmp_path / "moved")
+    here.import_(tmp_path / "moved", again=True)
     work(here, "daily", 2)
     here.export("daily", tmp_path / "more")
     before = content(there)
@@ -673,7 +679,7 @@ def test_a_dead_process_is_known_to_be_dead_only_where_it_was_looked_at(tmp_path
             tool()
         assert calls == ["paid"]
         crashed = [event for event in there.events(run) if event.kind == Kind.ATTEMPT_CRASHED]
-        assert [json.loads(event.body)["proof"] for event in crashed] == ["dead"]
+        assert [contents_of(event.body)["proof"] for event in crashed] == ["dead"]
     else:
         with pytest.raises(holdfast.StepInDoubt), holdfast.run(run, store=there):
             tool()

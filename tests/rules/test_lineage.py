@@ -142,8 +142,8 @@ def test_an_override_replaces_a_recorded_outcome(url: str) -> None:
         holdfast.store(url).fork("a@1", as_="c", override={"nothing": 1})
 
 
-def test_effects_before_the_point_are_not_repeated_and_later_ones_get_new_keys(url: str) -> None:
-    """A fork inherits keys up to its point and mints new ones after; the later effects are listed as repeatable."""
+def test_effects_before_the_point_are_not_repeated_and_later_ones_may_get_new_keys(url: str) -> None:
+    """A fork inherits keys up to its point and mints new ones after, where later effects are to happen again; they are listed."""
 
     def body(run: holdfast.Run) -> Any:
         return [
@@ -154,7 +154,7 @@ def test_effects_before_the_point_are_not_repeated_and_later_ones_get_new_keys(u
     first = attempt(url, body)
     store = holdfast.store(url)
     assert store.later_effects("a@1") == ["pay"]
-    store.fork("a@1", as_="b")
+    store.fork("a@1", as_="b", effects="again")
     second = attempt(url, body, "b")
     assert calls == ["ada", "bob", "bob"]
     assert second[0] == first[0]
@@ -270,9 +270,9 @@ def test_kept_branches_and_series_are_bounded(url: str, monkeypatch: pytest.Monk
 
 
 def test_after_a_rewind_the_same_effect_has_a_new_key(url: str) -> None:
-    """The outside service must not take the new branch's payment for the old one's."""
+    """Where it is to happen again: the outside service must not take the new branch's payment for the old one's."""
     attempt(url, lambda run: [run.step("s", note, 1), run.once("pay", pay, "ada")])
-    holdfast.store(url).rewind("a@1")
+    holdfast.store(url).rewind("a@1", effects="again")
     attempt(url, lambda run: [run.step("s", note, 1), run.once("pay", pay, "ada")])
     assert calls == [1, "ada", "ada"]
     assert len(set(keys)) == 2

@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from orjson import loads
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.retention import Keep, Retention
 
@@ -62,7 +62,7 @@ def attempt(url: str, body: Callable[[holdfast.Run], Any]) -> None:
 
 
 def events(url: str, kind: str) -> list[dict[str, Any]]:
-    return [loads(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
+    return [contents_of(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
 
 
 def test_a_recorded_answer_is_given_again_without_asking(url: str) -> None:
@@ -239,7 +239,7 @@ def test_an_exported_run_brings_its_requests_along(url: str, tmp_path: Any) -> N
     run = other.import_(tmp_path / "a.holdfast").run
     from holdfast.engine.states import read_state
 
-    bodies = [loads(e.body) for e in other.events(run) if e.kind == Kind.STEP_STARTED]
+    bodies = [contents_of(e.body) for e in other.events(run) if e.kind == Kind.STEP_STARTED]
     assert [len(read_state(other._port, body["request"])["messages"]) for body in bodies] == [1, 3, 5, 7, 9]
 
 

@@ -659,3 +659,32 @@ def test_a_compacted_run_travels(
         assert rounds(run, world, 1) == ["page 7, fetched as number 7"]
         assert run.position == 13
     other.close()
+
+
+def test_a_fork_that_is_deleted_holds_nothing_back(url: str, world: World) -> None:
+    """In the same prune: its origin is planned as things stand then. Planted: with the lineage as it was, nothing is compacted."""
+    store = holdfast.store(url)
+    with pytest.raises(KeyError), holdfast.run("r", store=url) as run:
+        rounds(run, world, 5)
+        raise KeyError
+    store.fork("r", as_="fork")
+    with holdfast.run("fork", store=url) as run:
+        run.step("fetch", world.fetch, 7)  # it replays, and needs all that it has borrowed
+    policy = Retention(checkpoints=Keep(last=20), compact_events=0)  # all states stay: it is that, or nothing
+    assert {line.outcome for line in store.prune(policy=policy).runs} == {"kept"}
+    report = store.prune(policy=policy._replace(finished=Keep(days=0)))
+    assert {line.run: line.outcome for line in report.runs} == {"fork": "deleted", "r": "pruned"}
+    assert kinds(store, "r")[:2] == ["compacted", "checkpoint"]
+
+
+def test_what_a_prune_does_to_a_fork_counts_for_its_origin(url: str, world: World) -> None:
+    """Pruned once, nothing is left to do in the whole lineage."""
+    store = holdfast.store(url)
+    for name in ("r", "fork", "deep"):
+        if name != "r":
+            store.fork("r" if name == "fork" else "fork", as_=name)
+        with pytest.raises(KeyError), holdfast.run(name, store=url) as run:
+            rounds(run, world, 4)
+            raise KeyError
+    assert {line.outcome for line in store.prune(policy=ALL).runs} == {"pruned"}
+    assert {line.outcome for line in store.prune(policy=ALL).runs} == {"kept"}

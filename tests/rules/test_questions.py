@@ -15,6 +15,7 @@ import pytest
 from orjson import loads
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from tests.rules.conftest import Play, SetClock
@@ -69,7 +70,7 @@ def test_the_run_parks_and_goes_on_when_it_is_answered(play: "Play", store: hold
     assert play(ask) is True
     assert play(ask) is True
     assert kinds(store) == ["question.asked", "question.answered"]
-    body = loads(store.events("r")[-3].body)
+    body = contents_of(store.events("r")[-3].body)
     assert (body["by"], body["reason"], body["value"]) == ("ada", "looks good", True)
     assert store.questions() == []
 

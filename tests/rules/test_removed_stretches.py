@@ -122,7 +122,8 @@ def bump(port: StorePort) -> None:
 def test_a_fork_of_a_run_that_moves_looks_again(port: StorePort) -> None:
     """As often as it takes, within bounds; the point is where it was."""
     held(port)
-    append(port, an_append("r", 1, 0, 5))
+    events = tuple(an_event("r", seq, kind=Kind.DRIFTED) for seq in range(1, 6))
+    append(port, an_append("r", 1, 0)._replace(events=events))
     store = holdfast.Store(Restless(port, 3, lambda: bump(port)))
     assert store.fork("r@#3", as_="f").head == 3
     found = port.find_run("f")
@@ -148,7 +149,8 @@ def test_a_fork_of_a_point_that_goes_meanwhile_is_refused(port: StorePort) -> No
 def test_a_fork_under_a_name_that_is_taken_meanwhile_is_refused(port: StorePort) -> None:
     """RunExists, as if it had been there before."""
     held(port)
-    append(port, an_append("r", 1, 0, 5))
+    events = tuple(an_event("r", seq, kind=Kind.DRIFTED) for seq in range(1, 6))
+    append(port, an_append("r", 1, 0)._replace(events=events))
     store = holdfast.Store(Restless(port, 1, lambda: port.create_run(a_run("f"))))
     with pytest.raises(RunExists):
         store.fork("r@#3", as_="f")

@@ -7,9 +7,9 @@ from threading import Event as Signal
 from typing import Any
 
 import pytest
-from orjson import loads
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.retention import RETENTION
 from holdfast.model.rows import Lease
@@ -55,7 +55,7 @@ def read(url: str, source: Source, **options: Any) -> str:
 
 
 def events(url: str, kind: str) -> list[dict[str, Any]]:
-    return [loads(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
+    return [contents_of(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]
 
 
 def test_a_whole_answer_is_one_record_and_comes_back_without_asking(url: str) -> None:
@@ -279,7 +279,7 @@ def test_a_fork_from_the_middle_of_an_answer_goes_on_from_there(url: str) -> Non
     store.prune("a", policy=RETENTION)
     with holdfast.run("b", store=url) as run:
         assert "".join(run.stream("answer", flushing, REQUEST, go_on=source.go_on)) == WHOLE
-    assert source.continued == [loads(first.body)["text"].rstrip()]
+    assert source.continued == [contents_of(first.body)["text"].rstrip()]
 
 
 def test_the_awaited_stream_is_the_same(url: str) -> None:

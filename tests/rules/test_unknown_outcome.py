@@ -8,9 +8,11 @@ from uuid import uuid4
 
 import apsw
 import pytest
+from tests.rules.conftest import SetClock
 
 import holdfast
 from holdfast import errors
+from holdfast.engine.workshop import workshop_of
 from holdfast.model.events import Kind
 from holdfast.model.rows import Append, AppendOutcome
 from holdfast.stores.url import open_store
@@ -35,6 +37,9 @@ class Unsure:
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         plan = self.script.pop(0) if self.script else "fine"
+        if plan == "never":  # from now on
+            self.script = ["never"]
+            raise errors.StoreUnavailable(store="x", problem="cut before it was written")
         if plan == "before":
             raise errors.StoreUnavailable(store="x", problem="cut before it was written")
         outcomes: list[AppendOutcome] = self._port.append(items)
@@ -45,7 +50,9 @@ class Unsure:
 
 @pytest.fixture
 def port() -> Unsure:
-    return Unsure(open_store(f"memory://{uuid4().hex}"))
+    made = Unsure(open_store(f"memory://{uuid4().hex}"))
+    workshop_of(made, clock=SetClock())
+    return made
 
 
 def note(value: object) -> object:
@@ -71,8 +78,9 @@ def test_not_written_is_an_error_and_the_call_is_in_doubt(port: Unsure) -> None:
         pytest.raises(errors.StoreUnavailable, match="before it was written"),
         holdfast.run("a", store=store) as run,
     ):
-        port.script = ["fine", "before"]
+        port.script = ["fine", "never"]
         run.once("pay", note, 1)
+    port.script = []
     with pytest.raises(errors.StepInDoubt), holdfast.run("a", store=store) as run:
         run.once("pay", note, 1)
     assert calls == [1]
@@ -91,9 +99,10 @@ def test_the_run_goes_on_after_a_failed_write(port: Unsure) -> None:
     """A program may handle the error: the head was read again, and the next step fits the journal."""
     store = holdfast.Store(port)
     with holdfast.run("a", store=store) as run:
-        port.script = ["fine", "before"]
-        with pytest.raises(errors.StoreUnavailable):
+        port.script = ["fine", "never"]
+        with pytest.raises(errors.StoreUnavailable, match="it will be made again"):
             run.step("s", note, 1)
+        port.script = []
         assert run.step("s", note, 1) == 1
         assert run.step("t", note, 2) == 2
     seqs = [event.seq for event in store.events("a")]

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from orjson import loads
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from tests.rules.conftest import Play, SetClock
@@ -295,7 +295,7 @@ def test_a_try_ends_at_the_deadline(play: "Play", url: str) -> None:
     with pytest.raises(holdfast.DeadlinePassed):
         play(body)
     events = holdfast.store(url).events("r")
-    assert loads(next(e for e in events if e.kind == "step.failed").body)["error"]["type"].endswith(
+    assert contents_of(next(e for e in events if e.kind == "step.failed").body)["error"]["type"].endswith(
         "DeadlinePassed"
     )
 

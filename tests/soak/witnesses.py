@@ -1,6 +1,5 @@
 """What really happened: the world's files beside the journals. Nothing here asks a worker."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 from tests.soak import agents
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 
 
@@ -70,7 +70,7 @@ def examine(url: str, place: Path, runs: int) -> Books:
 def _wrong_with(store: holdfast.Store, row: Any, events: list[Event], result: Any) -> list[str]:
     run, found = row.run, []
     if row.status == "finished":
-        told = json.loads(store.view(run).result or b"{}").get("value")
+        told = contents_of(store.view(run).result or b"{}").get("value")
         if told != result:
             found.append(f"{run} came to {told} and not to {result}")
         if row.due_at is not None:
@@ -85,7 +85,7 @@ def _wrong_with(store: holdfast.Store, row: Any, events: list[Event], result: An
         or (child := store._port.find_run(f"{run}/part")) is None
         or child.status != "in_doubt"
     ):
-        last = json.loads(events[-1].body)
+        last = contents_of(events[-1].body)
         found.append(f"{run} is {row.status}, due {row.due_at}: {events[-1].kind} {last.get('error', last)}")
     if row.lease.owner:
         found.append(f"{run} is {row.status} and held by {row.lease.owner}")
@@ -104,9 +104,9 @@ def _repeated(run: str, events: list[Event], calls: list[dict[str, Any]], wrong:
     attempt = 0
     for event in events:
         if event.kind == "attempt.started":
-            attempt = json.loads(event.body)["number"]
+            attempt = contents_of(event.body)["number"]
         elif event.kind == "step.finished" and event.name == "read":
-            done[json.loads(event.body)["value"]] = attempt
+            done[contents_of(event.body)["value"]] = attempt
     again = [c for c in calls if c["run"] == run and c["number"] in done and c["attempt"] > done[c["number"]]]
     wrong += [f"{run}: read {c['number']} was made again in attempt {c['attempt']}" for c in again]
     return len(again)
@@ -118,10 +118,10 @@ def _count(events: list[Event], kind: str) -> int:
 
 def _is_paid(events: list[Event], entry: str) -> bool:
     ends = [e for e in events if e.kind in {"step.finished", "step.settled"} and e.name == "pay"]
-    bodies = [json.loads(event.body) for event in ends]
+    bodies = [contents_of(event.body) for event in ends]
     return any(b.get("value") == entry and b.get("how", "done") == "done" for b in bodies)
 
 
 def _entry_of(events: list[Event], key: str) -> str:
     intent = next(event for event in events if event.kind == "step.started" and event.key == key)
-    return str(json.loads(intent.body)["args"]["entry"])
+    return str(contents_of(intent.body)["args"]["entry"])

@@ -3,11 +3,12 @@
 from collections.abc import Hashable
 
 import pytest
+from orjson import loads
 
-from holdfast.codec.bodies import pack_body
 from holdfast.core.acts import act_of, arguments_of, declared_as, manner_of
 from holdfast.engine.journal import draft
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
+from holdfast.model.event_fields import write
 from holdfast.model.loops import Manner, Thresholds
 
 
@@ -50,10 +51,10 @@ def test_a_settled_outcome_is_as_good_as_a_reported_one() -> None:
     plain = result_of(outcome(value, ms=3.0))
     assert plain == result_of(outcome(value, how="done", via="verify"))
     assert plain == result_of(outcome(value, how="done", via="origin", ms=3.0, seq=7))
-    late = pack_body(
-        {"ms": 3.0, "value": {"paid": ["Ada", 1.5, "é"]}, "how": "done", "via": "late", "by": ""}
-    )
+    late = write({"ms": 3.0, "how": "done", "via": "late", "by": ""}, {"value": loads(value)})
     assert plain == result_of(late)
+    old = b'{"ms":3.0,"value":{"paid":["Ada",1.5,"\xc3\xa9"]},"how":"done","via":"late","by":""}'
+    assert plain == result_of(old), "of format 1"
 
 
 def test_a_large_value_is_told_by_its_address() -> None:
@@ -69,7 +70,7 @@ def test_a_failure_is_told_by_its_class_and_message() -> None:
 
     def failed(message: str, line: str) -> bytes:
         error = {"type": "builtins:ValueError", "message": message, "traceback": line}
-        return outcome(None, error=error, ms=1.0)
+        return write({"ms": 1.0}, {"error": error})
 
     assert result_of(failed("no", "line 1")) == result_of(failed("no", "line 2"))
     assert result_of(failed("no", "line 1")) != result_of(failed("nope", "line 1"))

@@ -4,7 +4,16 @@ from typing import Any
 
 from orjson import loads
 
-from holdfast.core.facts import facts_of, is_from_elsewhere, kin_of, lineage_of, travelling, with_facts
+from holdfast.core.facts import (
+    facts_of,
+    is_from_elsewhere,
+    lineage_of,
+    lineages,
+    names_of,
+    row_damage,
+    travelling,
+    with_facts,
+)
 from holdfast.testing.rules.making import a_run
 
 
@@ -18,7 +27,27 @@ def test_facts_are_put_in_and_taken_out_beside_others() -> None:
     assert loads(with_facts(row, lineage="l", was=None)) == {"theirs": 1, "lineage": "l"}
     assert facts_of(row._replace(body=b"")) == facts_of(row._replace(body=b"[]")) == {}
     told = row._replace(body=b'{"was":["x"],"elsewhere":3,"imported":"h","flattens":"f","theirs":1}')
-    assert travelling(told) == {"theirs": 1, "was": ["x"]}
+    assert travelling(told) == {"was": ["x"]}, "only what another store knows what to do with"
+
+
+def test_a_fact_that_is_not_what_it_should_be_is_damage() -> None:
+    """It counts as not there, and the row says why it is not to be believed."""
+    row = a_row("r")
+    assert row_damage(row) == ""
+    for body in (
+        b'{"was":"x"}',
+        b'{"was":[1]}',
+        b'{"elsewhere":"5"}',
+        b'{"handed":[]}',
+        b'{"lineage":1}',
+        b"[]",
+        b"{",
+    ):
+        told = row._replace(body=body)
+        assert facts_of(told) == {}
+        assert row_damage(told)
+        names_of(told), is_from_elsewhere([told], 3), lineage_of([told])
+    assert row_damage(row._replace(created_at=1e300))
 
 
 def test_kin_is_a_lineage_and_not_a_tree() -> None:
@@ -37,8 +66,10 @@ def test_kin_is_a_lineage_and_not_a_tree() -> None:
         )
     }
     kin = {"root", "fork", "deep", "copy", "flat", "below"}
-    for run in rows:
-        assert set(kin_of(rows, run)) == (kin if run in kin else {"stranger", "its-fork"})
+    names = lineages(rows)
+    assert {run for run, name in names.items() if name == "llllllllllll"} == kin
+    assert {run for run, name in names.items() if name == "birth-of-str"} == {"stranger", "its-fork"}
+    assert names.keys() == rows.keys()
 
 
 def test_where_an_event_was_recorded() -> None:

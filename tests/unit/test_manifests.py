@@ -7,7 +7,7 @@ from orjson import OPT_INDENT_2, dumps, loads
 
 from holdfast.core.manifests import MANIFEST, files_of, read, run_file, sealed, write
 from holdfast.errors import DamagedExport, ExportError, NewerExport, NotAnExport
-from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest
+from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest, SingleUse
 
 HASH = "ab" * 32
 
@@ -34,7 +34,9 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
             runs=(a_run(0, "c", None, 0, 12, facts={"lineage": "x", "was": ["d", "e"]}),),
             blobs=(),
             moved=True,
+            single_use=SingleUse("ab" * 16, "sqlite:///x.db"),
         ),
+        a_manifest(moved=True, version=1),
         a_manifest(inbox=ExportedInbox(2, "inbox.jsonl", HASH)),
     ):
         whole = sealed(manifest)
@@ -70,7 +72,7 @@ def test_another_files_manifest_is_told_from_a_damaged_one() -> None:
     with pytest.raises(NotAnExport):
         read(b"[]", "x")
     with pytest.raises(NewerExport):
-        read(b'{"format":"holdfast-export","version":2,"unknown":1}', "x")
+        read(b'{"format":"holdfast-export","version":3,"unknown":1}', "x")
     for broken in (b"", b"{", b'{"format":"holdfast-export"}', b'{"format":"holdfast-export","version":1}'):
         with pytest.raises(DamagedExport):
             read(broken, "x")
@@ -103,6 +105,16 @@ BAD: dict[str, dict[str, Any]] = {
     "a fact of another store": {"runs": (a_run(0, "c", None, 0, 12, facts={"flattens": "x"}),)},
     "a truth for a number": {"runs": (a_run(0, "c", None, 0, 12, events=True),)},
     "a number for a truth": {"moved": 1},
+    "a move that does not say so": {"moved": True},
+    "a single use of what was not moved": {"single_use": SingleUse("ab", "x")},
+    "a move that is a number": {"moved": True, "single_use": SingleUse(1, "x")},  # type: ignore[arg-type]
+    "a status that is none": {"runs": (a_run(0, "c", None, 0, 12, status="acting"),)},
+    "a status that is half-way": {"runs": (a_run(0, "c", None, 0, 12, status="importing"),)},
+    "a birth that cannot be": {"runs": (a_run(0, "c", None, 0, 12, birth="\n"),)},
+    "a time that cannot be": {"runs": (a_run(0, "c", None, 0, 12, created_at=1e300),)},
+    "a number beyond a run's range": {"runs": (a_run(0, "c", None, 0, 2**32),)},
+    "a fact that nobody knows": {"runs": (a_run(0, "c", None, 0, 12, facts={"trusted": True}),)},
+    "an agent that is a list": {"runs": (a_run(0, "c", None, 0, 12, facts={"agent": ["x"]}),)},
     "a whole number for a time": {"runs": (a_run(0, "c", None, 0, 12, created_at=1),)},
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
-from orjson import dumps, loads
+from orjson import dumps
 
 from holdfast._version import __version__
 from holdfast.adapters import seams
@@ -23,6 +23,7 @@ from holdfast.engine.stepping import Work
 from holdfast.engine.treatments import choose
 from holdfast.errors import Parked, PremiseMissing, StepInDoubt
 from holdfast.model.calls import Outcome
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 
 try:
@@ -198,7 +199,7 @@ class Call:
         """What it took and who answered; with what, only where that was asked for."""
         if not self._is_model and not content:
             return
-        body = loads(event.body)
+        body = contents_of(event.body)
         usage = body.get("usage") or {}
         told = {
             "gen_ai.response.model": usage.get("model"),
@@ -247,13 +248,13 @@ def _described(asked: Asked, work: Work | None) -> tuple[str, Any, dict[str, Any
 def _intended(asked: Asked) -> tuple[str, bool]:
     """The effect of a recorded call, and whether it is a tool's."""
     tenure = asked.here.tenure
-    intent = loads(tenure.intent_of(tenure.view.calls[asked.key]))
+    intent = contents_of(tenure.intent_of(tenure.view.calls[asked.key]))
     return intent["effect"], bool(intent.get("tool"))
 
 
 def _details(event: Event) -> dict[str, Any]:
     """The short facts of an event; what people were asked is for the journal."""
-    body = loads(event.body)
+    body = contents_of(event.body)
     wanted = ("attempt", "last", "reason", "how", "via", "id", "kind", "why", "failures", "by")
     return {
         f"holdfast.{name}": body[name] for name in wanted if isinstance(body.get(name), (str, int, float))

@@ -7,7 +7,7 @@ import click
 
 from holdfast.cli import render
 from holdfast.cli.blocks import Block, Commands, Facts, Gap, Span, text
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import desk_before, open_existing, surface, whole_run
 from holdfast.cli.refusals import EXIT_DONE, EXIT_WAITING
 from holdfast.cli.showing import question_blocks
 from holdfast.core.questions import UnfitError, offered, read_typed
@@ -49,11 +49,11 @@ def command(
     id_, value = _parse(words, {asked.id for asked in open_questions})
     if value is None:
         chosen = open_questions if id_ is None else [store.find_question(run, id_)]
-        return _list(store, desk(url), run, chosen, as_json=as_json)
+        return _list(store, desk_before(store, run, url), run, chosen, as_json=as_json)
     asked = store.find_question(run, id_)
     typed = _read(asked, sys.stdin.read() if value == "-" else value)
     answered = store.answer(run, typed, asked.id, by=by, reason=reason)
-    _tell(store, desk(url), answered, as_json=as_json)
+    _tell(store, desk_before(store, run, url), answered, as_json=as_json)
     return EXIT_DONE
 
 

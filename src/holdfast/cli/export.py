@@ -68,6 +68,7 @@ def _facts(made: Exported, shown: str) -> list[tuple[str, list[Span]]]:
     ]
     if made.moved:
         facts.append(("sealed", [Span("it does not act here any more", "doubt")]))
+        facts.append(("single use", [Span("import it once, in one place: this file is the run", "doubt")]))
     return facts
 
 

@@ -9,16 +9,18 @@ import click
 
 from holdfast.cli import render
 from holdfast.cli.artifacts import restored_blocks
+from holdfast.cli.behind import as_fields, effect_facts, effects_option
 from holdfast.cli.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.options import child_url, desk, open_existing, surface
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.cli.relaunch import launch_of, program_of, words
 from holdfast.model.artifacts import Restored
+from holdfast.model.event_fields import contents_of
 from holdfast.model.infos import RunInfo
 from holdfast.storehandle import Store
+from holdfast.storehandle.moving import Repeats
 from holdfast.views.plain import as_plain
 from holdfast.views.resuming import Launch
-from holdfast.views.words import count
 
 
 @click.command(short_help="Make another run from a point of this one.")
@@ -31,6 +33,7 @@ from holdfast.views.words import count
     metavar="STEP=JSON",
     help="Replace the recorded outcome of a step, by its name or key.",
 )
+@effects_option
 @click.option(
     "--files", metavar="DIR", help="Write the files that the run had made by then to this directory."
 )
@@ -41,6 +44,7 @@ def command(
     place: str,
     name: str,
     overrides: tuple[str, ...],
+    effects: Repeats,
     files: str | None,
     force: bool,
     url: str | None,
@@ -49,33 +53,33 @@ def command(
     """Make a run whose history is another's up to a point. Nothing is copied, and the other is left as it is.
 
     What was recorded up to the point is answered from there; what comes after it runs. Effects that happened after
-    the point are listed: the fork may do them again. With --files, start its program in that directory.
+    the point are listed, and the same call is answered from their record: see --effects. One in doubt is never
+    answered. With --files, start its program in that directory.
 
     \b
     Example:
       holdfast fork debt-cycles@44 --as try-b
       holdfast fork debt-cycles@44 --as try-c --override survey='["GR"]'
       holdfast fork debt-cycles@44 --as try-d --files /tmp/try-d
+      holdfast fork debt-cycles@44 --as try-e --effects again
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
-    later = store.later_effects(place)
     told: list[Restored] = []
     info = store.fork(
-        place, as_=name, override=_overrides(overrides), files=files, force=force, tell=told.append
+        place,
+        as_=name,
+        override=_overrides(overrides),
+        effects=effects,
+        files=files,
+        force=force,
+        tell=told.append,
     )
     if as_json:
-        page = {"store": store.url, "run": info.run, "from": place, "repeatable": later}
+        page = {"store": store.url, "run": info.run, "from": place, **as_fields(info.behind, effects)}
         render.show_json(page if files is None else {**page, "files": as_plain(told)})
         return
     facts = [("forked", [Span(info.run, "strong"), Span(f" from {place}")])]
-    if later:
-        names = ", ".join(dict.fromkeys(later))
-        facts.append(
-            (
-                "careful",
-                [Span(f"{count(len(later), 'effect')} after that point may happen again: {names}", "doubt")],
-            )
-        )
+    facts += effect_facts(info.behind, effects)
     command_ = (
         desk(url).holdfast("resume", info.run) if files is None else _command_in(files, store, info, url)
     )
@@ -89,7 +93,10 @@ def _command_in(files: str, store: Store, info: RunInfo, url: str | None) -> str
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
     attempts = store.view(info.run).attempts
     try:
-        launch = launch_of(info.run, loads(attempts[-1].event.body) if attempts else {}, environ)
+        launch = launch_of(info.run, contents_of(attempts[-1].event.body) if attempts else {}, environ)
+        command = store.command(info.run)
+        if command is not None and command.is_foreign:  # not to be put before people as if it were theirs
+            raise RefusedError(command.origin)
     except (RefusedError, KeyError):
         return f"cd {shlex.quote(files)} && {words(environ)} ..."
     argv = [

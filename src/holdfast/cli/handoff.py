@@ -16,6 +16,7 @@ from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.core.handoff import SCHEMA, markdown, read_document
 from holdfast.errors import BadHandoff
 from holdfast.storehandle import Store
+from holdfast.storehandle.privacy import private
 from holdfast.views.handoffs import carried_words
 from holdfast.views.words import size
 
@@ -139,7 +140,8 @@ def _write(target: Path, document: dict[str, Any]) -> None:
     """Whole or not at all: under another name until it is on the disk."""
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as file:
+        draft.unlink(missing_ok=True)  # of a process that was killed, and had the same id
+        with open(draft, "xb", opener=private) as file:
             file.write(dumps(document, option=OPT_INDENT_2) + b"\n")
             file.flush()
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.model.memories import Fact
 from holdfast.storehandle import Store
 from holdfast.storehandle import store as open_store
+from holdfast.storehandle.privacy import private
 from holdfast.views.plain import as_plain
 from holdfast.views.words import count, moment
 
@@ -159,7 +160,11 @@ def _give_out(store: Store, found: list[Fact], to_file: str, *, as_json: bool) -
     path = Path(to_file)
     if path.exists():
         raise RefusedError(f"{to_file} is there already", "name another file, or remove it")
-    path.write_bytes(lines)
+    try:
+        with open(path, "xb", opener=private) as file:
+            file.write(lines)
+    except OSError as error:
+        raise RefusedError(f"{to_file} cannot be written: {error.strerror}", "name another file") from error
     if as_json:
         render.show_json({"file": to_file, "facts": len(found)})
     else:

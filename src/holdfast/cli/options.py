@@ -65,3 +65,9 @@ def whole_run(text: str, name: str) -> str:
 def desk(url: str | None) -> Desk:
     """From where this command was typed, for commands to be typed next."""
     return Desk(str(Path.cwd()), without_password(url or ""))
+
+
+def desk_before(store: Store, run: str, url: str | None) -> Desk:
+    """The same before a run whose command may be foreign."""
+    command = store.command(run)
+    return desk(url)._replace(untrusted=run if command is not None and command.needs_trust else "")

@@ -1,5 +1,9 @@
 """``holdfast prune``: let old content go, and give the space back."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
 import click
 
 from holdfast.cli import render
@@ -11,7 +15,12 @@ from holdfast.model.pruned import PruneReport, RunPruned
 from holdfast.model.retention import RETENTION, Keep, Retention
 from holdfast.storehandle import Store
 from holdfast.views.plain import as_plain
-from holdfast.views.words import size
+from holdfast.views.pruned import PartOfMany, gathered, largest
+from holdfast.views.words import count, size
+
+_LINES_MAX: Final = 40
+_LARGEST_MAX: Final = 5
+_UNUSED: Final = "no journal and no inbox refers to them"
 
 
 @click.command(short_help="Let old states and records go, and give the space back.")
@@ -37,6 +46,7 @@ from holdfast.views.words import size
     metavar="DAYS",
     help="Delete runs that finished longer ago than this. Never, if not given.",
 )
+@click.option("--verbose", is_flag=True, help="Every run by itself, however many they are.")
 @click.option("--pin", metavar="RUN@POINT", help="Keep this point as it is, from now on; nothing is pruned.")
 @click.option("--unpin", metavar="RUN@POINT", help="Let a pinned point go; nothing is pruned.")
 @surface
@@ -47,12 +57,15 @@ def command(
     keep_checkpoints: int,
     keep_reasoning: int | None,
     finished_days: float | None,
+    verbose: bool,
     pin: str | None,
     unpin: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
     """Let go of what nobody needs: superseded states, events before the oldest kept state, unused content.
+
+    What that comes to is told run by run; of many runs, in sums. --json has every run.
 
     Heads, labels, pins and the points that forks begin at stay as they are. A run that somebody holds is left to its
     holder, which prunes it by itself. Killed half-way, run it again.
@@ -82,7 +95,9 @@ def command(
     if as_json:
         render.show_json({"store": store.url, **as_plain(report)})
     else:
-        render.show(_blocks(report, desk(url).holdfast("prune", *_options(run, policy))))
+        words = partial(desk(url).holdfast, "prune", *_options(run, policy))
+        is_long = sum(len(line.goes) + len(line.stays) for line in report.runs) > _LINES_MAX
+        render.show(_gathered(report, words) if is_long and not verbose else _blocks(report, words))
 
 
 def _pin(store: Store, pin: str | None, unpin: str | None, *, as_json: bool) -> None:
@@ -109,12 +124,54 @@ _COLUMNS = (
 )
 
 
-def _blocks(report: PruneReport, again: str) -> list[Block]:
+def _gathered(report: PruneReport, again: Callable[..., str]) -> list[Block]:
+    """The sums of a long plan, the runs that free most, and how to see every one."""
+    goes = gathered(report.runs, lambda line: line.goes)
+    if report.contents:
+        goes.append(PartOfMany("contents", 0, report.contents, report.contents_bytes, _UNUSED))
+    stays = gathered(report.runs, lambda line: line.stays)
+    of = f"of {count(len(report.runs), 'run')}"
+    blocks: list[Block] = []
+    if goes:
+        blocks += [Heading("Would go" if report.dry_run else "Gone", of), _sums_table(goes, "plain")]
+        first: list[tuple[Span, ...]] = [
+            (Span(line.run, "strong"), Span(size(line.freed_bytes)), Span(line.why, "dim"))
+            for line in largest(report.runs, _LARGEST_MAX)
+        ]
+        columns = (Column("RUN"), Column("SIZE", right=True), Column("WHY", grows=True, drops=1))
+        if first:
+            blocks += [Gap(), Heading("Most of it from"), Table(columns, first)]
+    else:
+        blocks.append(text("nothing is to be pruned"))
+    if stays:
+        blocks += [Gap(), Heading("Stays", of), _sums_table(stays, "dim")]
+    blocks += _end(report, skipped_max=_LARGEST_MAX)
+    commands = [(again("--dry-run", "--verbose"), "run by run")] if report.dry_run else []
+    commands += [(again(), "do it")] if report.dry_run and goes else []
+    if commands:
+        blocks += [Gap(), Commands(commands)]
+    return blocks
+
+
+def _sums_table(parts: list[PartOfMany], mood: Mood) -> Table:
+    rows = [
+        (
+            Span(part.what, mood),
+            Span(f"{part.runs:,}" if part.runs else "", mood),
+            Span(f"{part.number:,}" if part.number else "", mood),
+            Span(size(part.size) if part.size > 0 else "", mood),
+            Span(part.why, "dim"),
+        )
+        for part in parts
+    ]
+    return Table((Column("WHAT"), Column("RUNS", right=True), *_COLUMNS[2:]), rows)
+
+
+def _blocks(report: PruneReport, again: Callable[..., str]) -> list[Block]:
     blocks: list[Block] = []
     goes = [row for line in report.runs for row in _rows(line, going=True)]
     if report.contents:
-        why = "no journal and no inbox refers to them"
-        goes.append(_row("", "contents", report.contents, report.contents_bytes, why, "plain"))
+        goes.append(_row("", "contents", report.contents, report.contents_bytes, _UNUSED, "plain"))
     stays = [row for line in report.runs for row in _rows(line, going=False)]
     if goes:
         blocks += [Heading("Would go" if report.dry_run else "Gone"), Table(_COLUMNS, goes)]
@@ -122,15 +179,23 @@ def _blocks(report: PruneReport, again: str) -> list[Block]:
         blocks.append(text("nothing is to be pruned"))
     if stays:
         blocks += [Gap(), Heading("Stays"), Table(_COLUMNS, stays)]
+    blocks += _end(report)
+    if report.dry_run and goes:
+        blocks += [Gap(), Commands([(again(), "do it")])]
+    return blocks
+
+
+def _end(report: PruneReport, skipped_max: int | None = None) -> list[Block]:
+    """What was left alone, and what all of it comes to."""
+    blocks: list[Block] = []
     skipped = [line for line in report.runs if line.outcome == "skipped"]
     if skipped:
-        told = [[Span(line.run, "strong"), Span(f"  {line.why}", "dim")] for line in skipped]
+        told = [[Span(line.run, "strong"), Span(f"  {line.why}", "dim")] for line in skipped[:skipped_max]]
+        if len(told) < len(skipped):
+            told.append([Span(f"and {len(skipped) - len(told):,} more", "dim")])
         blocks += [Gap(), Heading("Left alone"), Lines(told, indent=2)]
     blocks += [Gap(), Facts(_sums(report))]
-    blocks += [Lines([[Span(one, "doubt")]]) for one in report.notes]
-    if report.dry_run and goes:
-        blocks += [Gap(), Commands([(again, "do it")])]
-    return blocks
+    return [*blocks, *(Lines([[Span(one, "doubt")]]) for one in report.notes)]
 
 
 def _sums(report: PruneReport) -> list[tuple[str, list[Span]]]:

@@ -14,6 +14,7 @@ import click
 
 from holdfast.agents import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
 from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal
+from holdfast.stores.url import without_password
 
 __all__ = [
     "EXIT_BROKEN_PIPE",
@@ -89,6 +90,7 @@ def with_store(hint: str, args: Sequence[str]) -> str:
         named = next((word.removeprefix("--store=") for word in args if word.startswith("--store=")), None)
     if named is None:
         return hint
+    named = without_password(named)
     return _COMMAND.sub(lambda found: f"`{found[1]} --store {shlex.quote(named)}`", hint)
 
 

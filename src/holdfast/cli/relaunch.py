@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.cli.refusals import RefusedError
+from holdfast.stores.url import without_password
 from holdfast.views.resuming import Launch
 
 _WITH_VALUE: Final = frozenset("WX")
@@ -92,5 +93,5 @@ def _short_options(letters: str, rest: list[str]) -> Program | None:
 
 
 def words(environ: dict[str, str]) -> str:
-    """The additions to the environment as one types them."""
-    return " ".join(f"{name}={shlex.quote(value)}" for name, value in environ.items())
+    """The additions to the environment as one types them; a password is not shown."""
+    return " ".join(f"{name}={shlex.quote(without_password(value))}" for name, value in environ.items())

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TextIO
 from orjson import OPT_INDENT_2, dumps
 
 from holdfast.cli.blocks import Block, text
-from holdfast.cli.plaintext import plain_lines
+from holdfast.cli.plaintext import plain_lines, safe
 from holdfast.clock import SystemClock
 
 
@@ -39,6 +39,11 @@ def tell(blocks: Iterable[Block]) -> None:
         else:
             err.writelines(f"{line}\n" for line in plain_lines(blocks))
         err.flush()
+
+
+def can_ask() -> bool:
+    """Whether a person sits before this command, who sees what is told on stderr and can answer it."""
+    return _stream(sys.stderr).isatty() and sys.stdin is not None and sys.stdin.isatty()
 
 
 def tell_json_line(content: Any) -> None:
@@ -190,7 +195,9 @@ def complain(message: str, hint: str) -> None:
 
         Screen(err).complain(message, hint)
         return
-    err.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+    for label, content in (("error", message), ("hint", hint)):
+        if content:
+            err.write(f"{label}: " + "\n".join(map(safe, content.split("\n"))) + "\n")
     err.flush()
 
 

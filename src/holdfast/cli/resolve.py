@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli import render
 from holdfast.cli.blocks import Commands, Facts, Gap, Span, text
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import desk_before, open_existing, surface, whole_run
 from holdfast.cli.refusals import EXIT_DONE, EXIT_MISUSE, EXIT_WAITING, RefusedError
 from holdfast.cli.showing import doubt_blocks
 from holdfast.model.infos import Doubt
@@ -78,10 +78,10 @@ def command(
     store = open_existing(url)
     doubts = store.doubts(run)
     if decision is None:
-        return _list(store, desk(url), run, _matching(run, step, doubts), as_json=as_json)
+        return _list(store, desk_before(store, run, url), run, _matching(run, step, doubts), as_json=as_json)
     chosen = step or _only(run, doubts).key
     settled = store.resolve(run, chosen, decision.how, value=decision.value, message=decision.message, by=by)
-    _tell(store, desk(url), settled, decision, as_json=as_json)
+    _tell(store, desk_before(store, run, url), settled, decision, as_json=as_json)
     return EXIT_DONE
 
 

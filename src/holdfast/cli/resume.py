@@ -9,21 +9,24 @@ import shlex
 from typing import Any, NoReturn
 
 import click
-from orjson import loads
 
 from holdfast.cli import render
 from holdfast.cli.blocks import Block, Column, Commands, Facts, Gap, Heading, Lines, Mood, Span, Table
 from holdfast.cli.moods import mood_of, status_span
 from holdfast.cli.options import child_url, open_existing, surface, whole_run
+from holdfast.cli.plaintext import safe
 from holdfast.cli.refusals import RefusedError
 from holdfast.cli.relaunch import launch_of, words
+from holdfast.core.fold import fold
 from holdfast.core.moments import ago, moment
-from holdfast.errors import RunHeld
-from holdfast.model.events import Event, Kind
+from holdfast.errors import Corrupt, ForeignCommand, RunHeld
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Event
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import OVER, Status, owner_name
 from holdfast.storehandle import Store
-from holdfast.views.moves import is_served
+from holdfast.stores.url import without_password
+from holdfast.views.moves import is_served, submission
 from holdfast.views.plain import as_plain
 from holdfast.views.resuming import (
     Launch,
@@ -34,6 +37,7 @@ from holdfast.views.resuming import (
     arrange,
     premises_line,
     saved_line,
+    trust_line,
 )
 from holdfast.views.words import count, status_word
 
@@ -51,6 +55,12 @@ _OVER = OVER | {Status.SEALED, Status.IMPORTING}
     metavar="PREMISE",
     help="Take this premise as it is now, like file:data.csv; may be given several times.",
 )
+@click.option(
+    "--trust",
+    "trusts",
+    is_flag=True,
+    help="Start a command that came from elsewhere, and remember that it may be.",
+)
 @surface
 def command(
     *,
@@ -58,6 +68,7 @@ def command(
     last: bool,
     dry_run: bool,
     accept: tuple[str, ...],
+    trusts: bool,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -66,28 +77,35 @@ def command(
     It opens this run, whatever id it asks for of the same lineage, and goes on where the run was. Its output,
     its signals and its exit code are its own.
 
+    A command that came with an import or a copy, that lies in a store of somebody else's, or that another host or user has
+    recorded in a store that you share, is shown and not started, unless you say so: --trust, or yes on a terminal.
+
     \b
     Example:
       holdfast resume debt-cycles --dry-run
       holdfast resume debt-cycles
       holdfast resume debt-cycles --accept file:data.csv
+      holdfast resume imported-run --trust
       holdfast resume --last
     """  # noqa: D301 - click's own mark
     if (run is None) != last:
         raise click.UsageError("name one run, or ask for --last" if last else "name a run, or use --last")
     if as_json and not dry_run:
         raise click.UsageError("--json shows the plan, and goes with --dry-run")
-    if accept and dry_run:
-        raise click.UsageError("--accept is written down at once, and does not go with --dry-run")
+    if (accept or trusts) and dry_run:
+        given = "--accept" if accept else "--trust"
+        raise click.UsageError(f"{given} is written down at once, and does not go with --dry-run")
     store = open_existing(url)
     info = _check(store, store.get(whole_run(run, "resume")) if run is not None else _last(store))
     events = store.events(info.run)
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
-    attempt = _last_attempt(info.run, events)
+    event = _last_attempt(info.run, events)
+    attempt: dict[str, Any] = contents_of(event.body)
     if "again" in attempt and not dry_run:
+        words_ = submission(attempt)
         raise RefusedError(
             f"run {info.run} is run by workers: there is no command of its own to start again",
-            f"`holdfast {shlex.join(map(str, attempt['again']))}` lets any worker go on with it",
+            f"`holdfast {shlex.join(words_)}` lets any worker go on with it" if words_ else "",
         )
     if is_served(attempt):
         raise RefusedError(
@@ -95,9 +113,12 @@ def command(
             f"in the client, start_run(run={info.run!r}) goes on with it; `holdfast context {info.run}` shows what it is told",
         )
     launch = launch_of(info.run, attempt, environ)
+    if not dry_run:
+        _check_trust(store, info.run, event, launch, trusts=trusts)
     for premise in accept:
         store.accept_premise(info.run, premise)
-    plan = arrange(store.resume_plan(info.run), launch)
+    shown = {name: without_password(value) for name, value in environ.items()}
+    plan = arrange(store.resume_plan(info.run), launch._replace(environ=shown))
     if not dry_run:
         render.tell([Lines([[Span(_brief(plan), "dim")]])])
         store.close()
@@ -114,11 +135,19 @@ def command(
 def _last(store: Store) -> RunInfo:
     for info in store.runs(limit=_EVERYTHING):
         # A fork that was just made is queued too, and has the attempts of the run that it comes from.
-        if info.status not in _OVER and (info.status != "queued" or store.view(info.run).attempts):
+        if info.status not in _OVER and _can_go_on(store, info):
             return info
     raise RefusedError(
         f"every run in {store.url} is finished, or was never begun", "`holdfast runs` lists what is there"
     )
+
+
+def _can_go_on(store: Store, info: RunInfo) -> bool:
+    try:
+        attempts = store.view(info.run).attempts
+    except Corrupt:  # `doctor` tells; what others have begun can go on
+        return False
+    return info.status != "queued" or bool(attempts)
 
 
 def _check(store: Store, info: RunInfo) -> RunInfo:
@@ -146,14 +175,34 @@ def _check(store: Store, info: RunInfo) -> RunInfo:
     return info
 
 
-def _last_attempt(run: str, events: list[Event]) -> dict[str, Any]:
-    for event in reversed(events):
-        if event.kind == Kind.ATTEMPT_STARTED:
-            body: dict[str, Any] = loads(event.body)
-            return body
+def _last_attempt(run: str, events: list[Event]) -> Event:
+    attempts = fold(events).attempts
+    if attempts:
+        return attempts[-1].event
     raise RefusedError(
         f"run {run} was never begun: no command is recorded for it", "start the program that works on it"
     )
+
+
+def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trusts: bool) -> None:
+    """Refuse a foreign command, unless somebody has trusted it, does so now, or says yes. ForeignCommand."""
+    command = store.command(run, attempt)
+    if command is None or not command.needs_trust:
+        return
+    line, again = shlex.join(launch.argv), shlex.join(["holdfast", "resume", run, "--trust"])
+    if not trusts and render.can_ask():
+        facts = [("command", line), ("in", launch.cwd), ("comes from", command.origin)]
+        pairs = [(name, [Span(text, "doubt")]) for name, text in facts]
+        note = Lines([[Span("It would run as you, with all that you may do.")]])
+        render.tell(
+            [Lines([[Span(f"The command of run {run} is not yours.", "strong")]]), Facts(pairs), note]
+        )
+        trusts = click.confirm("Start it?", default=False, err=True)
+    if not trusts:
+        raise ForeignCommand(
+            run=run, origin=safe(command.origin), command=safe(line), cwd=safe(launch.cwd), again=again
+        )
+    store.trust(run, command)
 
 
 def _become(launch: Launch) -> NoReturn:
@@ -192,6 +241,8 @@ def _blocks(plan: ResumeLines) -> list[Block]:
         ("status", [status, Span(f", attempt {plan.attempt} would begin", "dim")]),
         ("from the journal", [Span(answers_line(answers))]),
     ]
+    if plan.came_from:
+        pairs.append(("from elsewhere", [Span(plan.came_from)]))
     saved = saved_line(plan.saved)
     if saved:
         pairs.append(("not spent again", [Span(saved)]))
@@ -204,7 +255,7 @@ def _blocks(plan: ResumeLines) -> list[Block]:
     if plan.next_item:
         pairs.append(("next in its plan", [Span(plan.next_item)]))
     parts = (_doubts, _premises, _questions, _waits, _again)
-    return [Facts(pairs), *(block for part in parts for block in part(plan)), *_command(plan.launch)]
+    return [Facts(pairs), *(block for part in parts for block in part(plan)), *_command(plan)]
 
 
 def _premises(plan: ResumeLines) -> list[Block]:
@@ -296,10 +347,17 @@ def _again_row(repeat: Repeat) -> tuple[Span, ...]:
     )
 
 
-def _command(launch: Launch) -> list[Block]:
+def _command(plan: ResumeLines) -> list[Block]:
+    launch, whose = plan.launch, trust_line(plan.command, plan.came_from)
     pairs = [
         ("in", [Span(launch.cwd)]),
         ("with", [Span(words(launch.environ))]),
         ("command", [Span(shlex.join(launch.argv))]),
     ]
-    return [Gap(), Heading("Would start"), Facts(pairs, indent=2)]
+    if whose:
+        pairs.append(("which is", [Span(whose, "doubt")]))
+    blocks: list[Block] = [Gap(), Heading("Would start"), Facts(pairs, indent=2)]
+    if plan.command is not None and plan.command.needs_trust:
+        trust = shlex.join(["holdfast", "resume", plan.run, "--trust"])
+        blocks.append(Commands([(trust, "start it, if you trust it")]))
+    return blocks

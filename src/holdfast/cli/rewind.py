@@ -4,53 +4,51 @@ import click
 
 from holdfast.cli import render
 from holdfast.cli.artifacts import restored_blocks
+from holdfast.cli.behind import as_fields, effect_facts, effects_option
 from holdfast.cli.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.options import desk, open_existing, surface
 from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
 from holdfast.core.points import parse_place
 from holdfast.model.artifacts import Restored
+from holdfast.storehandle.moving import Repeats
 from holdfast.views.plain import as_plain
-from holdfast.views.words import count
 
 
 @click.command(short_help="Move a run's head back to a point.")
 @click.argument("place", metavar="RUN@POINT")
+@effects_option
 @click.option("--files", is_flag=True, help="Bring the files that it had made by then back, in place.")
 @click.option("--force", is_flag=True, help="Write also over files that were changed outside.")
 @surface
-def command(*, place: str, files: bool, force: bool, url: str | None, as_json: bool) -> None:
+def command(
+    *, place: str, effects: Repeats, files: bool, force: bool, url: str | None, as_json: bool
+) -> None:
     """Move a run's head back to a point, and keep what lay after it as a fork.
 
-    The run goes on from there when it is started again. Refused while somebody holds it. A file that was changed outside is
+    The run goes on from there when it is started again. Refused while somebody holds it. Effects that happened after the
+    point are listed, and the same call is answered from their record: see --effects. A file that was changed outside is
     kept as it is, and told.
 
     \b
     Example:
       holdfast rewind debt-cycles@44
       holdfast rewind debt-cycles@44 --files
+      holdfast rewind debt-cycles@44 --effects ask
     """  # noqa: D301 - click's own mark
     if parse_place(place).is_head:
         raise RefusedError(f"{place} names no point to go back to", f"write {place}@44", code=EXIT_MISUSE)
     store = open_existing(url)
-    later = store.later_effects(place)
     told: list[Restored] = []
-    rewound = store.rewind(place, files=files, force=force, tell=told.append)
+    rewound = store.rewind(place, effects=effects, files=files, force=force, tell=told.append)
     if as_json:
-        page = {"store": store.url, **rewound._asdict(), "repeatable": later}
+        page = {"store": store.url, **rewound._asdict(), **as_fields(rewound.behind, effects)}
         render.show_json({**page, "files": as_plain(told)} if files else page)
         return
     facts = [
         ("rewound", [Span(rewound.run, "strong"), Span(f" to {place.partition('@')[2]}")]),
         ("kept", [Span(rewound.kept, "strong"), Span(" holds what lay after it")]),
     ]
-    if later:
-        names = ", ".join(dict.fromkeys(later))
-        facts.append(
-            (
-                "careful",
-                [Span(f"{count(len(later), 'effect')} after that point may happen again: {names}", "doubt")],
-            )
-        )
+    facts += effect_facts(rewound.behind, effects)
     blocks: list[Block] = [*restored_blocks(told), Gap()] if told else []
     tree = desk(url).holdfast("show", rewound.run, "--tree")
     render.show([*blocks, Facts(facts), Gap(), Commands([(tree, "the branches")])])

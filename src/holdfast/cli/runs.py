@@ -18,8 +18,11 @@ from holdfast.views.runs import RunLine, position_words, run_line, sign_words
 from holdfast.views.words import clock_time, count, size, span, status_word
 
 _EVERYTHING: Final = 1 << 40
+_AHEAD_MAX: Final = 100
+"""How many runs behind a page are counted: their rows are read for it."""
 _NEEDS_MAX: Final = 3
 _EVERY_S: Final = 2.0
+_LIMIT: Final = 20
 _WAITING: Final = (Status.QUEUED, Status.PARKED)
 _STATUSES: Final = (
     Status.RUNNING,
@@ -40,23 +43,43 @@ _STATUSES: Final = (
 )
 
 
+class Asked(NamedTuple):
+    """What is to be listed: page ``number`` of pages of ``limit`` runs, of these statuses; ``limit`` None is all of them."""
+
+    statuses: tuple[str, ...] = ()
+    limit: int | None = _LIMIT
+    number: int = 1
+
+    @property
+    def meant(self) -> set[str]:
+        """The statuses as they are recorded."""
+        return {*self.statuses, *(_WAITING if "waiting" in self.statuses else ())}
+
+
 class Page(NamedTuple):
-    """What one look has shown. ``store`` is None where there is none."""
+    """What one look has shown, and how many more there are, as far as they were counted. ``store`` is None where there is none."""
 
     store: Store | None
     lines: list[RunLine]
-    more: bool = False
+    more: int = 0
+    asked: Asked = Asked()
 
 
 @click.command()
-@click.option("--all", "show_all", is_flag=True, help="Every run, not only the newest.")
+@click.option("--all", "show_all", is_flag=True, help="Every run, not only a page of them.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=20,
+    default=_LIMIT,
     show_default=True,
     metavar="N",
-    help="How many runs to list.",
+    help="How many runs a page has.",
+)
+@click.option(
+    "--page",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Which page: 1, the newest, by default.",
 )
 @click.option(
     "--status",
@@ -79,6 +102,7 @@ def command(
     *,
     url: str | None,
     limit: int,
+    page: int | None,
     statuses: tuple[str, ...],
     watch: bool,
     every_s: float | None,
@@ -87,41 +111,59 @@ def command(
 ) -> None:
     """List the runs of a store and where each stands.
 
-    Newest first, each with its last sign of life.
+    Newest first, a page of them, each with its last sign of life. Only the journals of the runs that are shown are read;
+    but to find those that are damaged, all.
 
     With --watch the list is drawn anew in place; in a pipe it is printed again whenever a run has moved.
 
     \b
     Example:
       holdfast runs
+      holdfast runs --page 2 --limit 50
       holdfast runs --watch --status running --status waiting
       holdfast runs --all --json | jq '.runs[] | select(.status == "crashed")'
     """  # noqa: D301 - click's own mark
     if every_s is not None and not watch:
         raise click.UsageError("--every goes with --watch")
-    wanted = {*statuses, *(_WAITING if "waiting" in statuses else ())}
-    looks = _looks(url, wanted, _EVERYTHING if show_all else limit)
+    if show_all and page is not None:
+        raise click.UsageError("--all is every page: leave out --page")
+    asked = Asked(statuses, None if show_all else limit, page or 1)
+    looks = _looks(url, asked, again=watch)
     if watch:
         _watch(looks, every_s or _EVERY_S, url, as_json=as_json)
         return
-    page = next(looks)
+    found = next(looks)
     if as_json:
-        render.show_json(_document(page))
+        render.show_json(_document(found))
     else:
-        render.show(_blocks(page, desk(url), is_filtered=bool(wanted)))
+        render.show(_blocks(found, desk(url)))
 
 
-def _looks(url: str | None, statuses: set[str], limit: int) -> Iterator[Page]:
-    """The runs, whenever asked for them. Through one handle, which remembers what it has read."""
+def _looks(url: str | None, asked: Asked, *, again: bool) -> Iterator[Page]:
+    """The runs, whenever asked for them. Through one handle, which remembers what it has read if it is asked ``again``."""
     store = open_existing(url) if url else None
     while True:
         store = store or find_store(url)
         if store is None:
-            yield Page(None, [])
-            continue
-        found = store.overview(statuses=statuses, limit=limit + 1)
-        lines = [run_line(one, now=store.now()) for one in found[:limit]]
-        yield Page(store, lines, len(found) > limit)
+            yield Page(None, [], asked=asked)
+        elif asked.limit is not None:
+            yield _page(store, asked, asked.limit)
+        else:
+            found = store.overview(statuses=asked.meant, limit=_EVERYTHING) if again else None
+            each = store.survey(statuses=asked.meant) if found is None else found
+            yield Page(store, [run_line(one, now=store.now()) for one in each], asked=asked)
+
+
+def _page(store: Store, asked: Asked, limit: int) -> Page:
+    skip = limit * (asked.number - 1)
+    if "damaged" in asked.meant:  # which no row tells: one more is looked at, to know whether there is one
+        found = store.overview(statuses=asked.meant, limit=limit + 1, skip=skip)
+        more = len(found) - limit
+    else:
+        found = store.overview(statuses=asked.meant, limit=limit, skip=skip)
+        is_full = len(found) == limit
+        more = len(store.runs(statuses=asked.meant, limit=_AHEAD_MAX, skip=skip + limit)) if is_full else 0
+    return Page(store, [run_line(one, now=store.now()) for one in found[:limit]], max(0, more), asked)
 
 
 # -- again and again --------------------------------------------------------------------------------------------
@@ -129,7 +171,7 @@ def _looks(url: str | None, statuses: set[str], limit: int) -> Iterator[Page]:
 
 def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: bool) -> None:
     """Show every look, until Ctrl-C: what it has shown last then stays on the screen."""
-    page, seen = Page(None, []), None
+    page, seen = None, None
     try:
         with render.live(as_text=as_json) as picture:
             for page in looks:
@@ -142,8 +184,8 @@ def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: b
                 seen = now
                 picture.wait(every_s)
     except KeyboardInterrupt:
-        if render.is_drawn() and not as_json:
-            render.show(_blocks(page, desk(url), is_filtered=True))
+        if page is not None and render.is_drawn() and not as_json:
+            render.show(_blocks(page, desk(url)))
 
 
 def _moved(page: Page) -> object:
@@ -184,23 +226,45 @@ _COLUMNS = (
 
 
 def _document(page: Page) -> dict[str, object]:
-    return {"store": page.store.url if page.store else None, "runs": as_plain(page.lines), "more": page.more}
+    return {
+        "store": page.store.url if page.store else None,
+        "runs": as_plain(page.lines),
+        "page": page.asked.number,
+        "more": bool(page.more),
+    }
 
 
-def _blocks(page: Page, at: Desk, *, is_filtered: bool) -> list[Block]:
+def _blocks(page: Page, at: Desk) -> list[Block]:
     if page.store is None:
         return [text(f"no store {where(None)}"), *_how_to_start()]
     if not page.lines:
-        if is_filtered:
+        if page.asked.number > 1:
+            return [text(f"page {page.asked.number} has no runs: there are fewer"), *_pages(page, at)]
+        if page.asked.statuses:
             return [text(f"no such runs in {page.store.url}")]
         return [text(f"no runs yet in {page.store.url}"), *_how_to_start()]
     blocks: list[Block] = [_table(page.lines)]
-    if page.more:
-        blocks += [Gap(), Commands([(at.holdfast("runs", "--all"), "there are more")])]
+    blocks += _pages(page, at)
     needs = [need for line in page.lines if (need := _need(line, at)) is not None]
     if needs:
         blocks += [Gap(), Commands(needs[:_NEEDS_MAX])]
     return blocks
+
+
+def _pages(page: Page, at: Desk) -> list[Block]:
+    """Where there is more than this page: how many, and the command that shows them."""
+    _, limit, number = page.asked
+    options = [word for status in page.asked.statuses for word in ("--status", status)]
+    options += [] if limit in {None, _LIMIT} else ["--limit", str(limit)]
+    if not page.lines:
+        return [Gap(), Commands([(at.holdfast("runs", *options), "the first page")])]
+    if not page.more:
+        return []
+    if "damaged" in page.asked.meant:
+        told = "there are more"
+    else:
+        told = f"{page.more} more" if page.more < _AHEAD_MAX else f"at least {_AHEAD_MAX} more"
+    return [Gap(), Commands([(at.holdfast("runs", "--page", str(number + 1), *options), told)])]
 
 
 def _table(lines: list[RunLine]) -> Table:
@@ -231,7 +295,7 @@ def _row(line: RunLine) -> tuple[Span, ...]:
 def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
     """The command that helps a run on, and why; None for one that needs nobody."""
     if line.status == "damaged":
-        return at.holdfast("doctor"), f"{line.run} cannot be read"
+        return at.holdfast("doctor"), f"{line.run} cannot be understood: {line.damage}"
     if line.status == "sealed":
         return None
     if line.in_doubt:

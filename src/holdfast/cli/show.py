@@ -6,7 +6,7 @@ import click
 
 from holdfast.cli import render
 from holdfast.cli.blocks import Lines, Span
-from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.options import desk, desk_before, open_existing, surface
 from holdfast.cli.refusals import RefusedError
 from holdfast.cli.showing import event_blocks, run_blocks, step_blocks
 from holdfast.core.points import Place, find_event, last_point, parse_place
@@ -56,6 +56,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
     events = store.events(place.run)
     doubts, questions = store.doubts(place.run), store.questions(place.run)
     size_bytes = store.size(place.run)
+    at, command = desk_before(store, place.run, url), store.command(place.run)
     summary = summarize(
         info,
         events,
@@ -63,10 +64,12 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         questions,
         now=store.now(),
         size_bytes=size_bytes,
-        desk=desk(url),
+        desk=at,
         promises=store.promises(place.run),
         read=store.content,
     )
+    foreign = command if command is not None and command.origin else None
+    summary = summary._replace(came_from=store.came_from(place.run), command=foreign)
     if as_json:
         plain = as_plain(summary)
         render.show_json({"store": store.url, **plain.pop("line"), **plain})
@@ -77,7 +80,8 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
 
 def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
     givers = store.givers()
-    lines = branch_lines(store.lineage(run), {info.run: info.status for info in store.runs()}, givers)
+    tree = store.lineage(run)
+    lines = branch_lines(tree, {name: store.get(name).status for name in tree.names()}, givers)
     if as_json:
         render.show_json({"store": store.url, "tree": [as_plain(line) for line in lines]})
         return

@@ -1,5 +1,6 @@
 """How ``holdfast show`` arranges a run, a step and an event."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from holdfast.views.handoffs import PromiseLine
 from holdfast.views.moves import Desk
 from holdfast.views.plans import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
+from holdfast.views.resuming import trust_line
 from holdfast.views.steps import StepLine
 from holdfast.views.summary import AttemptLine, FileLine, RunSummary
 from holdfast.views.words import ago, clock_time, count, moment, readable, size, span, status_word
@@ -62,6 +64,12 @@ def _head(summary: RunSummary) -> list[Block]:
         pairs.append(("goal", [Span(line.goal)]))
     if summary.taken_from is not None:
         pairs.append(("handed over", [Span("by "), Span(summary.taken_from.words)]))
+    if summary.came_from:
+        pairs.append(("from elsewhere", [Span(summary.came_from)]))
+    if whose := trust_line(summary.command, summary.came_from):
+        assert summary.command is not None
+        recorded = f"{shlex.join(summary.command.line)} in {summary.command.cwd}"
+        pairs.append(("command", [Span(recorded), Span(f": {whose}", "doubt")]))
     if summary.inputs is not None:
         pairs.append(("inputs", [Span(readable(summary.inputs))]))
     pairs += [
@@ -228,6 +236,8 @@ def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
             pairs.append(("arguments", [Span(doubt.arguments)]))
         if doubt.idempotency_key:
             pairs.append(("idempotency key", [Span(doubt.idempotency_key)]))
+        if doubt.owner:
+            pairs.append(("called as", [Span(doubt.owner)]))
         if doubt.pending:
             pairs.append(("resolved", [Span(f"{doubt.pending}; taken in when the run goes on", "good")]))
         blocks.append(Facts(pairs, indent=2))
@@ -330,6 +340,10 @@ def step_blocks(detail: StepDetail) -> list[Block]:
     facts.append(("key", [Span(step.key)]))
     if detail.idempotency_key:
         facts.append(("idempotency key", [Span(detail.idempotency_key)]))
+    if detail.owner:
+        facts.append(
+            ("called as", [Span(detail.owner), Span(": minted by the import that brought the run", "dim")])
+        )
     facts.append(("events", [Span(" ".join(f"#{line.seq}" for line in detail.events))]))
     blocks: list[Block] = [Facts(facts)]
     if detail.arguments:

@@ -45,7 +45,14 @@ def pack(data: bytes) -> bytes:
     looks_packed = data.startswith(_MAGIC)
     if len(data) < _TINY_BYTES and not looks_packed:
         return data
-    packed: bytes = _of_thread().compressor.compress(data)
+    try:
+        packed: bytes = _of_thread().compressor.compress(data)
+    except (
+        OSError
+    ):  # no descriptor left to import it with: what happened is recorded all the same, at its full size
+        if looks_packed:
+            raise
+        return data
     # content that begins like a frame must be in one, however little it gains
     return packed if looks_packed or len(packed) < len(data) else data
 

@@ -1,7 +1,8 @@
 """Events and letters as lines of JSON, for people and for other tools, and back byte for byte.
 
 A body stands last in its line, exactly as it is recorded: it is not parsed and written again, so that no number or
-blank in it changes. One that is no JSON of one line stands in base64.
+blank in it changes. An event's is two members, ``fields`` and, where it has any, ``data``; one of format 1, or a letter's, is
+one, ``body``. What is neither stands in base64.
 """
 
 from base64 import b64decode, b64encode
@@ -9,29 +10,43 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
+from holdfast.model.event_fields import joined, lines_of
 from holdfast.model.events import Event
 
 _FIELDS: Final = {"seq": int, "at": float, "kind": str, "name": str, "key": str, "fence": int, "crc": int}
+_OWN: Final = b',"fields":'
+_DATA: Final = b',"data":'
 _PLAIN: Final = b',"body":'
 _BASE64: Final = b',"body_base64":"'
 
 
 def event_line(event: Event) -> bytes:
     """The event as one line, without its end."""
-    seq, at, kind, name, key, fence, body, crc = event
+    seq, at, kind, name, key, fence, body, crc, chain = event
     fields = {"seq": seq, "at": at, "kind": kind, "name": name, "key": key, "fence": fence, "crc": crc}
-    return _line(fields, body)
+    if chain:  # events of format 1 have none, and their lines stay as they were
+        fields["chain"] = chain
+    lines = lines_of(body)
+    if lines is None or not _are_plain(*lines):
+        return _line(fields, body)
+    own, data = lines
+    return dumps(fields)[:-1] + _OWN + own + (_DATA + data if data else b"") + b"}"
 
 
 def read_event(line: bytes) -> Event:
     """The event of a line. Raises ValueError where it is none; whether it is intact is another question."""
-    fields, body = _parts(line)
+    fields, body = _event_parts(line)
     for name, kind in _FIELDS.items():
         if type(fields.get(name)) is not kind:
             raise ValueError(f"{name} is {fields.get(name)!r}")
-    if fields.keys() != _FIELDS.keys():
+    if type(fields.get("chain", 1)) is not int or not fields.get("chain", 1):
+        raise ValueError(f"chain is {fields['chain']!r}")
+    if fields.keys() - {"chain"} != _FIELDS.keys():
         raise ValueError(f"it has the fields {', '.join(fields)}")
-    return Event(**fields, body=body)
+    event = Event(**fields, body=body)
+    if event_line(event) != line:
+        raise ValueError("it is not as it was written")
+    return event
 
 
 def letter_line(key: str, body: bytes) -> bytes:
@@ -61,6 +76,27 @@ def _is_one_line_of_json(body: bytes) -> bool:
     except JSONDecodeError:
         return False
     return True
+
+
+def _are_plain(own: bytes, data: bytes) -> bool:
+    """Whether they are as we write them: then it can be told in a line where the first one ends."""
+    try:
+        fields = loads(own)
+    except JSONDecodeError:
+        return False
+    return type(fields) is dict and dumps(fields) == own and (not data or _is_one_line_of_json(data))
+
+
+def _event_parts(line: bytes) -> tuple[dict[str, Any], bytes]:
+    """The same of an event, whose body may stand there as two members. What ends them is looked at by whoever reads it."""
+    fields = loads(line)
+    if type(fields) is not dict or "fields" not in fields:
+        return _parts(line)
+    own = dumps(fields.pop("fields"))
+    has_data = "data" in fields
+    fields.pop("data", None)
+    before = dumps(fields)[:-1] + _OWN + own + (_DATA if has_data else b"")
+    return fields, joined(own, line[len(before) : -1])
 
 
 def _parts(line: bytes) -> tuple[dict[str, Any], bytes]:

@@ -19,14 +19,16 @@ from typing import Any, Final, cast
 from holdfast.codec.refusals import RefusedError, UnreadableError
 from holdfast.codec.scalars import Fields
 from holdfast.codec.state import put_state, state_of
-from holdfast.codec.types import is_model, is_namedtuple, type_name
+from holdfast.codec.types import is_model, is_namedtuple, is_nameless, type_name
 
 _HEAP_TYPE: Final = 1 << 9
 _DROPPED: Final = frozenset({"__orig_class__"})  # left by Box[int](…); says nothing that the class does not
 
 
 def find_record(value: object, kind: type) -> Fields | None:
-    """The tag and the parts of an object, or None if it is of none of these kinds."""
+    """The tag and the parts of an object, or None if it is of none of these kinds, or a part of our own machinery."""
+    if is_nameless(kind):
+        return None
     if issubclass(kind, Enum):
         return _enum_record(value)
     if hasattr(kind, "__dataclass_fields__"):

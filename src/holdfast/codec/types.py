@@ -2,7 +2,10 @@
 
 A type name is ``module:Qual.Name``. It knows the hint of the reader, the registered classes and the modules that
 are loaded; it refuses to import, and it refuses to trigger an import (a module's ``__getattr__`` is never asked).
-The invariant: data can only ever name a class that the program itself has brought into the process.
+The invariant: data can only ever name a class that the program itself has brought into the process, or one of ours.
+
+Our own classes have fixed names (``model.names``), so that a move of their files changes neither what is written nor the
+identity of a call. They are found by that table alone, loaded or not; one of ours that is not in it is not stored.
 
 The program that was started is called ``__main__`` by Python, whatever its file. Its classes are written under the
 name it would be imported by: its spec's name (``python -m pkg.mod``), else its file's stem (``python job.py`` is
@@ -20,6 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 from holdfast.codec.refusals import UnreadableError
 from holdfast.codec.scalars import find_form
 from holdfast.errors import Misuse
+from holdfast.model.names import PLACES, fixed_name, is_ours
 
 T = TypeVar("T")
 
@@ -118,9 +122,18 @@ def type_name(cls: type) -> str:
 
 
 def natural_name(cls: type) -> str:
-    """``module:Qual.Name``, with the program that was started under the name it would be imported by."""
+    """``module:Qual.Name``, with the program that was started under the name it would be imported by; or our fixed name."""
     module = cls.__module__
+    fixed = fixed_name(module, cls.__qualname__)
+    if fixed is not None:
+        return fixed
     return f"{main_name() if module in _MAIN_NAMES else module}:{cls.__qualname__}"
+
+
+def is_nameless(cls: type) -> bool:
+    """Whether the class is one of ours without a fixed name: part of the machinery, and nothing for a store."""
+    module = cls.__module__
+    return is_ours(module) and fixed_name(module, cls.__qualname__) is None and cls not in _by_class
 
 
 def main_name() -> str:
@@ -163,6 +176,8 @@ def resolve(name: str, hints: Mapping[str, type] | None = None) -> Registration:
         found: object = hints[name]
     elif name in _by_name:
         return _by_name[name]
+    elif name in PLACES:
+        found = _find_ours(name)
     else:
         found = find_loaded(name)
     if found is None:
@@ -185,9 +200,19 @@ def find_class(name: str) -> object | None:
     return find_loaded(name) if entry is None else entry.cls
 
 
+def _find_ours(name: str) -> object | None:
+    """The class of ours under a fixed name. Its module may not be loaded yet: the table says which it is, not the data."""
+    from importlib import import_module
+
+    module, qualname = PLACES[name]
+    return _walk(sys.modules.get(module) or import_module(module), qualname)
+
+
 def find_loaded(name: str) -> object | None:
     """What stands under the name in the modules that are loaded; nothing is imported to find it."""
     module, _, qualname = name.partition(":")
+    if name in PLACES:
+        module, qualname = PLACES[name]
     homes = [sys.modules.get("__main__")] if module in _MAIN_NAMES or module == main_name() else []
     homes.append(sys.modules.get(module))
     for home in homes:

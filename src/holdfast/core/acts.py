@@ -1,23 +1,19 @@
 """What a recorded call is in the search for circles: from its intent and its outcome, as their bodies stand.
 
 The same bodies tell the same, live and read back. How long a call took, where it stands and which process made it play
-no part. Bodies are cut rather than parsed: arguments and values come last in them.
+no part.
 """
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any
 
-from orjson import dumps, loads
+from orjson import dumps
 
+from holdfast.model.event_fields import contents_of, fields_of, raw_part
 from holdfast.model.loops import Act, Manner, Thresholds
 
 Called = tuple[str, Hashable]
 """A call by its name and arguments."""
-
-_LATE: Final = b'"by":""}'
-"""How the body ends of an outcome that came as a letter: it has more in it than a value."""
-
-_VALUES: Final = frozenset({"value", "value_blob", "value_bytes", "lost"})
 
 
 def arguments_of(key: str, intent: bytes) -> Hashable:
@@ -27,8 +23,8 @@ def arguments_of(key: str, intent: bytes) -> Hashable:
     """
     if key.endswith(".k"):
         return key
-    # A comma stands before it, and no text of anybody's can hold one followed by a bare quote.
-    return intent[intent.index(b',"args') + 1 :].removeprefix(b'"args":')[:-1]
+    arguments = raw_part(intent, "args")
+    return fields_of(intent)["args_blob"] if arguments is None else arguments
 
 
 def act_of(called: Called, outcome: bytes) -> Act:
@@ -37,25 +33,24 @@ def act_of(called: Called, outcome: bytes) -> Act:
     Results are told by Python's own hash, so that nothing of them is kept. That differs from process to process: an act
     is not to be written down.
     """
-    if outcome.startswith(b'{"ms":') and not outcome.endswith(_LATE):
-        return Act(*called, hash(outcome[outcome.index(b",") + 1 :]))
-    body = loads(outcome)
+    value = raw_part(outcome, "value")
+    if value is not None:
+        return Act(*called, hash(value))
+    body = contents_of(outcome)
     if "error" in body:
         return Act(*called, hash((body["error"]["type"], body["error"]["message"])))
-    return Act(*called, hash(dumps({name: part for name, part in body.items() if name in _VALUES})[1:]))
+    return Act(*called, hash((body.get("value_blob"), dumps(body.get("lost")))))
 
 
 def manner_of(intent: bytes) -> Manner:
     """How the call declared itself when it was made."""
-    if b'"loops":' not in intent:
-        return None
-    declared: Any = loads(intent).get("loops")
+    declared: Any = fields_of(intent).get("loops")
     return Thresholds(*declared) if isinstance(declared, list) else declared
 
 
 def is_tool(intent: bytes) -> bool:
     """Whether a tool was called, and not a plain step of the program's own."""
-    return b'"tool":true' in intent and loads(intent).get("tool") is True
+    return fields_of(intent).get("tool") is True
 
 
 def declared_as(manner: Manner) -> Any:

@@ -7,10 +7,9 @@ that was put in its place by an attempt that was killed before it recorded it; t
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orjson import loads
-
 from holdfast.model.artifacts import Underway, Version
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 
 
@@ -28,7 +27,7 @@ class Made:
         """A premise was noted: a version of a file, if it is an artifact that the program has declared."""
         if not event.key or not event.name.startswith("artifact:"):
             return
-        body = loads(event.body)
+        body = contents_of(event.body)
         maker = (body["facts"] or {}).get("step", "")
         call = calls.get(maker)
         step = call.name if call is not None and call.seq else self.last_step
@@ -47,7 +46,7 @@ class Made:
 
     def begin(self, event: Event) -> None:
         """A file is being written, or is about to be put in its place."""
-        body = loads(event.body)
+        body = contents_of(event.body)
         begun = Underway(event.key, event.seq, body["name"], body["at"], body["temp"], body["attempt"])
         if event.kind == Kind.ARTIFACT_READY:
             begun = begun._replace(size_bytes=body["bytes"], sha256=body["sha256"])
@@ -60,7 +59,7 @@ class Made:
 
     def found(self, event: Event) -> None:
         """A premise was found not to hold: an orphan, if the finding names the write that left it."""
-        body = loads(event.body)
+        body = contents_of(event.body)
         if "orphan_of" in body:
             self.under_way.pop(body["orphan_of"], None)
             self.orphans[body["name"]] = event.seq
@@ -141,7 +140,7 @@ def _version_of(event: Event, body: dict[str, Any], points: int, step: str) -> V
         body.get("inner") or path.lstrip("/"),
         facts.get("bytes", 0),
         facts.get("sha256", ""),
-        body.get("mode", 0),
+        mode if type(mode := body.get("mode", 0)) is int else 0,
         "kept" if "blobs" in body else "none",
         tuple(body.get("blobs", ())),
     )

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from orjson import loads
-
 from holdfast.core.moments import YEAR_10000, moment
 from holdfast.core.phrases import SECTIONS
 from holdfast.core.showing import Words
 from holdfast.core.story import Story
 from holdfast.core.thoughts import Read, value_in
+from holdfast.model.event_fields import contents_of
 from holdfast.model.handoffs import Promise
 
 _PHRASES: Final = {
@@ -44,7 +43,7 @@ class Bequests:
                     if item["about"] != SECTIONS["goal"][0]:
                         text = self._quote(str(item["text"]), 2)
                         yield self._say("handed", [mark.seq], name=self._name(str(item["about"])), quote=text)
-            for loss in loads(mark.body).get("losses", ()):
+            for loss in contents_of(mark.body).get("losses", ()):
                 yield self._say(
                     "lost",
                     [mark.seq],

@@ -10,6 +10,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, NamedTuple
 
 from holdfast.model.markers import Act, Ephemeral, Neutral
+from holdfast.model.names import fixed_name
 
 CLOSURE = "closure:"
 _VARARGS = 0x04
@@ -177,12 +178,17 @@ def _captured(fn: FunctionType, *, seen: set[int], prefix: str = CLOSURE) -> Ite
         if isinstance(value, FunctionType):
             value = _named(value)
             seen.add(id(value))
-            yield f"{prefix}{name}", f"{value.__module__}:{value.__qualname__}"
+            yield f"{prefix}{name}", _name_of(value.__module__, value.__qualname__)
             yield from _captured(value, seen=seen, prefix=f"{prefix}{name}.")
         elif isinstance(value, (type, ModuleType, BuiltinFunctionType)):
-            yield f"{prefix}{name}", f"{getattr(value, '__module__', '')}:{value.__name__}"
+            yield f"{prefix}{name}", _name_of(str(getattr(value, "__module__", "")), value.__name__)
         else:
             yield f"{prefix}{name}", value
+
+
+def _name_of(module: str, name: str) -> str:
+    """What counts for identity; of our own things, a name that does not follow their files."""
+    return fixed_name(module, name) or f"{module}:{name}"
 
 
 def _bind_other(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from orjson import loads
-
-from holdfast.core.hollow import is_hollow
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import CHAINED, PENDING, Event, Kind
 
 
@@ -62,7 +60,7 @@ class Chains:
     def add(self, event: Event) -> None:
         """Take one more event in; of most there is nothing to know here."""
         if event.kind == Kind.CHECKPOINT and event.name == CHAINED:
-            body = loads(event.body)
+            body = contents_of(event.body)
             chain, id_, parent = body["chain"], body["id"], body["parent"]
             links = self._links.setdefault(chain, {})
             links.pop(id_, None)  # written again, it is the latest
@@ -78,7 +76,7 @@ class Chains:
             )
             self._children.setdefault((chain, parent), set()).add(id_)
         elif event.kind == Kind.MARK and event.name == PENDING and not is_hollow(event.body):
-            body = loads(event.body)
+            body = contents_of(event.body)
             place = (body["chain"], body["on"])
             self._pending.setdefault(place, []).append(event)
             self._taken.setdefault(place, set()).update((body["task"], index) for index in body["indexes"])
@@ -149,7 +147,7 @@ def settled(written: Iterable[Pending]) -> list[Pending]:
 
 def leans_of(body: bytes) -> dict[str, int]:
     """What the checkpoint of this body leans on."""
-    return dict(loads(body).get("leans") or {}) if b'"leans":' in body else {}
+    return dict(fields_of(body).get("leans") or {})
 
 
 def leaning(parent: Link | None, parts: Iterable[str]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from holdfast.core.phrases import PHRASES, SECTIONS, Phrase, pieces_of, text_of
 from holdfast.core.quoting import ELLIPSIS, one_line
 from holdfast.core.thoughts import split_thinking
 from holdfast.model.contexts import Context, Line, Style
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 
 Whole = Callable[[str], bytes]
@@ -247,7 +248,7 @@ class _Content:
     def __init__(self, event: Event, intent: Event | None, read: Whole) -> None:
         self._events = [event] if intent is None or intent is event else [event, intent]
         self._read = read
-        self.body: dict[str, Any] = loads(event.body)
+        self.body: dict[str, Any] = contents_of(event.body)
         self.is_piece = event.kind == Kind.STREAM_CHUNK
         self._found: tuple[frozenset[str], frozenset[str], frozenset[float]] | None = None
 
@@ -273,7 +274,7 @@ class _Content:
             moments: set[float] = set()
             for event in self._events:
                 texts.add(event.name)
-                body = loads(event.body)
+                body = contents_of(event.body)
                 for leaf in _leaves(self._whole(body)):
                     if isinstance(leaf, str):
                         texts.update(_forms(leaf))
@@ -301,8 +302,9 @@ def _leaves(tree: Any) -> Iterator[Any]:
     elif isinstance(tree, str):
         yield tree
         if tree[:1] in {"{", "["}:
-            with suppress(JSONDecodeError):
-                yield from _leaves(loads(tree))
+            for line in tree.split("\n"):  # of a body that a compacted view keeps, each is JSON by itself
+                with suppress(JSONDecodeError):
+                    yield from _leaves(loads(line))
     elif isinstance(tree, (int, float)) and not isinstance(tree, bool):
         yield tree
 

@@ -15,12 +15,13 @@ from typing import Any, Final, NamedTuple
 from orjson import dumps, loads
 
 from holdfast.core.fold import View
-from holdfast.core.hollow import COMPACTED, blobs_in
+from holdfast.core.hollow import COMPACTED
 from holdfast.core.identity import enclosing, split_key
 from holdfast.core.progress import latest_of_plan
 from holdfast.core.snapshots import dump, rebuild
 from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, fields_of, part_of, rewritten, values_in, write
 from holdfast.model.events import Event, Kind
 
 ATTEMPTS_KEPT: Final = 5
@@ -29,7 +30,7 @@ ATTEMPTS_KEPT: Final = 5
 UNCOUNTED: Final = frozenset({"", "read", "model"})
 """What is made again when it is asked for again: nobody has to remember that it happened."""
 
-_GONE: Final = b'{"pruned":"%b"}' % COMPACTED.encode()
+_GONE: Final = write({"pruned": COMPACTED})
 
 Read = Callable[[str], bytes]
 """The content at an address."""
@@ -71,8 +72,14 @@ def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Redu
 
 def standing_view(event: Event) -> View | None:
     """The view that a compacted event holds; None where the event has none."""
-    data = loads(event.body).get("view")
-    return None if data is None else _view_of(data)
+    data = part_of(event.body, "view")
+    if data is None:
+        return None
+    view = _view_of(data)
+    for attempt in view.attempts:
+        # Nothing that an event stands for came after it, whatever it says: whose a command is, is told by where it stands.
+        attempt.event = attempt.event._replace(seq=min(attempt.event.seq, event.seq))
+    return view
 
 
 def _view_of(data: dict[str, Any]) -> View:
@@ -85,7 +92,7 @@ def _view_of(data: dict[str, Any]) -> View:
 
 def effect_of(call: Call) -> str:
     """What a step was recorded to do to the world; empty for a mark."""
-    return str(loads(call.body).get("effect", "")) if call.seq and call.body is not None else ""
+    return str(fields_of(call.body).get("effect", "")) if call.seq and call.body is not None else ""
 
 
 def _whole_calls(view: View) -> Iterator[Call]:
@@ -111,7 +118,7 @@ def _around(call: Call, view: View) -> Iterator[Call]:
 
 
 def _scope(call: Call) -> str:
-    return str(loads(call.body).get("in", "")) if call.body is not None else ""
+    return str(fields_of(call.body).get("in", "")) if call.body is not None else ""
 
 
 def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
@@ -133,6 +140,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.premises, kept.promises = view.premises, view.promises
     kept.artifacts = view.artifacts.compacted()
     kept.handed, kept.claimed = view.handed, view.claimed
+    kept.repeats, kept.behind = view.repeats, view.behind
     return kept
 
 
@@ -175,7 +183,7 @@ def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: 
     for number, one in enumerate(standing):
         yield _rebased(one.said, total - one.dropped_before)
         if number == 0 and dropped:
-            yield Said(one.said.seq, True, dumps({"value": {"first": dropped}}))
+            yield Said(one.said.seq, True, write({}, {"value": {"first": dropped}}))
     yield from ahead
 
 
@@ -190,39 +198,40 @@ def _shorten(standing: list[_Standing], room: int) -> None:
 
 
 def _kept(said: Said) -> int:
-    return int(loads(said.body or b"{}").get("keep", 0))
+    return int(fields_of(said.body or b"{}").get("keep", 0))
 
 
 def _rebased(said: Said, dropped_since: int) -> Said:
     """A repair counts from the beginning of the conversation; what was dropped after it is not there any more."""
     if said.mends_upto is None or not dropped_since:
         return said
-    body = {**loads(said.body or b"{}"), "keep": max(0, _kept(said) - dropped_since)}
-    return said._replace(body=dumps(body))
+    return said._replace(body=rewritten(said.body or b"{}", keep=max(0, _kept(said) - dropped_since)))
 
 
 def _unsaid(view: View) -> frozenset[int]:
     """The records of the conversation that were not part of it when the latest state was taken."""
-    body = loads(view.checkpoint.body) if view.checkpoint is not None else {}
+    body = fields_of(view.checkpoint.body) if view.checkpoint is not None else {}
     return frozenset(body.get("unsaid", ()))
 
 
 def _value(said: Said, read: Read) -> Any:
     assert said.body is not None, "compaction folds events, not a snapshot"
-    body = loads(said.body)
+    body = contents_of(said.body)
     return loads(read(body["value_blob"])) if "value_blob" in body else body["value"]
 
 
 def _blobs(view: View) -> Iterator[str]:
     for call in view.calls.values():
-        yield from blobs_in(call.body or b"")
+        yield from values_in(call.body or b"")
         for outcome in call.outcomes:
-            yield from blobs_in(outcome.body or b"")
-    for event in (view.started, view.plan, view.handed):
-        yield from blobs_in(event.body if event else b"")
+            yield from values_in(outcome.body or b"")
+    for event in (view.started, view.plan, view.handed, *view.behind):
+        yield from values_in(event.body if event else b"")
+    for event in view.behind:
+        yield from fields_of(event.body).get("blobs", ())
     for said in view.messages:
-        yield from blobs_in(said.body or b"")
-    yield from blobs_in(view.result or b"")
+        yield from values_in(said.body or b"")
+    yield from values_in(view.result or b"")
     yield from view.artifacts.blobs()
 
 
@@ -239,7 +248,7 @@ def _load_effect(fields: list[Any]) -> Call:
     call = Call(key, name)
     call.seq, call.started_at, call.fence = seq, started_at, fence
     # "?": its place is not known, and nothing is judged by it
-    call.body = dumps({"effect": effect, "in": "", "after": "?", "pruned": COMPACTED})
+    call.body = write({"effect": effect, "in": "", "after": "?", "pruned": COMPACTED})
     call.outcomes = [Outcome(seq, good, point, _GONE) for seq, good, point in outcomes]
     return call
 
@@ -248,7 +257,7 @@ def effects_in(event: Event) -> list[tuple[str, int]]:
     """The effects that a compacted event remembers to have happened: their names, and the events they ended with."""
     if event.kind != Kind.COMPACTED:
         return []
-    view = loads(event.body).get("view") or {"effects": ()}
+    view = part_of(event.body, "view") or {"effects": ()}
     return [
         (fields[1], seq)
         for fields in view["effects"]

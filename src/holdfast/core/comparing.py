@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from orjson import OPT_SORT_KEYS, dumps, loads
+from orjson import OPT_SORT_KEYS, dumps
 
 from holdfast.core.differences import (
     CallAt,
@@ -30,6 +30,7 @@ from holdfast.core.messages import call_text, message_line, role_of
 from holdfast.core.phrasing import count, one_line, readable
 from holdfast.core.spending import known_cost, known_tokens, since
 from holdfast.model.budget import NOTHING_SPENT
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import DROPPED, MENDED, MESSAGES, Event, Kind
 
 DRAWS: Final = frozenset({"now", "uuid", "random"})
@@ -163,7 +164,7 @@ class _Walk:
                 self.ended.append(self._outcome(event))
 
     def _mark(self, event: Event) -> Ended:
-        body = loads(event.body)
+        body = contents_of(event.body)
         if event.name in {MESSAGES, DROPPED, MENDED}:
             self.said.append((event.name, self._read(body)))
             said = _told_turns(*self.said[-1])
@@ -172,9 +173,9 @@ class _Walk:
         return Ended(event, self._view.points, said, "", False, True, _digest(body), "", 0.0)
 
     def _outcome(self, event: Event) -> Ended:
-        body = loads(event.body)
+        body = contents_of(event.body)
         started = self._intents.get(event.key)
-        intent = loads(started.body) if started is not None else {}
+        intent = contents_of(started.body) if started is not None else {}
         good = event.kind in {Kind.STEP_FINISHED, Kind.STEP_OVERRIDDEN} or body.get("how") == "done"
         arguments = "…" if "args_blob" in intent else intent.get("args")
         is_outer = not str(intent.get("in", "")).partition(":")[0]
@@ -203,10 +204,12 @@ class _Walk:
             point=self._view.points,
             at=events[-1].at if events else None,
             saved=_saved(*self._saved) if self._saved else None,
-            thought=_said(loads(self._thought.body)) if self._thought else None,
+            thought=_said(contents_of(self._thought.body)) if self._thought else None,
             events=len(own),
             kinds=dict(sorted(Counter(event.kind for event in own).items())),
-            thoughts=tuple(_said(loads(e.body)) for e in own if e.kind == Kind.MARK and e.name == "thought"),
+            thoughts=tuple(
+                _said(contents_of(e.body)) for e in own if e.kind == Kind.MARK and e.name == "thought"
+            ),
             took_s=self._took_s(own),
             steps_s=round(sum(ended.outer_s for ended in steps), 6) if steps else None,
             tokens=known_tokens(spent),
@@ -223,7 +226,7 @@ class _Walk:
 
 
 def _saved(event: Event, point: int) -> Saved:
-    body = loads(event.body)
+    body = contents_of(event.body)
     return Saved(event.seq, point, body.get("label"), event.at, body.get("state_bytes", 0))
 
 

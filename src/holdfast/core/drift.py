@@ -8,9 +8,8 @@ it: they are judged together, once all of them have arrived.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from orjson import loads
-
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of
 
 UNKNOWN_AFTER = "?"
 """A thread without context: its point is not known, and nothing is judged by it."""
@@ -33,7 +32,7 @@ class Standing:
         self._forked: dict[tuple[str, str], int] = {}
         for call in calls:
             if call.seq and call.is_waiting:
-                body = loads(body_of(call))
+                body = contents_of(body_of(call))
                 point = (body["in"], body["after"])
                 self._at.setdefault(point, []).append(call)
                 if body.get("forked"):

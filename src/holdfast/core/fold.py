@@ -7,41 +7,34 @@ must not cost 10,000 decodings. Only the few lifecycle events are read here.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from orjson import loads
-
 from holdfast.core.artifacts import Made
-from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
 from holdfast.core.promises import Promised
 from holdfast.core.questions import question_in
-from holdfast.core.recorded import is_model
-from holdfast.core.relying import NOTED, Relied
+from holdfast.core.relying import Relied
 from holdfast.core.requests import usage_of
-from holdfast.core.spending import USAGE, plus, read_usage
+from holdfast.core.spending import plus, read_usage
 from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import Mark, contents_of, fields_of, has_usage, is_hollow, mark_of, part_of
 from holdfast.model.events import AUTOSAVE, CHAINED, DROPPED, HANDED_OVER, MENDED, MESSAGES, Event, Kind
 from holdfast.model.loops import Signed
 from holdfast.model.questions import Question
 from holdfast.model.rows import Status
 from holdfast.model.waits import SLEEP, Waiting
 
-FOLD_VERSION: Final = 6
+FOLD_VERSION: Final = 7
 """Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
 _CONVERSATION: Final = frozenset({MESSAGES, DROPPED})
-HANDED: Final = b'{"handed":'
-"""How the intent begins of a call that a handoff knew: done there, or in doubt; see ``engine.inheriting``."""
 
 
 class View:
     """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
 
     def __init__(self) -> None:  # noqa: PLR0915 - many small facts make up a view
-        self.head = 0
+        self.head, self.head_chain, self.points, self.last_outcome_seq = 0, 0, 0, 0
         self.status = Status.QUEUED
-        self.points = 0
-        self.last_outcome_seq = 0
         self.started: Event | None = None
         self.result: bytes | None = None
         self.calls: dict[str, Call] = {}
@@ -64,6 +57,7 @@ class View:
         """The rewind that this history goes on from; 0 where the head was never moved back."""
         self.branches: list[int] = []
         """The events at which this history left another one: forks and rewinds."""
+        self.repeats, self.behind = "answer", list[Event]()  # see core/behind.py
         self.waits: dict[str, Waiting] = {}
         """What the run waits for, by the key of the call that does."""
         self.questions: dict[str, Question] = {}
@@ -95,7 +89,7 @@ class View:
 
     def add(self, event: Event) -> None:
         """Fold one more event in."""
-        self.head = event.seq
+        self.head, self.head_chain = event.seq, event.chain
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
             handler(self, event)
@@ -111,18 +105,24 @@ class View:
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
-        if event.body.startswith(NOTED):
-            self.premises.intent(event)
-        elif event.body.startswith(HANDED):
-            self.claimed.add(loads(event.body)["handed"]["n"])
-        elif is_model(event.body):
-            self.latest_request = event
-            self.premises.model(event)
+        if mark := mark_of(event.body):
+            self._marked(mark, event)
         if self.trailing_failures:
             self.trailing_failures = []
 
+    def _marked(self, mark: Mark, event: Event) -> None:
+        if mark == "noted":
+            self.premises.intent(event)
+        elif (
+            mark == "handed"
+        ):  # a call that a handoff knew: done there, or in doubt; see ``engine.inheriting``
+            self.claimed.add(fields_of(event.body)["handed"]["n"])
+        else:
+            self.latest_request = event
+            self.premises.model(event)
+
     def _step_finished(self, event: Event) -> None:
-        if event.body.startswith(USAGE):
+        if has_usage(event.body):
             self.spent = plus(self.spent, read_usage(event.body))
         self._conclude(event, good=True)
 
@@ -130,17 +130,15 @@ class View:
         self.trailing_failures.append((self._conclude(event, good=False), event.seq))
 
     def _step_doubted(self, event: Event) -> None:
-        self.calls[event.key].doubt = loads(event.body)["reason"]
+        self.calls[event.key].doubt = part_of(event.body, "reason")
 
     def _step_settled(self, event: Event) -> None:
-        body = loads(event.body)
+        body = fields_of(event.body)
         how = body["how"]
         if how == "retry":
             self.calls[event.key].is_open = False
             return
-        if (
-            "usage" in body and body.get("via") != "origin"
-        ):  # else the run that it was forked from has paid for it
+        if "usage" in body and body.get("via") != "origin":  # which has paid for it
             self.spent = plus(self.spent, usage_of(body["usage"]))
         self._conclude(event, good=how == "done")
 
@@ -168,14 +166,14 @@ class View:
             self.trailing_failures = []
 
     def _mended(self, event: Event) -> None:
-        said = Said(event.seq, False, event.body, loads(event.body).get("upto", event.seq))
+        said = Said(event.seq, False, event.body, fields_of(event.body).get("upto", event.seq))
         behind = sum(other.place <= said.place for other in self.messages)
         self.messages.insert(behind, said)
 
     # -- waits and questions ---------------------------------------------------------------------------------
 
     def _wait_started(self, event: Event) -> None:
-        body = loads(event.body)
+        body = contents_of(event.body)
         self.waits[event.key] = Waiting(
             event.key,
             event.name,
@@ -199,7 +197,7 @@ class View:
         self.trailing_failures = []
 
     def _question_answered(self, event: Event) -> None:
-        how = loads(event.body)["how"]
+        how = fields_of(event.body)["how"]
         self.questions.pop(event.key, None)
         if how != "withdrawn":
             good = how == "answered"
@@ -250,12 +248,11 @@ class View:
         self.points += 1
         if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
             self._mark(event)
-        if not is_hollow(
-            event.body
-        ):  # the older one, or the top, leads to the same point: the calls since are answered
+        # Of a hollow one, the older one, or the top, leads to the same point: the calls since are answered.
+        if not is_hollow(event.body):
             self.checkpoint = event
             self.states += 1
-            if event.name == CHAINED and not (body := loads(event.body)).get("hidden"):
+            if event.name == CHAINED and not (body := fields_of(event.body)).get("hidden"):
                 self.chains[body["chain"]] = event
 
     def _restored(self, _: Event) -> None:
@@ -300,21 +297,22 @@ class View:
 
     def _run_rewound(self, event: Event) -> None:
         self.branch = event.seq
-        self._leave_origin(event)
-        body = loads(event.body)
+        body = self._leave_origin(event)
         if "spent" in body:  # what was left behind is paid for all the same
             self.spent, self.worked_s = Spent(*body["spent"]), body["worked_s"]
 
-    def _leave_origin(self, event: Event) -> None:
+    def _leave_origin(self, event: Event) -> dict[str, Any]:
         """What ran at that point ran in another history; here nothing has ended, failed or finished yet."""
         self.worked_s = self.worked_upto_last_s
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
-        self.earlier_attempts = loads(event.body).get("attempts", 0)
+        body = fields_of(event.body)
+        self.earlier_attempts, self.repeats = body.get("attempts", 0), body.get("effects", self.repeats)
+        if "effects" in body:
+            self.behind = [] if self.repeats == "again" else [*self.behind, event]
         self.branches.append(event.seq)
-        self.status = Status.QUEUED
-        self.result = None
-        self.trailing_failures = []
+        self.status, self.result, self.trailing_failures = Status.QUEUED, None, []
+        return body
 
     def _step_overridden(self, event: Event) -> None:
         call = self.calls[event.key]
@@ -331,7 +329,7 @@ class View:
         view = standing_view(event)
         if view is not None:
             vars(self).update(vars(view))
-        self.head = self.base = event.seq
+        self.head, self.base, self.head_chain = event.seq, event.seq, event.chain
 
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
@@ -345,12 +343,12 @@ class View:
 
     def _attempt_crashed(self, event: Event) -> None:
         # Found out later: it took as long as it gave signs of life.
-        seen_at = max(self.last.at if self.last else 0.0, loads(event.body).get("last_beat_at", 0.0))
+        seen_at = max(self.last.at if self.last else 0.0, fields_of(event.body).get("last_beat_at", 0.0))
         self._count_time(min(seen_at, event.at))
         self.end_attempt("crashed", event.at)
 
     def _attempt_ended(self, event: Event) -> None:
-        body = loads(event.body)
+        body = contents_of(event.body)
         for key, seq in body.get("again", ()):
             if key in self.calls:
                 _forget(self.calls[key], seq)
@@ -387,12 +385,12 @@ class View:
     # -- budgets ---------------------------------------------------------------------------------------------
 
     def _budget_warned(self, event: Event) -> None:
-        self.warned = {**self.warned, event.name: loads(event.body)["allowed"]}
+        self.warned = {**self.warned, event.name: fields_of(event.body)["allowed"]}
 
     # -- circles ---------------------------------------------------------------------------------------------
 
     def _loop_noticed(self, event: Event) -> None:
-        body = loads(event.body)
+        body = contents_of(event.body)
         # It stands in the append of the outcome that called for it, right behind it.
         self.signs.append(Signed(self.last_outcome_seq, body["level"], body["text"]))
 

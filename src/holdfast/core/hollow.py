@@ -9,9 +9,8 @@ the ``chunks`` of a streamed answer are only needed until it is recorded whole.
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from orjson import dumps, loads
-
-from holdfast.model.events import PENDING, Event, Kind, checksum
+from holdfast.model.event_fields import is_hollow, without
+from holdfast.model.events import PENDING, Event, Kind, anchor, checksum
 
 REASONING: Final = frozenset({"thought", "decision", "discovery", "said"})
 """The marks that only people read."""
@@ -36,21 +35,12 @@ _CONTENT: Final = {
     "refetchable": ("value", "value_blob", "value_bytes"),
     "pending": ("value", "value_blob", "value_bytes"),
 }
-_ENDS: Final = tuple(b'"pruned":"%b"}' % name.encode() for name in (*_CONTENT, COMPACTED))
-
-
-def is_hollow(body: bytes) -> bool:
-    """Whether a body has lost its content. Told by its end: the mark comes last, and nothing of a user's can stand there."""
-    return body.endswith(_ENDS)
 
 
 def hollowed(run: str, event: Event, kind: str) -> Event:
-    """The event without the content of its class. It keeps its place, and gets a checksum of its own."""
-    fields = loads(event.body)
-    for name in _CONTENT[kind]:
-        fields.pop(name, None)
-    body = dumps({**fields, "pruned": kind})
-    return event._replace(body=body, crc=checksum(run, *event[:6], body))
+    """The event without the content of its class. It keeps its place and its chain, and gets a checksum of its own."""
+    body = without(event.body, _CONTENT[kind], pruned=kind)
+    return event._replace(body=body, crc=checksum(run, *event[:6], body), chain=anchor(event.chain))
 
 
 def class_of(
@@ -71,11 +61,3 @@ def class_of(
     else:
         name = None
     return None if name is None or is_hollow(event.body) else name
-
-
-def blobs_in(body: bytes) -> set[str]:
-    """The addresses of the contents that a body names: its fields that end in ``_blob``."""
-    if b'_blob"' not in body:
-        return set()
-    fields = loads(body)
-    return {value for name, value in fields.items() if name.endswith("_blob") and isinstance(value, str)}

@@ -8,15 +8,13 @@ lies before the state of a program that restores is no part of it; the content o
 
 from typing import Any
 
-from orjson import loads
-
 from holdfast.core.compaction import UNCOUNTED, effect_of
 from holdfast.core.fold import View
-from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import split_key
 from holdfast.core.lookout import nudge_in
 from holdfast.core.snapshots import kept_intent
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of, is_hollow
 from holdfast.model.events import Event
 
 
@@ -37,6 +35,8 @@ def difference(before: View, after: View) -> str:
         "warned",
         "promises",
         "claimed",
+        "repeats",
+        "behind",
     ):
         if getattr(before, name) != getattr(after, name):
             return name
@@ -57,7 +57,7 @@ def difference(before: View, after: View) -> str:
 
 def upto_of(checkpoint: Event) -> int:
     """The event up to which the program that restores this state was given everything."""
-    return int(loads(checkpoint.body).get("upto_seq", checkpoint.seq))
+    return int(fields_of(checkpoint.body).get("upto_seq", checkpoint.seq))
 
 
 def _said(event: Event | None) -> Any:

@@ -5,11 +5,10 @@ event: what lies between the point it names and itself is not part of the histor
 through the fork that keeps the old branch. Nothing is copied, nothing is removed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from orjson import loads
-
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import RunRow
 
@@ -56,7 +55,7 @@ def effective(events: Iterable[Event]) -> list[Event]:
     kept: list[Event] = []
     for event in events:
         if event.kind == Kind.RUN_REWOUND:
-            to_seq = loads(event.body)["to_seq"]
+            to_seq = fields_of(event.body)["to_seq"]
             while kept and kept[-1].seq > to_seq:
                 kept.pop()
         kept.append(event)
@@ -69,6 +68,12 @@ class Branch(NamedTuple):
     run: str
     at_seq: int
     children: "tuple[Branch, ...]"
+
+    def names(self) -> Iterator[str]:
+        """The run, and all that hang on it."""
+        yield self.run
+        for child in self.children:
+            yield from child.names()
 
 
 def tree(rows: Mapping[str, tuple[str | None, int]], run: str) -> Branch:

@@ -10,13 +10,15 @@ from typing import Any, Final, NoReturn
 
 from orjson import OPT_INDENT_2, JSONDecodeError, dumps, loads
 
-from holdfast.core.facts import can_travel
+from holdfast import limits
 from holdfast.core.names import check_run_id
+from holdfast.core.soundness import birth_problem, facts_problem, status_problem, time_problem
 from holdfast.errors import BadName, DamagedExport, NewerExport, NotAnExport
-from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest
+from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest, SingleUse
 
 FORMAT: Final = "holdfast-export"
-VERSION: Final = 1
+VERSION: Final = 2
+"""2: a line of an event has its chain; the export of a moved run says that it is for a single use, and where it came from."""
 MANIFEST: Final = "manifest.json"
 INBOX: Final = "inbox.jsonl"
 _NAME_CHARS_MAX: Final = 60
@@ -73,8 +75,12 @@ def read(data: bytes, path: str) -> Manifest:
 def _text(manifest: Manifest) -> bytes:
     runs = [run._asdict() for run in manifest.runs]
     inbox = manifest.inbox._asdict() if manifest.inbox else None
-    head = {"format": FORMAT, "version": VERSION}
-    return dumps({**head, **manifest._asdict(), "runs": runs, "inbox": inbox}, option=OPT_INDENT_2) + b"\n"
+    fields = {**manifest._asdict(), "runs": runs, "inbox": inbox}
+    version = fields.pop("version")
+    single_use = fields.pop("single_use")
+    if version > 1:
+        fields["single_use"] = single_use and single_use._asdict()
+    return dumps({"format": FORMAT, "version": version, **fields}, option=OPT_INDENT_2) + b"\n"
 
 
 def _hash(manifest: Manifest) -> str:
@@ -88,12 +94,12 @@ def _content(data: bytes, path: str) -> dict[str, Any]:
         raise DamagedExport(path=path, problem=f"has a manifest that is not JSON ({error})") from error
     if type(content) is not dict or content.pop("format", None) != FORMAT:
         raise NotAnExport(path=path, problem="has a manifest of something else than a Holdfast export")
-    version = content.pop("version", None)
+    version = content.get("version")
     if type(version) is int and version > VERSION:
         raise NewerExport(
             path=path, problem=f"is of version {version}; this Holdfast knows versions up to {VERSION}"
         )
-    if version != VERSION:
+    if version not in {1, VERSION} or type(version) is not int:
         raise DamagedExport(path=path, problem=f"has a manifest of version {version!r}")
     return content
 
@@ -101,10 +107,12 @@ def _content(data: bytes, path: str) -> dict[str, Any]:
 def _parsed(content: dict[str, Any]) -> Manifest:
     runs = tuple(ExportedRun(**run) for run in content.pop("runs"))
     inbox = content.pop("inbox")
+    single_use = content.pop("single_use") if content["version"] > 1 else None
     manifest = Manifest(
         **{**content, "blobs": tuple(content["blobs"])},
         runs=runs,
         inbox=None if inbox is None else ExportedInbox(**inbox),
+        single_use=None if single_use is None else SingleUse(**single_use),
     )
     _check_types(manifest, runs)
     return manifest
@@ -123,13 +131,14 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
     if manifest.inbox is not None:
         texts += [manifest.inbox.file, manifest.inbox.sha256]
         numbers.append(manifest.inbox.letters)
+    texts += manifest.single_use or ()
     if type(manifest.moved) is not bool:
         raise TypeError(f"moved is {manifest.moved!r}")
     for text in texts:
         if type(text) is not str:
             raise TypeError(f"{text!r} is no text")
     for number in numbers:
-        if type(number) is not int or number < 0:
+        if type(number) is not int or not 0 <= number <= limits.SEQ_MAX:
             raise TypeError(f"{number!r} is no number")
 
 
@@ -140,20 +149,32 @@ def _check(manifest: Manifest, path: str) -> None:
     def refuse(problem: str) -> NoReturn:
         raise DamagedExport(path=path, problem=problem)
 
+    if len(manifest.runs) > limits.EXPORT_RUNS_MAX:
+        refuse(f"holds {len(manifest.runs):,} runs")
     _check_lineage(manifest, refuse)
+    if manifest.version > 1 and manifest.moved != (manifest.single_use is not None):
+        refuse("does not say whether it is for a single use")
     for number, run in enumerate(manifest.runs):
-        try:
-            check_run_id(run.run)
-        except BadName as error:
-            raise DamagedExport(path=path, problem=f"holds a run that cannot be: {error}") from error
-        if run.file != run_file(number, run.run):
-            refuse(f"keeps run {run.run} in {run.file!r}")
-        if not can_travel(run.facts):
-            refuse(f"tells of run {run.run} what cannot be: {run.facts}")
+        _check_run(number, run, path, refuse)
     if manifest.inbox is not None and manifest.inbox.file != INBOX:
         refuse(f"keeps letters in {manifest.inbox.file!r}")
+    if manifest.inbox is not None and manifest.inbox.letters > limits.EXPORT_LETTERS_MAX:
+        refuse(f"holds {manifest.inbox.letters:,} letters")
     if list(manifest.blobs) != sorted(set(manifest.blobs)) or not all(map(_HASH.fullmatch, manifest.blobs)):
         refuse("lists blobs that are none")
+
+
+def _check_run(number: int, run: ExportedRun, path: str, refuse: Any) -> None:
+    try:
+        check_run_id(run.run)
+    except BadName as error:
+        raise DamagedExport(path=path, problem=f"holds a run that cannot be: {error}") from error
+    if run.file != run_file(number, run.run):
+        refuse(f"keeps run {run.run} in {run.file!r}")
+    problem = birth_problem(run.birth) or status_problem(run.status) or time_problem(run.created_at)
+    problem = problem or facts_problem(run.facts)
+    if problem:
+        refuse(f"tells of run {run.run} what cannot be: {problem}")
 
 
 def _check_lineage(manifest: Manifest, refuse: Any) -> None:

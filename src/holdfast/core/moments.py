@@ -8,13 +8,18 @@ YEAR_10000: Final = 253_402_300_800
 
 
 def moment(at: float) -> str:
-    """``2026-03-01 14:02:11 UTC``."""
-    return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(at))
+    """``2026-03-01 14:02:11 UTC``; of what lies outside of every calendar, the number."""
+    return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(at)) if is_told(at) else f"{at:g} s"
 
 
 def clock_time(at: float) -> str:
     """``14:02:11``."""
-    return strftime("%H:%M:%S", gmtime(at))
+    return strftime("%H:%M:%S", gmtime(at)) if is_told(at) else f"{at:g} s"
+
+
+def is_told(at: float) -> bool:
+    """Whether a calendar has this moment."""
+    return -YEAR_10000 / 5 < at < YEAR_10000
 
 
 def ago(seconds: float) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from holdfast.core.fold import fold
-from holdfast.core.hollow import is_hollow
 from holdfast.core.lineage import effective
 from holdfast.core.stages import walk
+from holdfast.model.event_fields import is_hollow
 from holdfast.model.events import COVERING, Event, Kind
 
 

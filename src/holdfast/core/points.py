@@ -7,10 +7,9 @@ the label of a checkpoint. Run ids hold neither sign, so there is one way to rea
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View, fold
 from holdfast.errors import AmbiguousLabel, Misuse
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
 
 
@@ -79,7 +78,7 @@ def last_point(events: Sequence[Event]) -> int:
 
 
 def _is_labelled(event: Event, label: str) -> bool:
-    return event.kind == Kind.CHECKPOINT and loads(event.body).get("label") == label
+    return event.kind == Kind.CHECKPOINT and fields_of(event.body).get("label") == label
 
 
 def _number(text: str, digits: str, what: str) -> int:

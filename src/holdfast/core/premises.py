@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.core.moments import moment
 from holdfast.core.phrasing import count
+from holdfast.core.soundness import UNSOUND
 from holdfast.errors import Misuse
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.premises import ACTS, KINDS, Act, Facts, Judged, Observation, Policies, Premise, Verdict
@@ -32,7 +33,10 @@ def judge(premise: Premise, observation: Observation) -> Judged:
         return Judged(premise, verdict, None, observation.problem)
     if premise.facts is None:  # somebody has accepted whatever there would be
         return Judged(premise, "holds", observation.facts, "is taken as it is")
-    verdict, text = _COMPARISONS[premise.kind](premise.facts, observation.facts)
+    try:
+        verdict, text = _COMPARISONS[premise.kind](premise.facts, observation.facts)
+    except UNSOUND:  # facts that came from elsewhere, and that nobody here would have noted like this
+        return Judged(premise, "unknown", observation.facts, "what is recorded of it makes no sense")
     return Judged(premise, verdict, observation.facts, text)
 
 

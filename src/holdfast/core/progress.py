@@ -7,12 +7,11 @@ the item whose work was begun last is where the run stands. What cannot be told 
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
 from holdfast.core.identity import scope_of
 from holdfast.core.spending import known_cost, known_tokens
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of, part_of
 from holdfast.model.events import Event
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import Status
@@ -43,6 +42,8 @@ class Overview(NamedTuple):
     view: View | None
     in_doubt: int = 0
     size_bytes: int | None = None
+    damage: str = ""
+    """Why the run cannot be understood, where its status is ``damaged``."""
 
     @property
     def tokens(self) -> int | None:
@@ -72,7 +73,7 @@ def plan_position(view: View) -> PlanPosition | None:
 
 def planned(plan: Event | None) -> list[str]:
     """The items of a plan."""
-    value = None if plan is None else loads(plan.body).get("value")
+    value = None if plan is None else part_of(plan.body, "value")
     steps = value.get("steps", ()) if isinstance(value, dict) else ()
     return [str(item) for item in steps]
 
@@ -110,6 +111,5 @@ def _begun(view: View, items: list[str]) -> Iterator[tuple[str, Call]]:
 
 def _top_scope(intent: bytes) -> str:
     """The outermost scope that a call stands in; empty for one in none, or inside a step."""
-    _, _, rest = intent.partition(b'"in":"')
-    scope = rest[: rest.find(b'"')].decode()
+    scope: str = fields_of(intent).get("in", "")
     return ":" + scope.split(":", 2)[1] if scope.startswith(":") else ""

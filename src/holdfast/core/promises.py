@@ -7,11 +7,10 @@ was killed may tell it again.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from orjson import loads
-
 from holdfast.core.identity import idempotency_key
 from holdfast.errors import Misuse
 from holdfast.limits import PROMISE_CHARS_MAX
+from holdfast.model.event_fields import contents_of, part_of
 from holdfast.model.events import Event
 from holdfast.model.handoffs import Promise, Promises, Side
 
@@ -23,7 +22,7 @@ class Promised(dict[str, Promise]):
 
     def made(self, event: Event) -> None:
         """The program has promised something."""
-        body = loads(event.body)
+        body = contents_of(event.body)
         self[event.name] = Promise(
             event.name,
             body["text"],
@@ -37,7 +36,7 @@ class Promised(dict[str, Promise]):
 
     def settled(self, event: Event) -> None:
         """The program has kept one, or broken it."""
-        body = loads(event.body)
+        body = contents_of(event.body)
         known = self.get(event.name)
         if known is not None and known.state == "open":
             self[event.name] = known._replace(
@@ -46,7 +45,7 @@ class Promised(dict[str, Promise]):
 
     def told(self, event: Event) -> None:
         """Others have told of promises: of one that was given to this run, or of what became of it."""
-        for fields in loads(event.body)["promises"]:
+        for fields in part_of(event.body, "promises"):
             self.hear(promise_in(fields), event.seq)
 
     def hear(self, promise: Promise, seq: int) -> None:

@@ -12,8 +12,6 @@ what it has borrowed neither. The invariant: whoever goes on from a root begins 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from orjson import dumps, loads
-
 from holdfast.core.chains import superseded, with_their_base
 from holdfast.core.compaction import Read, Reduced, reduce
 from holdfast.core.fold import View
@@ -24,7 +22,8 @@ from holdfast.core.lineage import effective
 from holdfast.core.stages import walk
 from holdfast.core.statistics_of_runs import tally_stretch
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX
-from holdfast.model.events import COVERING, Event, Kind, checksum
+from holdfast.model.event_fields import fields_of, write
+from holdfast.model.events import COVERING, Event, Kind, anchor, checksum
 from holdfast.model.pruned import Part
 from holdfast.model.retention import Keep, Retention
 
@@ -90,6 +89,7 @@ class Compacting(NamedTuple):
     upto_seq: int
     at: float
     fence: int
+    chain: int
     events: int
     size: int
     tallies: dict[str, object]
@@ -99,19 +99,19 @@ class Compacting(NamedTuple):
 
     def body(self, *, view: bytes | None = None, fields: Mapping[str, object] | None = None) -> bytes:
         """The event's body, with the view in it or fields that tell where it is."""
-        told = {
+        told: dict[str, object] = {
             "from_seq": self.after_seq + 1,
             "events": self.events,
             "tallies": self.tallies,
             "blobs": sorted(self.reduced.blobs),
             **(fields or {}),
         }
-        return dumps(told) if view is None else dumps({**told, "view": loads(view)})
+        return write(told, value=view, value_name="view")
 
     def event(self, run: str, body: bytes) -> Event:
         """The event that stands for the stretch."""
         place = (self.upto_seq, self.at, Kind.COMPACTED, "", "", self.fence)
-        return Event(*place, body, checksum(run, *place, body))
+        return Event(*place, body, checksum(run, *place, body), anchor(self.chain))
 
 
 class Plan(NamedTuple):
@@ -227,8 +227,8 @@ def _labels(history: Iterable[Event], after_seq: int) -> Iterator[tuple[int, str
     """The newest checkpoint of each label: what the label names."""
     newest: dict[str, int] = {}
     for event in history:
-        if event.kind == Kind.CHECKPOINT and b'"label":null' not in event.body:
-            label = loads(event.body).get("label")
+        if event.kind == Kind.CHECKPOINT:
+            label = fields_of(event.body).get("label")
             if label:
                 newest[label] = event.seq
     return ((seq, label) for label, seq in newest.items() if seq > after_seq)
@@ -280,7 +280,9 @@ def _is_midway(event: Event, ends: Mapping[str, int], roots: Iterable[Root]) -> 
 
 
 def _by_class(own: Sequence[Event]) -> dict[str, list[Event]]:
-    refetchable = {e.key for e in own if e.kind == Kind.STEP_STARTED and b'"refetchable":true' in e.body}
+    refetchable = {
+        e.key for e in own if e.kind == Kind.STEP_STARTED and fields_of(e.body).get("refetchable") is True
+    }
     found: dict[str, list[Event]] = {name: [] for name in CLASSES}
     whole = {e.key for e in own if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}}
     for event in own:
@@ -314,7 +316,7 @@ def within(records: Sequence[tuple[float, int]], keep: Keep, now: float) -> set[
 
 
 def _content_size(event: Event) -> int:
-    fields = loads(event.body)
+    fields = fields_of(event.body)
     return int(fields.get("state_bytes") or fields.get("value_bytes") or len(event.body))
 
 
@@ -408,6 +410,7 @@ def _compactings(survey: _Survey, stretches: Sequence[_Stretch], read: Read) -> 
                 seq,
                 inside[-1].at,
                 inside[-1].fence,
+                inside[-1].chain,
                 sum(_stood_for(event) for event in inside),
                 sum(len(event.body) for event in inside),
                 tally_stretch(lineage.run, lineage.borrowed, lineage.own, stretch.after_seq, seq),
@@ -427,7 +430,7 @@ def _is_autosave(event: Event) -> bool:
 
 
 def _stood_for(event: Event) -> int:
-    return int(loads(event.body).get("events", 1)) if event.kind == Kind.COMPACTED else 1
+    return int(fields_of(event.body).get("events", 1)) if event.kind == Kind.COMPACTED else 1
 
 
 class _Ranges:
@@ -482,9 +485,8 @@ def _gone(run: str, goes: Sequence[Event], compactings: Sequence[Compacting]) ->
         parts[name] = count + 1, size + len(event.body) - len(hollowed(run, event, name).body)
     found = [Part(WORDS[name], count, size, "beyond the policy") for name, (count, size) in parts.items()]
     for c in compactings:
-        size = c.size - len(c.body(view=c.reduced.encode()))
         why = f"#{c.after_seq + 1} to #{c.upto_seq}: no state that is kept needs them"
-        found.append(Part("events", c.events, size, why))
+        found.append(Part("events", c.events, c.size - len(c.body(view=c.reduced.encode())), why))
     return tuple(found)
 
 

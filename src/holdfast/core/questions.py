@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from holdfast.core.phrasing import readable
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.questions import Question, Wants
 
@@ -29,7 +30,7 @@ _PLAIN: Final[dict[Any, Wants]] = {
 
 def question_in(event: Event) -> Question:
     """The question that an event asks."""
-    body = loads(event.body)
+    body = contents_of(event.body)
     wants = body["wants"]
     return Question(
         event.key,

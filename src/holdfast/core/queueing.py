@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from orjson import loads
-
+from holdfast.model.event_fields import fields_of
 from holdfast.model.rows import Status
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def due_after(status: str, until: float | None, now: float, *, is_drained: bool)
 
 def waited_for_by(view: "View") -> str:
     """The run that has submitted this one and waits for its end; empty where none does."""
-    return "" if view.started is None else str(loads(view.started.body).get("waited_for_by") or "")
+    return "" if view.started is None else str(fields_of(view.started.body).get("waited_for_by") or "")
 
 
 def crashes_in_vain(view: "View") -> "list[Attempt]":

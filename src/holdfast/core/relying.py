@@ -3,16 +3,12 @@
 Premises are few, and so are the events that tell of them: these are read when they are folded.
 """
 
-from typing import Any, Final
-
-from orjson import loads
+from typing import Any
 
 from holdfast.core.recorded import model_of
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event
 from holdfast.model.premises import PLACES, Broken, Premise
-
-NOTED: Final = b'{"noted":'
-"""How the intent begins that says something of the function it calls; see ``engine.premising``."""
 
 
 class Relied(dict[str, Premise]):
@@ -34,7 +30,7 @@ class Relied(dict[str, Premise]):
 
     def intent(self, event: Event) -> None:
         """The first intent of a function in an attempt says what is new of it."""
-        for noted in loads(event.body)["noted"]:
+        for noted in fields_of(event.body)["noted"]:
             self.note(Premise(noted["kind"], noted["name"], noted["facts"], seq=event.seq))
 
     def model(self, event: Event) -> None:
@@ -47,12 +43,12 @@ class Relied(dict[str, Premise]):
 
     def attempt(self, event: Event) -> None:
         """The packages that an attempt has loaded; of those that are known, a change is recorded as such."""
-        for name, version in loads(event.body).get("packages", {}).items():
+        for name, version in fields_of(event.body).get("packages", {}).items():
             self.setdefault(f"package:{name}", Premise("package", name, {"version": version}, seq=event.seq))
 
     def noted(self, event: Event) -> None:
         """Declared by the program, accepted by a person, or found on entering; only that leaves a finding standing."""
-        body = loads(event.body)
+        body = contents_of(event.body)
         premise = Premise(body["kind"], body["name"], body["facts"], body.get("policy"), event.seq)
         self.note(premise)
         if body.get("via") != "found":
@@ -60,7 +56,7 @@ class Relied(dict[str, Premise]):
 
     def found_broken(self, event: Event) -> None:
         """It was looked at, and did not hold."""
-        body = loads(event.body)
+        body = contents_of(event.body)
         name = f"{body['kind']}:{body['name']}"
         self.broken[name] = Broken(event.seq, body["verdict"], body["found"], body["act"])
 

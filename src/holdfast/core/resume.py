@@ -7,14 +7,13 @@ the run asks and what it waits for, and what runs next. Nothing is guessed: what
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View, fold
-from holdfast.core.hollow import is_hollow
 from holdfast.core.phrasing import failure_line, one_line, readable, size
 from holdfast.core.progress import plan_position, planned
 from holdfast.core.requests import asked_line
 from holdfast.model.calls import Call
+from holdfast.model.commands import Command
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.model.infos import Doubt
 from holdfast.model.premises import Act, Judged, Premise
@@ -79,7 +78,11 @@ class Asked(NamedTuple):
 
 
 class ResumePlan(NamedTuple):
-    """What starting a run again would do. ``next_item`` is the item of the run's own plan that comes next; empty for none."""
+    """What starting a run again would do. ``next_item`` is the item of the run's own plan that comes next; empty for none.
+
+    ``command`` is what the run was last started with, and says whether it may be started here; None where it never was.
+    ``came_from`` is where its history was brought in from, in words; empty where it began here.
+    """
 
     run: str
     status: str
@@ -92,6 +95,8 @@ class ResumePlan(NamedTuple):
     waits: tuple[Waiting, ...]
     again: tuple[Repeat, ...]
     next_item: str
+    command: Command | None = None
+    came_from: str = ""
 
     @property
     def pauses(self) -> tuple[Judged, ...]:
@@ -168,7 +173,7 @@ def _answers(view: View, events: Sequence[Event]) -> Answers:
         if event.kind == Kind.CHECKPOINT:
             checkpoints += 1
             latest = points.points
-            label = loads(event.body).get("label") or (event.name if event.name == AUTOSAVE else "")
+            label = fields_of(event.body).get("label") or (event.name if event.name == AUTOSAVE else "")
     return Answers(
         steps=sum(1 for _ in _answered(view)),
         marks=sum(event.kind == Kind.MARK for event in events),
@@ -182,8 +187,8 @@ def _saved(view: View) -> Saved:
     seconds, usages = 0.0, []
     whole = {call.key for call, _ in _answered(view)}
     for call, body in _answered(view):
-        outcome = loads(body)
-        if body.startswith(b'{"usage":'):
+        outcome = fields_of(body)
+        if "usage" in outcome:
             usages.append(outcome["usage"])
         if _parent(call) not in whole:  # the time of a step inside another is part of that one's
             seconds += outcome.get("ms", 0.0) / 1000
@@ -206,7 +211,7 @@ def _tokens(usage: dict[str, Any]) -> int | None:
 
 def _parent(call: Call) -> str:
     """The step that a call was made in; empty for one at the top."""
-    return str(loads(call.body).get("in", "")).partition(":")[0] if call.body else ""
+    return str(fields_of(call.body).get("in", "")).partition(":")[0] if call.body else ""
 
 
 # -- what is not known ---------------------------------------------------------------------------------------------
@@ -214,7 +219,7 @@ def _parent(call: Call) -> str:
 
 def _uncertain(doubt: Doubt, view: View) -> Uncertain:
     call = view.calls.get(doubt.key)
-    intent = loads(call.body) if call is not None and call.body else {}
+    intent = contents_of(call.body) if call is not None and call.body else {}
     policy, verify = intent.get("in_doubt", "stop"), bool(intent.get("verify"))
     fate = _FATES[doubt.pending] if doubt.pending else _fate(policy, verify=verify)
     return Uncertain(
@@ -263,8 +268,8 @@ _ENDS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLE
 
 
 def _repeat(call: Call, last: Event, tries: int) -> Repeat:
-    intent = loads(call.body or b"{}")
-    effect, ending = intent.get("effect", ""), loads(last.body)
+    intent = contents_of(call.body or b"{}")
+    effect, ending = intent.get("effect", ""), contents_of(last.body)
     if not call.is_open and ending.get("error"):
         return Repeat(call.name, call.key, effect, tries, "failed", failure_line(ending["error"]))
     return Repeat(call.name, call.key, effect, tries, "cut_off", _asked(intent))

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.bequests import Bequests
-from holdfast.core.hollow import is_hollow
 from holdfast.core.moments import YEAR_10000, moment, span
 from holdfast.core.partials import fold_partial
 from holdfast.core.phrases import PHRASES, sentence
@@ -31,6 +28,7 @@ from holdfast.core.thoughts import (
 from holdfast.core.viewed import Attempt
 from holdfast.model.calls import Call
 from holdfast.model.contexts import Style
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.waits import Waiting
 
@@ -107,7 +105,7 @@ class Teller:
                 yield from self._present(attempt)
 
     def _overall(self, event: Event) -> Iterator[Entry]:
-        body = loads(event.body)
+        body = contents_of(event.body)
         if event.kind == Kind.RUN_FORKED:
             yield self._say(
                 "forked", [event.seq], quote=self._quote(str(body["from"])), seq=f"#{body['at_seq']}"
@@ -129,7 +127,7 @@ class Teller:
             if attempt.how == "left behind":  # by a fork or a rewind; else its end was compacted
                 yield self._say("left behind", [story.cite(attempt.event.seq)], n=number)
             return
-        body = loads(end.body)
+        body = contents_of(end.body)
         if end.kind == Kind.ATTEMPT_CRASHED:
             yield self._say("crashed", [end.seq], n=number, quote=self._quote(str(body["last"])))
             return
@@ -176,7 +174,7 @@ class Teller:
         started = self._story.view.started
         if started is None:
             return
-        body, seq = loads(started.body), self._story.cite(started.seq)
+        body, seq = contents_of(started.body), self._story.cite(started.seq)
         if body.get("goal"):
             yield self._say("goal", [seq], quote=self._quote(str(body["goal"]), 4))
         if body.get("inputs") not in (None, {}, []):
@@ -220,7 +218,7 @@ class Teller:
 
     def _answered(self) -> Iterator[Entry]:
         for event, asked in self._story.answered:
-            body = loads(event.body)
+            body = contents_of(event.body)
             text = self._quote(_text_of(asked or event))
             refs = [event.seq] if asked is None else [asked.seq, event.seq]
             if body.get("how") == "expired":
@@ -229,7 +227,7 @@ class Teller:
                 yield Entry("answered", tuple(refs), partial(self._reply, event, text))
 
     def _reply(self, event: Event, question: str) -> str:
-        body = loads(event.body)
+        body = contents_of(event.body)
         facts = {"quote1": question, "value": literal(value_in(event.body, self._read), self._chars)}
         for fact, field in (("quote2", "by"), ("quote3", "reason")):
             if body.get(field):
@@ -257,7 +255,7 @@ class Teller:
 
     def _result(self, call: Call) -> str:
         outcome, shown = call.outcomes[-1].body or b"{}", {"call": self._call(call)}
-        body = loads(outcome)
+        body = contents_of(outcome)
         if is_hollow(outcome) or "lost" in body:
             return self._sentence("pruned", shown)
         value = value_in(outcome, self._read)
@@ -374,7 +372,7 @@ class Teller:
     def _now(self) -> Iterator[Entry]:
         story = self._story
         for event in story.broken.values():
-            body = loads(event.body)
+            body = contents_of(event.body)
             facts = {"quote1": self._quote(event.name), "name": self._name(str(body["verdict"]))}
             if body.get("text"):
                 facts["quote2"] = self._quote(str(body["text"]))
@@ -382,7 +380,7 @@ class Teller:
         yield from self._warnings()
         for question in story.view.questions.values():
             asked = story.events.get(question.seq)
-            about = None if asked is None else loads(asked.body).get("about")
+            about = None if asked is None else part_of(asked.body, "about")
             facts = {} if about is None else {"value": literal(about, self._chars)}
             yield self._say("asked", [story.cite(question.seq)], quote=self._quote(question.text), **facts)
         for waiting in story.view.waits.values():
@@ -391,13 +389,13 @@ class Teller:
     def _warnings(self) -> Iterator[Entry]:
         story = self._story
         if story.circle is not None:
-            what = str(loads(story.circle.body).get("what", ""))
+            what = str(contents_of(story.circle.body).get("what", ""))
             yield self._say("circle", [story.circle.seq], quote=self._quote(what))
         for event in story.budgets.values():
-            words = str(loads(event.body).get("words") or event.name)
+            words = str(fields_of(event.body).get("words") or event.name)
             yield self._say("budget", [event.seq], quote=self._quote(words))
         if story.cancelled is not None:
-            body = loads(story.cancelled.body)
+            body = contents_of(story.cancelled.body)
             said = (("quote1", body.get("by")), ("quote2", body.get("reason")))
             facts = {fact: self._quote(str(text)) for fact, text in said if text}
             yield self._say("cancelled", [story.cancelled.seq], **facts)
@@ -419,7 +417,7 @@ class Teller:
             refs = [self._story.cite(call.seq)]
             if doubt is not None:
                 refs.append(doubt.seq)
-                facts["quote"] = self._quote(str(loads(doubt.body)["reason"]))
+                facts["quote"] = self._quote(str(part_of(doubt.body, "reason")))
             yield self._say("doubted", refs, **facts)
 
     def _next(self) -> Iterator[Entry]:
@@ -478,5 +476,5 @@ def _type_of(error: dict[str, Any]) -> str:
 
 def _text_of(event: Event) -> str:
     """What was asked, or what an answer refers to."""
-    body = loads(event.body)
+    body = contents_of(event.body)
     return str(body.get("question") or body.get("text") or event.name)

@@ -4,11 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from orjson import loads
-
 from holdfast.core.quoting import ELLIPSIS, literal, quoted
 from holdfast.core.thoughts import Asked
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of
 
 _CALLS_MAX: Final = 3
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,60}")
@@ -30,7 +29,7 @@ class Words:
 
     def call(self, call: Call) -> str:
         """``survey(topic="debt")``; three dots where the arguments are not at hand, or are a whole conversation."""
-        fields = loads(call.body) if call.body is not None else {}
+        fields = contents_of(call.body) if call.body is not None else {}
         if "args_blob" in fields or "pruned" in fields or fields.get("effect") == "model":
             return f"{self.name(call.name)}({ELLIPSIS})"
         return self._called(call.name, fields.get("args"))

@@ -6,14 +6,12 @@ snapshot made by another version of the fold is not read: the journal is the tru
 
 from typing import Any
 
-from orjson import dumps, loads
-
 from holdfast.core import artifacts, promises, relying
 from holdfast.core.fold import FOLD_VERSION, View
-from holdfast.core.recorded import is_model
 from holdfast.core.viewed import Attempt, Said, Site
 from holdfast.model.budget import Spent
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import fields_of, is_model, without
 from holdfast.model.events import Event
 from holdfast.model.loops import Signed
 from holdfast.model.questions import Question, Wants
@@ -25,6 +23,7 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
     return {
         "version": FOLD_VERSION,
         "head": view.head,
+        "head_chain": view.head_chain,
         "base": view.base,
         "status": view.status,
         "points": view.points,
@@ -32,6 +31,8 @@ def dump(view: View, *, whole: bool = False) -> dict[str, Any]:
         "last_outcome_seq": view.last_outcome_seq,
         "branch": view.branch,
         "branches": view.branches,
+        "repeats": view.repeats,
+        "behind": [_dump_event(event) for event in view.behind],
         "restores": view.restores,
         "waits": [list(waiting) for waiting in view.waits.values()],
         "questions": [[*q[:5], list(q.wants), *q[6:]] for q in view.questions.values()],
@@ -71,6 +72,7 @@ def rebuild(data: dict[str, Any]) -> View:
         data["status"],
         data["points"],
     )
+    view.head_chain = data.get("head_chain", 0)
     view.states, view.last_outcome_seq, view.restores = (
         data["states"],
         data["last_outcome_seq"],
@@ -84,11 +86,13 @@ def rebuild(data: dict[str, Any]) -> View:
     view.questions = {fields[0]: _load_question(fields) for fields in data["questions"]}
     view.asked, view.branches = data["asked"], data["branches"]
     view.branch, view.earlier_attempts = data["branch"], data["earlier_attempts"]
+    view.repeats = data.get("repeats", "answer")
+    view.behind = [event for one in data.get("behind", ()) if (event := _load_event(one)) is not None]
     view.result = _bytes(data["result"])
     for name in _EVENTS:
         setattr(view, name, _load_event(data["events"].get(name)))
     chains = [event for fields in data.get("chains", ()) if (event := _load_event(fields)) is not None]
-    view.chains = {loads(event.body)["chain"]: event for event in chains}
+    view.chains = {fields_of(event.body)["chain"]: event for event in chains}
     view.spent, view.worked_s = Spent(*data.get("spent", ())), data.get("worked_s", 0.0)
     view.warned = data.get("warned", {})
     view.signs = [Signed(*fields) for fields in data["signs"]]
@@ -115,11 +119,15 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _dump_event(event: Event | None) -> list[Any] | None:
-    return None if event is None else [*event[:6], event.body.decode(), event.crc]
+    return None if event is None else [*event[:6], event.body.decode(), event.crc, event.chain]
 
 
 def _load_event(fields: list[Any] | None) -> Event | None:
-    return None if fields is None else Event._make([*fields[:6], fields[6].encode(), fields[7]])
+    return (
+        None
+        if fields is None
+        else Event._make([*fields[:6], fields[6].encode(), fields[7], *(fields[8:] or (0,))])
+    )
 
 
 def _load_question(fields: list[Any]) -> Question:
@@ -155,7 +163,7 @@ def kept_intent(body: bytes | None) -> bytes | None:
     """The intent without the root of its request: a view refers to no tree, so that none has to be kept for it."""
     if body is None or not is_model(body):
         return body
-    return dumps({name: value for name, value in loads(body).items() if name != "request"})
+    return without(body, ("request",))
 
 
 def _load_call(fields: list[Any]) -> Call:

@@ -1,6 +1,6 @@
 """Spending: what recorded model calls took, summed up, and whether a budget allows another one.
 
-The usage of a call stands first in the body of its outcome, so that whoever folds a journal knows by nine bytes whether
+The usage of a call stands first among the fields of its outcome, so that whoever folds a journal knows by nine bytes whether
 there is anything to decode. The invariants: sums depend only on the outcomes and their order, however a history is cut
 into attempts, forks and compacted stretches; and what is not known is never counted as zero, but as unknown.
 """
@@ -8,27 +8,19 @@ into attempts, forks and compacted stretches; and what is not known is never cou
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.moments import span
 from holdfast.core.phrasing import count, money
 from holdfast.core.requests import usage_of
 from holdfast.model.budget import NOTHING_SPENT, Budget, Spent
+from holdfast.model.event_fields import fields_of
 from holdfast.model.usage import Usage
-
-USAGE: Final = b'{"usage":'
-"""How the body of a model call's outcome begins."""
-_AFTER: Final = b'},"ms":'
-"""What follows the usage. It cannot stand inside of it: there a quote would be escaped."""
-
 
 # -- usage -------------------------------------------------------------------------------------------------------
 
 
 def read_usage(body: bytes) -> Usage:
-    """The usage that a body begins with. What follows it may be long, and is not decoded."""
-    end = body.find(_AFTER)
-    return usage_of(loads(body[len(USAGE) : end + 1]) if end > 0 else loads(body)["usage"])
+    """The usage that a body tells. The answer itself may be long, and is not decoded."""
+    return usage_of(fields_of(body)["usage"])
 
 
 # -- sums --------------------------------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from orjson import loads
-
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
@@ -19,6 +17,7 @@ from holdfast.core.requests import usage_of
 from holdfast.core.spending import plus, since, total
 from holdfast.core.tallies import AttemptStats, Compacted, Failure, ModelStats, RunStats, Source, Stats, Tally
 from holdfast.model.budget import NOTHING_SPENT, Spent
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind, is_intact
 from holdfast.model.infos import RunInfo
 from holdfast.model.rows import Lease
@@ -65,7 +64,7 @@ def tally_stretch(
             attempts, failures = len(walk.attempts), len(walk.failures)
             models, unanswered = walk.models.copy(), walk.unanswered
         walk.add(event)
-        inner = loads(event.body)["tallies"]["kinds"] if event.kind == Kind.COMPACTED else {event.kind: 1}
+        inner = fields_of(event.body)["tallies"]["kinds"] if event.kind == Kind.COMPACTED else {event.kind: 1}
         for kind, number in inner.items():
             kinds[kind] = kinds.get(kind, 0) + number
     return {
@@ -158,9 +157,9 @@ class _Walk:
         self._fold(event)
         self._borrowed_seq = event.seq
         if event.kind == Kind.STEP_STARTED:
-            self._nest(event, loads(event.body))
+            self._nest(event, contents_of(event.body))
         elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_FAILED}:
-            body = loads(event.body)
+            body = contents_of(event.body)
             self._time(event, body)
             self._usage(event, body)
 
@@ -168,7 +167,7 @@ class _Walk:
         self._fold(event)
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
-            handler(self, event, loads(event.body))
+            handler(self, event, contents_of(event.body))
 
     def _fold(self, event: Event) -> None:
         self._events.append(event)

@@ -7,15 +7,14 @@ compacted one stands for is cited by that one.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
-from holdfast.core.hollow import REASONING, is_hollow
+from holdfast.core.hollow import REASONING
 from holdfast.core.identity import enclosing
 from holdfast.core.lineage import effective
 from holdfast.core.recorded import is_once
 from holdfast.core.viewed import Attempt
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of, is_hollow, part_of
 from holdfast.model.events import HANDED_OVER, RECALLED, Event, Kind
 
 _BRANCHED: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
@@ -143,7 +142,7 @@ class Story:
             if earlier is attempt or end is None or end.seq < branched:
                 continue
             if end.kind == Kind.ATTEMPT_CRASHED:
-                return earlier, self.events.get(self.cite(loads(end.body)["last_seq"]), end)
+                return earlier, self.events.get(self.cite(fields_of(end.body)["last_seq"]), end)
             return earlier, end
         return None
 
@@ -173,7 +172,7 @@ class Story:
                     self.recalled.append(Mark(event.seq, call.name, body))
                 elif not call.seq and call.name in REASONING:
                     self.marks.append(Mark(event.seq, call.name, body))
-                elif call.seq and not outcome.good and (error := loads(body).get("error")):
+                elif call.seq and not outcome.good and (error := part_of(body, "error")):
                     self._failures.setdefault(call.key, []).append((event.seq, error))
 
     def _attempt_ended(self, event: Event) -> None:
@@ -181,7 +180,7 @@ class Story:
             self.ends[self.view.attempts[-1].event.seq] = event
 
     def _attempt_started(self, _: Event) -> None:
-        if self.circle is not None and loads(self.circle.body).get("level") == "pause":
+        if self.circle is not None and fields_of(self.circle.body).get("level") == "pause":
             self.circle = None  # somebody looked at it, and lets it go on
 
     def _mark(self, event: Event) -> None:
@@ -195,7 +194,7 @@ class Story:
     def _step_ended(self, event: Event) -> None:
         self.chunks.pop(event.key, None)
         self.doubts.pop(event.key, None)
-        error = loads(event.body).get("error") if event.kind != Kind.STEP_FINISHED else None
+        error = part_of(event.body, "error") if event.kind != Kind.STEP_FINISHED else None
         if error:
             self._failures.setdefault(event.key, []).append((event.seq, error))
 
@@ -216,8 +215,9 @@ class Story:
 
     def _premise_noted(self, event: Event) -> None:
         # It is again as it was, or an orphan was written again; else it stays something to know.
-        is_again = event.key and b'"orphan_of"' in getattr(self.broken.get(event.name), "body", b"")
-        if is_again or loads(event.body).get("via") == "restored":
+        broken = self.broken.get(event.name)
+        is_again = event.key and broken is not None and "orphan_of" in fields_of(broken.body)
+        if is_again or fields_of(event.body).get("via") == "restored":
             self.broken.pop(event.name, None)
 
     def _loop_noticed(self, event: Event) -> None:
@@ -245,7 +245,7 @@ def is_done(call: Call) -> bool:
 
 
 def _scope(call: Call) -> str:
-    return str(loads(call.body).get("in", "")) if call.body is not None else ""
+    return str(fields_of(call.body).get("in", "")) if call.body is not None else ""
 
 
 # ruff: noqa: SLF001 - the table is part of the class; a class body cannot name its own methods in one

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from holdfast.core.hollow import is_hollow
 from holdfast.core.messages import fields_of
 from holdfast.core.partials import fold_partial
+from holdfast.model import event_fields
+from holdfast.model.event_fields import contents_of, is_hollow, is_model, part_of
 from holdfast.model.events import Event, Kind
 
 THOUGHT: Final = "thought"
@@ -241,17 +242,14 @@ def thoughts_in(events: Iterable[Event], read: Read) -> list[Thought]:
 
 def model_of(intent: bytes) -> str | None:
     """The model that a call asks, by the body of its intent; None for a call of something else."""
-    if b'"effect":"model"' not in intent:
-        return None
-    fields = loads(intent)
-    return str(fields.get("model") or "") if fields.get("effect") == "model" else None
+    return str(event_fields.fields_of(intent).get("model") or "") if is_model(intent) else None
 
 
 def standing(chunks: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
     """The chunks of a call that count, with their bodies: of its latest try, and of those that this one goes on from."""
     told: list[tuple[Event, dict[str, Any]]] = []
     for event in chunks:
-        body = loads(event.body)
+        body = contents_of(event.body)
         if told and body.get("try") != told[-1][1].get("try") and not body.get("continues"):
             told = []
         told.append((event, body))
@@ -260,9 +258,9 @@ def standing(chunks: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
 
 def value_in(body: bytes, read: Read) -> Any:
     """The value in a body, wherever it lies; None where there is none, or it is too long to be looked at."""
-    fields = loads(body)
+    fields = event_fields.fields_of(body)
     if "value_blob" not in fields:
-        return fields.get("value")
+        return part_of(body, "value")
     content = read(fields["value_blob"], fields.get("value_bytes", 0))
     return None if content is None else loads(content)
 

@@ -10,7 +10,7 @@ killed before it, there is a row without events, which whoever accepts again beg
 import os
 from collections.abc import Iterator, Mapping
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
@@ -20,17 +20,20 @@ from holdfast.core.handoff.carried import Effect, effects_in
 from holdfast.core.identity import keyed
 from holdfast.core.names import check_run_id
 from holdfast.core.premises import judge
+from holdfast.core.soundness import UNSOUND, event_problem
+from holdfast.engine.contents import content_in
 from holdfast.engine.hands import BLOCKING, drive
-from holdfast.engine.journal import Draft, Journal, all_runs, content_in, draft, read_all
+from holdfast.engine.journal import Draft, Journal, all_runs, draft, placed_after, read_all
 from holdfast.engine.leases import take
 from holdfast.engine.loading import load
 from holdfast.engine.opening import Entry, started_of
 from holdfast.engine.premising import Look
 from holdfast.engine.sealing import check_may_act, find_handoff
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import HoldfastError, ImportClash
-from holdfast.limits import SERIES_RUNS_MAX
-from holdfast.model.events import HANDED_OVER, HANDOFF, Event, Kind
+from holdfast.errors import BadHandoff, HoldfastError, ImportClash
+from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, SERIES_RUNS_MAX
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import HANDED_OVER, HANDOFF, Event, Kind, first_link
 from holdfast.model.handoffs import Accepted, Loss
 from holdfast.model.premises import Premise
 from holdfast.model.rows import RunRow, Status
@@ -52,21 +55,46 @@ def accept(
     if source is None and found["store"] == store.url:
         source = store
     run = check_run_id(run) if run is not None else _free_name(store, found)
-    row = store.find_run(run) or _created(workshop, run, found)
+    row = store.find_run(run)
+    if row is None or not row.head:
+        _prepared(store, run, found, source)  # what cannot be begun leaves nothing behind
+    row = row or _created(workshop, run, found)
     check_may_act(store, row)
     lease = drive(take(BLOCKING, store, workshop.clock, run, workshop.lease_s))
     try:
         events = read_all(store, run)
         if events:
             return _again(store, row, events, found)
-        enriched, fetched = _fetched(found, source)
-        losses = tuple(_losses(store, run, enriched, source, fetched))
-        drafts = [*_beginning(run, enriched, losses), *_doubts(enriched)]
-        journal = Journal(store, workshop.committer, run, lease.fence, 0)
+        drafts, losses = _prepared(store, run, found, source)
+        journal = Journal(store, workshop.committer, run, lease.fence, 0, before=first_link(row.birth))
         drive(journal.append(BLOCKING, drafts, workshop.clock.wall(), status=Status.QUEUED))
     finally:
         store.release(run, fence=lease.fence)
     return _accepted(run, found, losses, is_new=True)
+
+
+def _prepared(
+    store: StorePort, run: str, found: dict[str, Any], source: StorePort | None
+) -> tuple[list[Draft], tuple[Loss, ...]]:
+    """What the run begins with, and what is lost. BadHandoff where the document's content cannot stand in a journal."""
+    try:
+        enriched, fetched = _fetched(found, source)
+        losses = tuple(_losses(store, run, enriched, source, fetched))
+        drafts = [*_beginning(run, enriched, losses), *_doubts(enriched)]
+    except UNSOUND as error:
+        raise BadHandoff(problem=f"it makes no sense: {type(error).__name__}: {error}") from error
+    events, _ = placed_after(0, 1, drafts, run, 0, 0.0)
+    for event in events:
+        problem = event_problem(event)
+        if problem:
+            raise BadHandoff(problem=f"it makes no sense: as event {event.kind}, {problem}")
+    size = sum(len(event.body) for event in events)
+    if len(events) > APPEND_EVENTS_MAX or size > APPEND_SIZE_BYTES_MAX:
+        told = f"{len(events)} events of {size:,} bytes"
+        raise BadHandoff(
+            problem=f"it comes to {told}, and a run begins with at most {APPEND_EVENTS_MAX} of 1 MB"
+        )
+    return drafts, losses
 
 
 def _accepted(run: str, found: Mapping[str, Any], losses: tuple[Loss, ...], *, is_new: bool) -> Accepted:
@@ -102,7 +130,7 @@ def _created(workshop: Workshop, run: str, found: Mapping[str, Any]) -> RunRow:
 
 def _again(store: StorePort, row: RunRow, events: list[Event], found: Mapping[str, Any]) -> Accepted:
     """What was accepted before; ImportClash where that was something else."""
-    source = loads(events[0].body).get("handed_over") if events[0].kind == Kind.RUN_STARTED else None
+    source = fields_of(events[0].body).get("handed_over") if events[0].kind == Kind.RUN_STARTED else None
     if source is None or source["digest"] != found["digest"]:
         raise ImportClash(
             run=row.run,
@@ -117,7 +145,7 @@ def losses_in(store: StorePort, run: str, events: list[Event] | None = None) -> 
     """What could not be carried over when this run began; nothing where it did not begin with a handoff."""
     for event in events if events is not None else read_all(store, run):
         if event.kind == Kind.MARK and event.name == HANDED_OVER:
-            return tuple(Loss(**one) for one in loads(event.body).get("losses", ()))
+            return tuple(Loss(**one) for one in contents_of(event.body).get("losses", ()))
     return ()
 
 
@@ -134,10 +162,11 @@ def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Ite
     inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # typed values are tagged in them
     yield started_of(entry, inputs, handed_over=_source(found))
     told = {"losses": [loss._asdict() for loss in losses]}
-    yield draft(Kind.MARK, HANDED_OVER, "", told, dumps(found))
+    yield draft(Kind.MARK, HANDED_OVER, "", {}, dumps(found), parts=told)
     if found["promises"]:
         promises = [{name: value for name, value in p.items() if name != "events"} for p in found["promises"]]
-        yield draft(Kind.PROMISE_TOLD, found["run"], "", {"promises": promises, "via": "handoff"})
+        told = {"promises": promises}
+        yield draft(Kind.PROMISE_TOLD, found["run"], "", {"via": "handoff"}, parts=told)
 
 
 def _doubts(found: dict[str, Any]) -> Iterator[Draft]:
@@ -157,7 +186,7 @@ def _doubts(found: dict[str, Any]) -> Iterator[Draft]:
             fields |= {name: True for name in ("verify", "tool") if item.get(name)}
             key, arguments = seed_key(found["digest"], effect), dumps(effect.arguments or {})
             yield draft(Kind.STEP_STARTED, effect.step, key, fields, arguments, "args")
-            yield draft(Kind.STEP_DOUBTED, effect.step, key, {"reason": doubt_of(effect)})
+            yield draft(Kind.STEP_DOUBTED, effect.step, key, {}, parts={"reason": doubt_of(effect)})
 
 
 def seed_key(digest: str, effect: Effect) -> str:
@@ -198,12 +227,16 @@ def _fetched(found: dict[str, Any], source: StorePort | None) -> tuple[dict[str,
     return {**found, "effects": effects}, _Fetched(frozenset(names))
 
 
+_VALUES: Final = frozenset({"value", "value_blob"})
+
+
 def _result(source: StorePort, run: str, item: Mapping[str, Any]) -> bytes | None:
     seq = item["events"][0]
     try:
         event = next(iter(read_all(source, run, after_seq=seq - 1, upto_seq=seq)), None)
-        has_value = event is not None and event.name == item["step"] and b'"value' in event.body
-        return content_in(source, event) if event is not None and has_value else None
+        if event is None or event.name != item["step"] or _VALUES.isdisjoint(contents_of(event.body)):
+            return None
+        return content_in(source, event)
     except HoldfastError:  # it cannot be reached, or has it no more: that is told as a loss
         return None
 
@@ -248,7 +281,9 @@ def _of_giver(
     others = [
         row.run
         for row in all_runs(store)
-        if row.run != run and (facts_of(row).get("handed") or {}).get("digest") == found["digest"]
+        if row.run != run
+        and not row.damage
+        and (facts_of(row).get("handed") or {}).get("digest") == found["digest"]
     ]
     if others:
         sealed = f", and {giver} was sealed for {found['to'] or 'one taker'}" if found["sealed"] else ""
@@ -268,8 +303,10 @@ def _of_giver(
 def _of_journal(source: StorePort, row: RunRow, found: Mapping[str, Any]) -> Iterator[Loss]:
     """What the giver has done since, and who has it now."""
     seal = find_handoff(source, row) if row.status == Status.SEALED else None
-    if found["sealed"] and (seal is None or loads(seal.body)["handoff"] != found["digest"]):
-        whom = "was taken back since" if seal is None else f"was handed to {loads(seal.body)['to']} since"
+    if found["sealed"] and (seal is None or fields_of(seal.body)["handoff"] != found["digest"]):
+        whom = (
+            "was taken back since" if seal is None else f"was handed to {contents_of(seal.body)['to']} since"
+        )
         yield Loss("giver", row.run, whom, "look at what it did: two may do the same work now")
     behind = [
         event

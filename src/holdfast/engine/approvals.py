@@ -20,6 +20,7 @@ from holdfast.engine.hands import Hands
 from holdfast.engine.questions import Inquiry, answered
 from holdfast.engine.tenure import Tenure
 from holdfast.model.calls import Treatment
+from holdfast.model.event_fields import fields_of
 
 
 class Decision(NamedTuple):
@@ -77,5 +78,5 @@ def _is_for_this(tenure: Tenure, site: str, seq: int) -> bool:
     """Whether the call was begun with this approval; or was not begun, and this history was not left since."""
     call = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
     if call is not None and call.seq:
-        return bool(loads(tenure.intent_of(call)).get("approved") == seq)
+        return bool(fields_of(tenure.intent_of(call)).get("approved") == seq)
     return not any(seq < branch for branch in tenure.view.branches)

@@ -22,6 +22,7 @@ from holdfast.engine.premising import asked_path, look_aside, note_declared, not
 from holdfast.engine.workspaces import Spot, refused_on_the_way, roots_of, spot_at, spot_in
 from holdfast.errors import ArtifactTooLarge, Misuse
 from holdfast.limits import ARTIFACT_BYTES_MAX, PREMISE_BYTES_MAX
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.premises import Facts, Premise
 from holdfast.model.rows import Blob
@@ -176,9 +177,10 @@ def _in_workspace(spot: Spot) -> Facts:
 
 def _is_plain(path: str) -> bool:
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        found = os.stat(path)
     except OSError:
         return False
+    return stat.S_ISREG(found.st_mode) and not observing.is_of_open_store(found)
 
 
 def maker_of(asked: "Asked", after: str) -> str:
@@ -195,9 +197,7 @@ def draft_of(asked: "Asked", spot: Spot, facts: Facts, content: Content | None) 
 
 def note_version(tenure: "Tenure", event: Draft, seq: int) -> None:
     """The version is in the journal: this attempt counts on from it."""
-    from orjson import loads
-
-    body = loads(event.body)
+    body = contents_of(event.body)
     note_declared(tenure, Premise("artifact", body["name"], body["facts"]), seq)
     recorded = Event(seq, tenure.clock.wall(), event.kind, event.name, event.key, 0, event.body, 0)
     tenure.view.artifacts.noted(recorded, tenure.points, tenure.view.calls)

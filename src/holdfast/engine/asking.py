@@ -4,23 +4,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from holdfast.codec.bodies import decode_tree, unpack_body
 from holdfast.codec.failures import decode_failure
 from holdfast.codec.values import canonical_arguments, decode
 from holdfast.core.binding import bind
 from holdfast.core.drift import Point
 from holdfast.core.identity import keyed, site_of
 from holdfast.core.names import check_key, check_name
+from holdfast.engine.contents import read_blob
 from holdfast.engine.context import Here, locate
-from holdfast.engine.journal import read_blob
 from holdfast.engine.tenure import Tenure, remember_failure
-from holdfast.errors import Diverged, Misuse, NotStorable, TooLarge
+from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
 from holdfast.model.markers import Act
 
 _IDENTITY_ADVICE = "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
-_REFETCHABLE = b'"pruned":"refetchable"}'
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 
@@ -90,7 +89,7 @@ def _arguments(name: str, bound: dict[str, Any]) -> bytes:
 def next_answer(tenure: Tenure, call: Call) -> Outcome | None:
     """The next recorded outcome that still has its value; one that was pruned to be fetched again is passed over."""
     outcome = tenure.next_outcome(call)
-    while outcome is not None and tenure.body_of(outcome).endswith(_REFETCHABLE):
+    while outcome is not None and pruned_as(tenure.body_of(outcome)) == "refetchable":
         outcome = tenure.next_outcome(call) if call.taken < len(call.outcomes) else None
     return outcome
 
@@ -101,22 +100,23 @@ def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Calla
     asked.here.trail.last = asked.key
     if tenure.attendant is not None:
         tenure.attendant.replayed(asked, outcome)
-    tree = unpack_body(body)
-    if "pruned" in tree:
+    data = raw_part(body, "value") if outcome.good else None
+    if data is not None:  # most often: it is not pruned, and nothing else of it is asked for
+        return _decoded(data, f"result of {asked.name!r}", fn)
+    if is_hollow(body):
         diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"
         raise Diverged(run=tenure.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
     if not outcome.good:
         tenure.unclaim(asked.site, asked.n)
-        error = decode_failure(tree["error"])
+        error = decode_failure(part_of(body, "error"))
         remember_failure(error, call.key, outcome.seq)
         raise error
-    return value_of(tenure, tree, body, what=f"result of {asked.name!r}", fn=fn)
+    return value_of(tenure, body, what=f"result of {asked.name!r}", fn=fn)
 
 
 def value_of(
     tenure: Tenure,
-    tree: dict[str, Any],
-    raw: bytes,
+    body: bytes,
     *,
     what: str,
     fn: Callable[..., Any] | None = None,
@@ -126,13 +126,25 @@ def value_of(
 
     NotStorable again if it could not be written down when it was made.
     """
-    if "lost" in tree:
-        raise (TooLarge if "size" in tree["lost"] else NotStorable)(**tree["lost"])
-    if "value_blob" in tree:
-        return decode(read_blob(tenure.store, tree["value_blob"]), what=what, hint=hint or return_hint(fn))
-    if b'"$"' not in raw:
-        return tree.get("value")
-    return decode_tree(tree.get("value"), what=what, hint=hint or return_hint(fn))
+    data = raw_part(body, "value")
+    if data is None:
+        contents = contents_of(body)
+        if "lost" in contents:
+            raise (TooLarge if "size" in contents["lost"] else NotStorable)(**contents["lost"])
+        if "value_blob" not in contents:
+            return None
+        data = read_blob(tenure.store, contents["value_blob"])
+    return _decoded(data, what, fn, hint)
+
+
+def _decoded(data: bytes, what: str, fn: Callable[..., Any] | None, hint: object = None) -> Any:
+    # what a function says that it returns may have to be evaluated: only where there is something to type
+    return decode(data, what=what, hint=(hint or return_hint(fn)) if b"$" in data else None)
+
+
+def lost_of(refused: HoldfastError) -> dict[str, Any]:
+    """Why a value is not recorded, as the record of its call tells it; see ``value_of``."""
+    return {name: told if isinstance(told, int) else str(told) for name, told in refused.fields.items()}
 
 
 def return_hint(fn: Callable[..., Any] | None) -> object:

@@ -1,12 +1,11 @@
 """The ends of attempts that nobody saw: recorded by whoever holds the run next, before anything else."""
 
-from orjson import loads
-
 from holdfast.core.fold import View
 from holdfast.core.moments import clock_time
 from holdfast.core.viewed import Attempt
 from holdfast.engine import branching
 from holdfast.engine.journal import Draft, draft
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
 from holdfast.model.rows import Lease, RunRow
 from holdfast.stores.port import StorePort
@@ -17,7 +16,7 @@ def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
 
     ``row`` is the run as it was before we took the lease.
     """
-    forked = branching.entering(row, view)
+    forked = branching.entering(store, row, view)
     if forked is not None:
         return [forked]
     if view.crashed_attempt is not None:
@@ -42,7 +41,7 @@ def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Dr
         last = f"after {view.last.kind} {view.last.name!r} at {clock_time(view.last.at)}"
     else:
         last = "before it recorded anything"
-    owner = loads(attempt.event.body)["owner"]
+    owner = fields_of(attempt.event.body)["owner"]
     fields = {
         "attempt": attempt.number,
         "last": last,

@@ -8,27 +8,32 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orjson import loads
+from orjson import dumps, loads
 
 from holdfast.codec.values import encode
+from holdfast.core.behind import Reader, blobs_of, effects_behind, told
 from holdfast.core.compaction import effects_in
+from holdfast.core.facts import facts_of
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.names import check_run_id
 from holdfast.core.places import is_kept, nearest_place
 from holdfast.core.points import last_point
 from holdfast.core.recorded import is_once
+from holdfast.engine.contents import content_in
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.leases import take
-from holdfast.engine.loading import is_flagged
+from holdfast.engine.loading import Pager, is_flagged, load
 from holdfast.engine.sealing import check_is_whole, check_may_act
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import PointPruned, RunExists, StoreUnavailable, TooLarge, UnknownPoint, UnknownStep
 from holdfast.limits import APPEND_EVENTS_MAX, BRANCHES_MAX
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import fields_of, rewritten, values_in
 from holdfast.model.events import COVERING, Event, Kind, covers_from
+from holdfast.model.infos import EffectBehind
 from holdfast.model.rows import Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -37,12 +42,21 @@ TRIES = 50
 _ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 
 
+class Forked(NamedTuple):
+    """A run that was just forked, and the effects that its origin has behind the point."""
+
+    row: RunRow
+    behind: tuple[EffectBehind, ...]
+
+
 class Rewound(NamedTuple):
     """A run whose head was moved back, and the fork that keeps what lay after it."""
 
     run: str
     to_seq: int
     kept: str
+    behind: tuple[EffectBehind, ...] = ()
+    """The effects that lay after it."""
 
 
 def fork(
@@ -52,15 +66,23 @@ def fork(
     name: str,
     overrides: Mapping[str, Any],
     notes: Sequence[Draft] = (),
-) -> RunRow:
-    """A run of that name whose history is this one's up to the event. Durable when it returns; one row is written."""
+    repeats: str = "answer",
+) -> Forked:
+    """A run of that name whose history is this one's up to the event. Durable when it returns.
+
+    One row is written, and one event where the origin has effects behind that point: ``repeats`` says what becomes of those.
+    """
     check_run_id(name)
     check_is_whole(row)
     drafts = [*_overrides(workshop, row, at_seq, overrides), *notes]
+    behind = entries_behind(workshop.store, row.run, at_seq)
+    # Killed between the row and the event, whoever enters the fork finds out about the effects by this.
+    is_told = bool(behind) or repeats != "answer"
+    body = dumps({"effects": repeats}) if is_told else b"{}"
     for _ in range(TRIES):
         origin = origin_at(workshop.store, row.run, at_seq)
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
-        made = branch(workshop, name, status, origin, at_seq)
+        made = branch(workshop, name, status, origin, at_seq, body=body)
         if made is not None:
             break
         taken = workshop.store.find_run(name)
@@ -69,10 +91,36 @@ def fork(
     else:
         raise restless(workshop.store, row.run)
     made = made._replace(head=at_seq)
-    if not drafts:
-        return made
-    _append(workshop, made, [forked_of(made), *drafts])
-    return made._replace(head=at_seq + 1 + len(drafts))
+    if not drafts and not is_told:
+        return Forked(made, ())
+    _append(workshop, made, [forked_of(made, behind, repeats if is_told else ""), *drafts])
+    return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind))
+
+
+def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, Any]]:
+    """The effects that a run has behind an event, as a fork records them. Read is what lies behind it, and nothing at the head."""
+    row = store.find_run(run)
+    if row is None or at_seq >= row.head:
+        return []
+    return _behind(store, run, load(store, run), at_seq)
+
+
+def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[str, Any]]:
+    pager = Pager(store, run)
+    reader = Reader(
+        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
+        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
+    )
+    inherited = entries_told(store, [event for event in view.behind if event.seq > at_seq])
+    return effects_behind(run, view, at_seq, reader, inherited.values())
+
+
+def entries_told(store: StorePort, events: Sequence[Event]) -> dict[str, dict[str, Any]]:
+    """The effects that forks and rewinds tell of, by the keys of their calls; of two that tell, the later counts."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in events:
+        found.update({entry["key"]: entry for entry in loads(content_in(store, event)) or ()})
+    return found
 
 
 def check_free(store: StorePort, name: str) -> None:
@@ -136,10 +184,15 @@ def restless(store: StorePort, run: str) -> StoreUnavailable:
 
 
 def rewind(
-    workshop: Workshop, row: RunRow, to_seq: int, bring_back: Callable[[], Sequence[Draft]] | None = None
+    workshop: Workshop,
+    row: RunRow,
+    to_seq: int,
+    bring_back: Callable[[], Sequence[Draft]] | None = None,
+    repeats: str = "answer",
 ) -> Rewound:
     """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
 
+    ``repeats`` says what becomes of the effects that the run has behind it.
     ``bring_back`` brings files back, under the run's lease and before its head moves, and says what it relies on then.
     """
     store = workshop.store
@@ -163,11 +216,14 @@ def rewind(
         }
         journal = Journal(store, workshop.committer, row.run, lease.fence, head)
         notes = () if bring_back is None else bring_back()
-        rewound = draft(Kind.RUN_REWOUND, "", "", body)
+        behind = _behind(store, row.run, view, to_seq)
+        rewound = _with_effects(
+            Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else ""
+        )
         _append_all(journal, [rewound, *notes], workshop.clock.wall(), status)
     finally:
         store.release(row.run, fence=lease.fence)
-    return Rewound(row.run, to_seq, kept)
+    return Rewound(row.run, to_seq, kept, told(behind))
 
 
 def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: str | None = None) -> None:
@@ -192,16 +248,35 @@ def _keep(workshop: Workshop, run: str, head: int, status: str) -> str:
     )
 
 
-def entering(row: RunRow, view: View) -> Draft | None:
+def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     """The first event of a fork's own, or None where the run is no fork, or has begun already."""
-    if row.origin is None or view.head != row.origin_seq:
+    if not is_begun_by(row, view):
         return None
-    return forked_of(row)
+    assert row.origin is not None
+    repeats = facts_of(row).get("effects", "")
+    behind = entries_behind(store, row.origin, row.origin_seq) if repeats else []
+    return forked_of(row, behind, repeats)
 
 
-def forked_of(row: RunRow) -> Draft:
-    """The first event of a fork's own."""
-    return draft(Kind.RUN_FORKED, "", "", {"from": row.origin, "at_seq": row.origin_seq})
+def is_begun_by(row: RunRow, view: View) -> bool:
+    """Whether the run is a fork without an event of its own: whoever enters it now is the first."""
+    return row.origin is not None and view.head == row.origin_seq
+
+
+def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "") -> Draft:
+    """The first event of a fork's own, with the effects that its origin has behind the point."""
+    return _with_effects(Kind.RUN_FORKED, {"from": row.origin, "at_seq": row.origin_seq}, behind, repeats)
+
+
+def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, Any]], repeats: str) -> Draft:
+    """A fork or a rewind that says what becomes of the effects behind its point. All in one event: it is there whole or not at all."""
+    if not repeats:
+        return draft(kind, "", "", fields)
+    listed = [] if repeats == "again" else behind
+    named = sorted({*blobs_of(listed)})
+    more = {"effects": repeats, **({"blobs": named} if named else {})}
+    made = draft(kind, "", "", {**fields, **more}, dumps(listed))
+    return made._replace(blobs=(*made.blobs, *(Blob(address) for address in named)))
 
 
 async def settle_from_origin(tenure: Tenure, hands: Hands, row: RunRow) -> None:
@@ -213,16 +288,18 @@ async def settle_from_origin(tenure: Tenure, hands: Hands, row: RunRow) -> None:
         return
     for event in await hands.store(read_all, tenure.store, row.origin, after_seq=row.origin_seq):
         call = waiting.get(event.key)
-        how = _ENDS.get(event.kind) or (loads(event.body)["how"] if event.kind == Kind.STEP_SETTLED else None)
+        how = _ENDS.get(event.kind) or (
+            fields_of(event.body)["how"] if event.kind == Kind.STEP_SETTLED else None
+        )
         if call is not None and how in {"done", "failed"}:
             await _settle(tenure, hands, waiting.pop(event.key), event, how)
 
 
 async def _settle(tenure: Tenure, hands: Hands, call: Call, event: Event, how: str) -> None:
     assert tenure.journal is not None
-    body = {**loads(event.body), "how": how, "via": "origin", "seq": event.seq}
-    blobs = tuple(Blob(address) for name, address in body.items() if name.endswith("_blob"))
-    settled = draft(Kind.STEP_SETTLED, call.name, call.key, body)._replace(blobs=blobs)
+    body = rewritten(event.body, how=how, via="origin", seq=event.seq)
+    blobs = tuple(Blob(address) for address in values_in(body))
+    settled = Draft(Kind.STEP_SETTLED, call.name, call.key, body, blobs)
     seq = await tenure.journal.append(hands, [settled], tenure.clock.wall())
     call.is_open = False
     call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), settled.body))
@@ -236,7 +313,7 @@ def later_effects(workshop: Workshop, run: str, seq: int) -> list[str]:
         if event.kind == Kind.COMPACTED:
             found.update({at: name for name, at in effects_in(event)})
             started.update({call.key: call.name for call in fold([event]).open_calls() if is_once(call)})
-        elif event.kind == Kind.STEP_STARTED and b'"once"' in event.body:
+        elif event.kind == Kind.STEP_STARTED and fields_of(event.body).get("effect") == "once":
             started[event.key] = event.name
         elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED} and event.key in started:
             found[event.seq] = started[event.key]

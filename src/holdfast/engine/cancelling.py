@@ -7,18 +7,18 @@ cancels it. The letter goes in the append that records it: killed in between, th
 
 from typing import Any
 
-from orjson import loads
-
 from holdfast.core.fold import View
 from holdfast.core.moments import moment
 from holdfast.engine import letters
 from holdfast.engine.attempts import catching_up
+from holdfast.engine.damaged_records import discard
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.holding import holding
 from holdfast.engine.journal import Draft, Journal, draft
 from holdfast.engine.loading import load
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import RunCancelled, RunHeld
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.rows import OVER, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
@@ -60,8 +60,8 @@ async def take_in(hands: Hands, workshop: Workshop, row: RunRow, view: View, jou
 
 def event_of(letter: dict[str, Any]) -> Draft:
     """The event that records a letter."""
-    fields = {"by": letter["by"], "reason": letter["reason"], "asked_at": letter["at"]}
-    return draft(Kind.RUN_CANCELLED, "", "", fields)
+    fields = {"by": letter["by"], "asked_at": letter["at"]}
+    return draft(Kind.RUN_CANCELLED, "", "", fields, parts={"reason": letter["reason"]})
 
 
 def refusal(store: StorePort, row: RunRow) -> RunCancelled:
@@ -69,13 +69,11 @@ def refusal(store: StorePort, row: RunRow) -> RunCancelled:
     row = store.find_run(row.run) or row
     last = store.read_events(row.run, after_seq=max(row.head - _END_EVENTS, 0), limit=_END_EVENTS)
     event = next((event for event in reversed(last) if event.kind == Kind.RUN_CANCELLED), None)
-    body = {"by": "somebody", "reason": ""} if event is None else loads(event.body)
+    body = {"by": "somebody", "reason": ""} if event is None else contents_of(event.body)
     at = moment(row.created_at if event is None else event.at)
     why = f": {body['reason']}" if body["reason"] else ""
     return RunCancelled(run=row.run, by=body["by"], at=at, why=why)
 
 
 def _discard(store: StorePort, run: str) -> None:
-    record = store.get_record(inbox_space(run), letters.CANCEL)
-    if record is not None:
-        store.delete_record(record.space, record.key, revision=record.revision)
+    discard(store, inbox_space(run), letters.CANCEL)

@@ -7,12 +7,10 @@ the files keep their size. Forks get a copy of what they borrow first.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from orjson import dumps, loads
-
 from holdfast.core.chains import with_their_base
 from holdfast.core.hollow import hollowed
+from holdfast.engine import kin
 from holdfast.engine.erasing import delete_records, see_to_forks
-from holdfast.engine.family import all_rows, family_of
 from holdfast.engine.holding import Hold
 from holdfast.engine.loading import forget_snapshot
 from holdfast.engine.pruning import batches, note_doomed, of_lineage, own_events, prune_run
@@ -20,7 +18,8 @@ from holdfast.engine.stints import hold
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import LeaseLost
 from holdfast.limits import CHAIN_WAIT_S
-from holdfast.model.events import CHAINED, PENDING, Event, checksum
+from holdfast.model.event_fields import fields_of, rewritten
+from holdfast.model.events import CHAINED, PENDING, Event, anchor, checksum
 from holdfast.model.retention import Keep, Retention
 from holdfast.model.rows import RunRow
 
@@ -55,18 +54,19 @@ def delete(workshop: Workshop, run: str) -> None:
         while True:
             see_to_forks(workshop, held, flatten=True)
             row = held.row()
-            doomed = _only_here(workshop, row)
+            doomed, lineage = _only_here(workshop, row), kin.lineage_name(store, run)
             # Refused when it was forked meanwhile: then that fork is seen to as well.
             if store.delete_run(run, fence=held.fence, revision=row.revision):
                 break
     delete_records(store, run)
+    kin.forget(store, lineage, run)
     for batch in batches(sorted(doomed)):
         store.delete_blobs(batch, untouched_since=began_at)
 
 
 def _only_here(workshop: Workshop, row: RunRow) -> set[str]:
     store = workshop.store
-    family = family_of(all_rows(store), row.run)
+    family = kin.family_of(store, row.run)
     if not family.is_whole:
         return set()
     others = [
@@ -87,7 +87,7 @@ def drop(workshop: Workshop, run: str, is_meant: Callable[[Event], bool]) -> Non
         left = {event.seq for event in own if event.name == CHAINED and event.seq not in meant}
         needed = with_their_base(left, {event.seq: event for event in own})
         gone = {seq: event for seq, event in meant.items() if seq not in needed}
-        ids = {(body["chain"], body["id"]) for body in (loads(event.body) for event in gone.values())}
+        ids = {(body["chain"], body["id"]) for body in (fields_of(event.body) for event in gone.values())}
         gone |= {event.seq: event for event in own if event.name == PENDING and _place(event) in ids}
         note_doomed(store, run, of_lineage(store, list(gone.values())))
         forget_snapshot(store, run)
@@ -114,10 +114,10 @@ _CLASSES = {CHAINED: "checkpoints", PENDING: "pending"}
 
 
 def _place(event: Event) -> tuple[str, str]:
-    body = loads(event.body)
+    body = fields_of(event.body)
     return body["chain"], body["on"]
 
 
 def _hidden(run: str, event: Event) -> Event:
-    body = dumps({**loads(event.body), "hidden": True})
-    return event._replace(body=body, crc=checksum(run, *event[:6], body))
+    body = rewritten(event.body, hidden=True)
+    return event._replace(body=body, crc=checksum(run, *event[:6], body), chain=anchor(event.chain))

@@ -15,23 +15,22 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NamedTuple
 
-from orjson import loads
-
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import decode, decode_tree, encode
 from holdfast.core.chains import Chains, Link, Pending, leaning
 from holdfast.core.lineage import effective
 from holdfast.core.tree import Planted
 from holdfast.engine.bulk import without_collecting
+from holdfast.engine.contents import read_blob
 from holdfast.engine.hands import BLOCKING, Hands, drive
-from holdfast.engine.journal import Draft, chain_of, draft, placed_after, read_all, read_blob
+from holdfast.engine.journal import Draft, chain_of, draft, link_at, placed_after, read_all
 from holdfast.engine.opening import Entry
 from holdfast.engine.states import States, blobs_of, read_state
 from holdfast.engine.stints import beginning, ensure, hold, journal_of
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, StoreError
 from holdfast.limits import CHAIN_WAIT_S
-from holdfast.model.events import CHAINED, PENDING, Event, Kind
+from holdfast.model.event_fields import contents_of, fields_of, part_of
+from holdfast.model.events import CHAINED, PENDING, Event, Kind, link_behind
 from holdfast.model.rows import Append, Appended, Refusal, RunRow, Status
 
 _REBUILDS = frozenset({Kind.RUN_REWOUND, Kind.COMPACTED})
@@ -87,7 +86,7 @@ class ChainedRun:
 
     def _forget(self) -> None:
         self._stamp: tuple[object, ...] | None = None
-        self._head = 0
+        self._head, self._head_chain = 0, 0
         self._chains = Chains()
         self._states: States | None = None
         self._planted: set[int] = set()
@@ -108,13 +107,13 @@ class ChainedRun:
 
     def about(self, link: Link) -> Any:
         """What was told with a checkpoint."""
-        return self._value(unpack_body(link.body), "about")
+        return self._value(contents_of(link.body), "about")
 
     def state(self, link: Link) -> Any:
         """A checkpoint's state. It is not the caller's to change: others may be given the same. Corrupt."""
         state = self._workshop.recent.find(link.body)
         if state is None:
-            body = unpack_body(link.body)
+            body = contents_of(link.body)
             tree = read_state(self._store, body["state"])
             state = decode_tree(tree, what=f"state of {link.id} in run {self.run}")
             self._workshop.recent.keep(link.body, state, body["state_bytes"])
@@ -122,12 +121,12 @@ class ChainedRun:
 
     def holds(self, link: Link, part: str) -> bool:
         """Whether a part of the state is in this very checkpoint."""
-        return part in (unpack_body(link.body).get("holds") or ())
+        return part in (fields_of(link.body).get("holds") or ())
 
     def pending(self, events: Iterable[Event]) -> Iterator[Pending]:
         """What these events tell to be pending."""
         for event in events:
-            body = unpack_body(event.body)
+            body = contents_of(event.body)
             for index, name, value in self._value(body, "value"):
                 yield Pending(body["task"], index, body["path"], name, value)
 
@@ -153,7 +152,7 @@ class ChainedRun:
     def _take_in(self, events: Iterable[Event]) -> None:
         for event in events:
             self._chains.add(event)
-            self._head = event.seq
+            self._head, self._head_chain = event.seq, event.chain
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -225,7 +224,6 @@ class ChainedRun:
             self._check_in_line(new, parent)
         planted = self._plant(new, parent)
         fields: dict[str, Any] = {
-            "note": new.note,
             "chain": new.chain,
             "id": new.id,
             "parent": new.parent,
@@ -233,9 +231,10 @@ class ChainedRun:
         }
         if leans := leaning(parent, new.parts):
             fields["leans"] = leans
-        fields |= {"state_bytes": planted.size, "state": planted.root}
+        fields["state_bytes"] = planted.size
+        parts = {"note": new.note, "state": planted.root}
         about = encode(new.about, what=f"what is told of {new.id} in run {self.run}")
-        made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about")
+        made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about", parts=parts)
         return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted, new.state)
 
     def _check_in_line(self, new: NewLink, parent: Link | None) -> None:
@@ -258,7 +257,7 @@ class ChainedRun:
         if self._states is None or (parent is not None and parent.seq not in self._planted):
             self._states, self._planted = States(self._store, self.run), set()
         known = parent if parent is not None and parent.is_kept else self._chains.find(new.chain, None)
-        roots = [] if self._planted or known is None else [loads(known.body)["state"]]
+        roots = [] if self._planted or known is None else [part_of(known.body, "state")]
         return self._states.build_on(roots, self._states.take(new.state, is_copy=True))
 
     def _write(self, plan: Callable[[], _Planned], wait_s: float) -> None:
@@ -297,7 +296,10 @@ class ChainedRun:
             return seq
         if row.lease.owner:
             return 0
-        item = _item(row, [*beginning(row, self._entry), *drafts], at)
+        before = link_behind(self._head_chain, row.birth)
+        if self._head != row.head:
+            before = link_at(self._store, row, row.head)
+        item = _item(row, before, [*beginning(row, self._entry), *drafts], at)
         try:
             (outcome,) = self._store.append([item])
         except StoreError:  # of unknown outcome: a second try finds it, if it was written after all
@@ -315,9 +317,9 @@ class ChainedRun:
         return outcome.head
 
 
-def _item(row: RunRow, drafts: Sequence[Draft], at: float) -> Append:
+def _item(row: RunRow, before: int, drafts: Sequence[Draft], at: float) -> Append:
     """The drafts with their places in the journal, under the fence that stands."""
     fence = row.lease.fence
-    events, blobs = placed_after(row.head, drafts, row.run, fence, at)
+    events, blobs = placed_after(row.head, before, drafts, row.run, fence, at)
     status = Status.IDLE if row.status in _IDLES else None
     return Append(row.run, fence, row.head, events, blobs, status=status)

@@ -7,7 +7,6 @@ A checkpoint is a mark whose content is a tree of nodes; the append that records
 
 from typing import Any
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.core.tree import Planted
 from holdfast.engine.conversation import unsaid_by
 from holdfast.engine.hands import Hands
@@ -15,6 +14,7 @@ from holdfast.engine.journal import Draft, draft
 from holdfast.engine.marks import ask, given, placed, record
 from holdfast.engine.states import Taken, blobs_of, state_at
 from holdfast.engine.tenure import Tenure
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
@@ -47,8 +47,9 @@ def draft_of(
         fields["rebuild"] = taken.rebuild
     if unsaid := unsaid_by(tenure):
         fields["unsaid"] = unsaid
-    fields |= {"state_bytes": planted.size, "state": planted.root}
-    return draft(Kind.CHECKPOINT, name, key, fields)._replace(blobs=blobs_of(planted)), planted
+    fields["state_bytes"] = planted.size
+    made = draft(Kind.CHECKPOINT, name, key, fields, parts={"state": planted.root})
+    return made._replace(blobs=blobs_of(planted)), planted
 
 
 def settle(tenure: Tenure, planted: Planted) -> int:
@@ -73,10 +74,10 @@ async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
     """
     tenure.check_usable()
     event = tenure.view.checkpoint
-    body = unpack_body(event.body) if event is not None else {}
+    body = contents_of(event.body) if event is not None else {}
     value = default if event is None else state_at(tenure.store, body["state"])
     if tenure.journal is not None and not tenure.is_finished:
-        restored = Draft(Kind.RESTORED, "", "", b'{"seq":%d}' % (event.seq if event else 0))
+        restored = draft(Kind.RESTORED, "", "", {"seq": event.seq if event else 0})
         await tenure.journal.append(hands, [restored], tenure.clock.wall(), synced=False)
     if event is not None:
         tenure.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
-from orjson import loads
-
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure
 from holdfast.core.names import check_run_id
 from holdfast.core.queueing import waited_for_by
@@ -25,6 +22,7 @@ from holdfast.engine.waits import Vigil
 from holdfast.errors import AwaitingChild, ChildFailed, Misuse
 from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import READ
+from holdfast.model.event_fields import part_of
 from holdfast.model.events import Kind
 from holdfast.model.rows import RunRow, Status
 
@@ -100,8 +98,7 @@ async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float |
         if row.status == Status.FINISHED:
             view = await hands.store(load, store, entry.run)
             assert view.result is not None, f"run {entry.run} is finished without a result"
-            tree = unpack_body(view.result)
-            return value_of(tenure, tree, view.result, what=f"result of run {entry.run}")
+            return value_of(tenure, view.result, what=f"result of run {entry.run}")
         left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
         if left_s <= 0:
             told = waited_for_by(await hands.store(load, store, entry.run)) == tenure.run
@@ -132,5 +129,5 @@ def _end_of(tenure: Tenure, row: RunRow | None) -> str:
     if row.status == Status.CANCELLED:
         return "was cancelled"
     last = tenure.store.read_events(row.run, after_seq=max(0, row.head - 1), limit=1)
-    error = loads(last[0].body).get("error") if last and last[0].kind == Kind.ATTEMPT_ENDED else None
+    error = part_of(last[0].body, "error") if last and last[0].kind == Kind.ATTEMPT_ENDED else None
     return f"has failed: {describe_failure(error)}" if isinstance(error, dict) else "has failed"

@@ -8,18 +8,19 @@ them. After a pause they begin again, because somebody has looked at the run and
 
 from collections.abc import Hashable
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orjson import loads
 
 from holdfast.core.acts import arguments_of, is_tool, manner_of
-from holdfast.core.hollow import is_hollow
 from holdfast.core.lookout import Lookout, nudge_in
-from holdfast.engine.journal import Draft, draft, read_blob
+from holdfast.engine.contents import read_blob
+from holdfast.engine.journal import Draft, draft
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, Looping
 from holdfast.limits import LOOP_FACTS_MAX
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, is_hollow, split
 from holdfast.model.events import Kind
 from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
 
@@ -97,7 +98,8 @@ class Circles:
             return None
         self._said = LEVELS.index(sign.level)
         self._has_nudged |= sign.level == "nudge"
-        return Noticed(draft(Kind.LOOP_NOTICED, name, key, sign._asdict()), sign)
+        fields, parts = split(sign._asdict())
+        return Noticed(draft(Kind.LOOP_NOTICED, name, key, fields, parts=parts), sign)
 
     # -- from the journal --------------------------------------------------------------------------------------
 
@@ -146,7 +148,7 @@ class Circles:
 
 
 def _text(tenure: "Tenure", body: bytes) -> str:
-    tree: dict[str, Any] = loads(body)
+    tree = contents_of(body)
     value = loads(read_blob(tenure.store, tree["value_blob"])) if "value_blob" in tree else tree["value"]
     text = value.get("text")
     return text if isinstance(text, str) else ""

@@ -8,6 +8,7 @@ There is no thread of its own.
 
 import time
 from collections import deque
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -82,8 +83,10 @@ class Committer:
             if len(queue) == 1 and queue[0] is ticket:  # alone: nothing to share, and no ceremony
                 queue.popleft()
                 began = time.perf_counter()
-                outcome = ticket.outcome = self._store.append((ticket.item,))[0]
-                self._measure(began, 1)
+                try:
+                    outcome = ticket.outcome = self._store.append((ticket.item,))[0]
+                finally:  # a store that took its time to refuse must not hold an event loop up again
+                    self._measure(began, 1)
                 return outcome
             while ticket.outcome is None and ticket.error is None:
                 self._commit(ticket)
@@ -103,7 +106,8 @@ class Committer:
                 await ticket.future
             except asyncio.CancelledError:
                 # What happened must reach the disk, and the writer must know its fate, whoever is cancelled.
-                self.finish(ticket)
+                with suppress(StoreError):  # then it is of unknown outcome; cancelled it is all the same
+                    self.finish(ticket)
                 raise
         return ticket.read()
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from orjson import loads
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.core.comparing import History, compare, shared_prefix
 from holdfast.core.differences import Diff
 from holdfast.core.fold import fold
@@ -15,9 +14,11 @@ from holdfast.core.nodes import Nodes
 from holdfast.core.sentences import sentences
 from holdfast.core.statechanges import StateChange, tell_changes
 from holdfast.core.statediff import Change, find_changes
-from holdfast.engine.journal import chain_of, read_all, read_blob
+from holdfast.engine.contents import read_blob
+from holdfast.engine.journal import chain_of, read_all
 from holdfast.engine.states import fetcher
 from holdfast.errors import Corrupt
+from holdfast.model.event_fields import part_of
 from holdfast.model.events import Event
 from holdfast.stores.port import StorePort
 
@@ -50,7 +51,7 @@ def _value(store: StorePort, body: dict[str, Any]) -> Any:
 def _root(events: Sequence[Event]) -> Any:
     """The root of the state in force, in a list so that a state of None is one; None where nothing was saved."""
     latest = fold(events).checkpoint
-    return None if latest is None else [unpack_body(latest.body)["state"]]
+    return None if latest is None else [part_of(latest.body, "state")]
 
 
 def _state(

@@ -12,8 +12,9 @@ from orjson import dumps, loads
 
 from holdfast.codec.values import decode
 from holdfast.core.viewed import Said
-from holdfast.engine.journal import read_blob
+from holdfast.engine.contents import read_blob
 from holdfast.engine.loading import Pager
+from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
     from holdfast.core.fold import View
@@ -110,7 +111,7 @@ class Conversation:
             self.restored = len(self._entries)
 
     def _content(self, said: Said) -> "Content":
-        body = loads(self._tenure.body_at(said.seq, said.body))
+        body = contents_of(self._tenure.body_at(said.seq, said.body))
         return content_of(self._tenure.store, said, body)
 
 
@@ -159,6 +160,6 @@ def entries_at(
     pager = Pager(store, run)
     entries: list[Entry] = []
     for said in standing_in(view.messages, cursor_seq, unsaid):
-        body = loads(pager.body_of(said.seq) if said.body is None else said.body)
+        body = contents_of(pager.body_of(said.seq) if said.body is None else said.body)
         apply(entries, said.seq, content_of(store, said, body))
     return entries

@@ -13,15 +13,15 @@ there; that it is on its way is known by its seal, which names the other store.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from orjson import loads
-
 from holdfast.engine import exporting, pins
 from holdfast.engine.crossing import DryCrate, Kept, StoreCrate
+from holdfast.engine.damage import check_run
 from holdfast.engine.family import all_rows
 from holdfast.engine.leases import check_is_free
 from holdfast.engine.sealing import find_seal
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt, ExportError, LeaseLost, Misuse, RunRefused, TooLarge, UnknownRun
+from holdfast.model.event_fields import fields_of
 from holdfast.model.exports import CopiedRun, CopyProgress, CopyReport
 from holdfast.model.rows import RunRow, Status
 from holdfast.stores.port import StorePort
@@ -54,7 +54,7 @@ def _is_wanted(run: str, runs: Sequence[str], prefix: str) -> bool:
 def _forks(rows: dict[str, RunRow], row: RunRow) -> int:
     """How many forks lie between a run and the beginning of its lineage."""
     count = 0
-    while row.origin is not None and row.origin in rows:
+    while not row.damage and row.origin is not None and row.origin in rows:
         row = rows[row.origin]
         count += 1
     return count
@@ -112,6 +112,7 @@ class Copying:
         check_is_free(source.store, source.clock, row)
         if not row.head:
             return CopiedRun(row.run, "empty", why="it has no event yet")
+        check_run(source.store, row)  # before anything of it is written there
         goes, why = self._goes(row)
         if not goes and why == _WOKEN:
             return self._outcome(row, "there")._replace(why=why)
@@ -129,7 +130,7 @@ class Copying:
         if row.status != Status.SEALED:
             return self._move, ""
         seal = find_seal(self._source.store, row)
-        to = loads(seal.body)["to"] if seal is not None else ""
+        to = fields_of(seal.body)["to"] if seal is not None else ""
         if to != self._target.store.url:
             why = f"it was moved to {to}" if to else "it is the copy of a run that acts elsewhere"
             return False, why if self._move else ""
@@ -180,7 +181,7 @@ class Copying:
 
     def _crate(self) -> StoreCrate:
         kind = DryCrate if self._dry_run else StoreCrate
-        return kind(self._source.store.url, self._target, self._kept, self._wrote)
+        return kind(self._source.store, self._target, self._kept, self._wrote)
 
     def _told(self, doing: str, rows: Sequence[RunRow]) -> Iterator[RunRow]:
         """The runs one by one, each told before it is worked on; and the end."""

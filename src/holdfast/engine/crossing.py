@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from holdfast.codec.lines import event_line, letter_line
 from holdfast.core.manifests import MANIFEST, blob_file, files_of, read
+from holdfast.engine.contents import read_blob
 from holdfast.engine.importing import Blobs, Bringing, Going, stored
-from holdfast.engine.journal import read_blob
 from holdfast.engine.unpacking import verified
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import DamagedExport
@@ -100,7 +100,7 @@ class InStore(InHand):
 class StoreCrate:
     """An export on its way into another store. Published, its runs are there as sealed histories."""
 
-    def __init__(self, source: str, target: Workshop, kept: Kept, tell: Callable[[int], None]) -> None:
+    def __init__(self, source: StorePort, target: Workshop, kept: Kept, tell: Callable[[int], None]) -> None:
         self.events = 0
         """How many had to be written; so of blobs, and of the bytes of both."""
         self.blobs = 0
@@ -161,8 +161,10 @@ class StoreCrate:
                 self._tell(missing.size_bytes)
 
     def wake(self) -> None:
-        """Let the run act: the other store is where it is at home now."""
-        self._look().bring(self._goings[-1])
+        """Let the run act: the other store is where it is at home now. ExportTaken where somebody else has it."""
+        bringing = self._look()
+        bringing.claim(lambda _: self._source, again=False)
+        bringing.bring(self._goings[-1])
 
     def verify(self) -> None:
         """Read back what lies there and compare it with what was put. DamagedExport, Corrupt."""
@@ -175,7 +177,7 @@ class StoreCrate:
         self._kept.sound |= set(manifest.blobs)
         # From here on what lies there is as good as what was in hand, which for many runs is too much to hold.
         self._parts = about
-        self._bringing = Bringing(self._target, parcel, manifest, None)
+        self._bringing = Bringing(self._target, parcel, manifest, None, copied_from=self._source.url)
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -186,13 +188,14 @@ class StoreCrate:
         """Where it goes, looked up once all events are in hand and before anything is written. ImportClash."""
         if self._bringing is None:
             parcel = self._in_hand()
-            self._bringing = Bringing(self._target, parcel, parcel.manifest, None)
+            whence = self._source.url
+            self._bringing = Bringing(self._target, parcel, parcel.manifest, None, copied_from=whence)
             self._goings = self._bringing.find_places()
             self.is_there = all(self._bringing.missing(_sealed(going)) is None for going in self._goings)
         return self._bringing
 
     def _in_hand(self) -> InHand:
-        return InHand(self._source, self._parts, self._target.store, self._kept)
+        return InHand(self._source.url, self._parts, self._target.store, self._kept)
 
     # -- what a dry run does not do ------------------------------------------------------------------------------
 

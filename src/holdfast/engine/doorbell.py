@@ -38,7 +38,8 @@ class Doorbell:
     def standing(self, run: str, letters: int | None = None) -> Cursor:
         """Where the run stands now; ``letters`` is how many the caller has seen in its inbox, if it has looked."""
         if letters is None:
-            letters = len(self._store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX))
+            lying = self._store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
+            letters = len(lying)
         row = self._store.find_run(run)
         return Cursor(0, 0) if row is None else Cursor(row.lease.fence, row.head, letters)
 

@@ -8,19 +8,20 @@ without an outcome because an earlier process died. Both end in a recorded settl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure, encode_failure
 from holdfast.core.binding import bind, choose
 from holdfast.core.facts import is_from_elsewhere
 from holdfast.core.moments import moment
 from holdfast.core.settle import Settlement, settle
-from holdfast.engine import letters
-from holdfast.engine.hands import BLOCKING
+from holdfast.engine import letters, outcomes
+from holdfast.engine.asking import lost_of
+from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.journal import Draft, chain_of, draft, read_all
 from holdfast.engine.tenure import remember_failure
 from holdfast.engine.voice import log
 from holdfast.errors import EffectUnknown, HoldfastError, StepInDoubt, StopSignal
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Kind
 from holdfast.model.verdicts import Done, NotDone, Unknown, Verdict
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 async def record(work: "Work", reason: str) -> None:
     """Write down that the call ended and its outcome is unknown, and why."""
     keep_open(work, reason)
-    await work.append(draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, {"reason": reason}))
+    doubted = draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, {}, parts={"reason": reason})
+    await outcomes.append(work, work.written_with(doubted))
 
 
 def keep_open(work: "Work", reason: str | None) -> None:
@@ -71,7 +73,20 @@ async def settle_live(work: "Work", error: Exception) -> Any:
     raise in_doubt(work, f"raised {told}" + _and(decision)) from error
 
 
-async def finish_late(work: "Work", result: Callable[[], Any]) -> None:
+def follow(work: "Work", result: Callable[[], Any]) -> None:
+    """A once call that nobody waited for any more has come to its end: record that, without holding an event loop up."""
+    if not work.hands.waits:
+        drive(_finish_late(work, result))
+        return
+    import asyncio
+
+    try:
+        asyncio.get_running_loop().run_in_executor(None, lambda: drive(_finish_late(work, result)))
+    except RuntimeError:  # the loop is being shut down, and takes no more work
+        drive(_finish_late(work, result))
+
+
+async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
     """A once call that nobody waited for any more has come to its end: record what it came to."""
     work.hands = BLOCKING
     try:
@@ -96,6 +111,11 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
     await letters.drain(tenure, work.hands)
     if not call.is_open:
         return tenure.next_outcome(call)
+    if tenure.view.behind:
+        from holdfast.core.behind import is_for_a_person  # few runs are forks
+
+        if is_for_a_person(tenure.intent_of(call)):
+            raise in_doubt(work, call.doubt or "is to be asked about", call)
     decision = await _settle(work, since=call.started_at, owner_dead=_owner_is_dead(work, call))
     if decision.act == "done":
         return await _apply(work, call, _settled(work, "done", via="verify", value=decision.value), good=True)
@@ -111,10 +131,10 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:
     """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
-    if work.tenure.view.handed is not None:
+    if work.tenure.view.handed is not None or work.tenure.view.behind:
         from holdfast.engine.inheriting import is_over
 
-        was_given = is_over(work.tenure.intent_of(call))
+        was_given = is_over(work.tenure.store, work.tenure.intent_of(call))
         if was_given is not None:
             return was_given
     if call.doubt is not None:
@@ -123,7 +143,7 @@ def _owner_is_dead(work: "Work", call: Call) -> bool:
         if attempt.event.seq < call.seq:  # the one in which it was made
             if _is_from_elsewhere(work, attempt.event.seq):
                 return _was_proven_dead(work, attempt.number, attempt.event.seq)
-            return work.tenure.store.probe(unpack_body(attempt.event.body)["owner"]) == "dead"
+            return work.tenure.store.probe(fields_of(attempt.event.body)["owner"]) == "dead"
     return False
 
 
@@ -136,7 +156,7 @@ def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
     """What was found out about its process where it ran, before the run was moved here."""
     for event in read_all(work.tenure.store, work.tenure.run, after_seq=seq):
         if event.kind == Kind.ATTEMPT_CRASHED:
-            body = unpack_body(event.body)
+            body = fields_of(event.body)
             if body["attempt"] == number:
                 return bool(body["proof"] == "dead")
     return False
@@ -164,7 +184,11 @@ async def _verdict(work: "Work") -> Verdict | None:
     verify = work.treatment.verify
     if verify is None:
         return None
-    known = {**bind(work.fn, work.args, work.kwargs, ()), "idempotency_key": work.idem}
+    known = {
+        **bind(work.fn, work.args, work.kwargs, ()),
+        "idempotency_key": work.idem,
+        "idempotency_owner": work.tenure.recorded(work.asked.key, "owner") or "",
+    }
     try:
         verdict = await work.hands.invoke(verify, (), choose(verify, known), None)
     except Exception as error:  # noqa: BLE001 - a verifier that fails has not told anything
@@ -185,15 +209,17 @@ def _settled(
     error: BaseException | None = None,
     reason: str = "",
 ) -> Draft:
-    fields: dict[str, Any] = {"how": how, "via": via}
+    fields, parts = {"how": how, "via": via}, dict[str, Any]()
     data = None
     if reason:
-        fields["reason"] = reason
+        parts["reason"] = reason
     if error is not None:
-        fields["error"] = encode_failure(error)
+        parts["error"] = encode_failure(error)
     elif how == "done":
-        data, _ = work.encode(value, fields)
-    return draft(Kind.STEP_SETTLED, work.asked.name, work.asked.key, fields, data)
+        data, refused = work.encode(value)
+        if refused is not None:
+            parts["lost"] = lost_of(refused)
+    return draft(Kind.STEP_SETTLED, work.asked.name, work.asked.key, fields, data, parts=parts)
 
 
 async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outcome:
@@ -220,15 +246,13 @@ def _and(decision: Settlement) -> str:
     return f" ({decision.reason})" if decision.reason else ""
 
 
-def post_late_outcome(work: "Work", event: Draft, *, good: bool) -> None:
+async def post_late_outcome(work: "Work", event: Draft, *, good: bool) -> None:
     """The lease is gone but the call came to an end: leave that for whoever holds the run now."""
     key = work.asked.key
     content = {
         "kind": "outcome",
         "key": key,
         "how": "done" if good else "failed",
-        "body": unpack_body(event.body),
+        "body": contents_of(event.body),
     }
-    letters.post(
-        work.tenure.store, work.tenure.run, f"late-{key}", content, event.blobs, at=work.tenure.clock.wall()
-    )
+    await outcomes.post(work, f"late-{key}", content, event)

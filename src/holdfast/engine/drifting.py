@@ -7,13 +7,15 @@ from orjson import loads
 from holdfast.core.drift import UNKNOWN_AFTER, Standing, arguments_diff
 from holdfast.core.requests import parts
 from holdfast.engine.asking import Asked
+from holdfast.engine.contents import read_blob
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import draft, read_blob
+from holdfast.engine.journal import draft
 from holdfast.engine.states import read_state
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.errors import Diverged
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
@@ -70,11 +72,10 @@ def _is_joined(tenure: Tenure, standing: Standing, arrival: Arrival, asked: Aske
 
 async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, stops: bool) -> None:
     diff = arguments_diff(*_arguments(tenure, asked, call))
-    fields = {"recorded": call.key, "recorded_seq": call.seq, "diff": diff}
+    fields = {"recorded": call.key, "recorded_seq": call.seq}
     journal = tenure.require_journal(asked.name)
-    await journal.append(
-        hands, [draft(Kind.DRIFTED, asked.name, asked.key, fields)], tenure.clock.wall(), synced=False
-    )
+    drifted = draft(Kind.DRIFTED, asked.name, asked.key, fields, parts={"diff": diff})
+    await journal.append(hands, [drifted], tenure.clock.wall(), synced=False)
     if stops and tenure.drift_stops:
         raise Diverged(run=tenure.run, step=asked.name, key=call.key, seq=call.seq, diff=diff)
     log().warning("run %s drifted at step %r (recorded as #%d):\n%s", tenure.run, asked.name, call.seq, diff)
@@ -82,7 +83,7 @@ async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, st
 
 def _arguments(tenure: Tenure, asked: Asked, call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is recorded and what is asked for now, by its parts; of a request that is compacted, what its intent tells."""
-    body = loads(tenure.intent_of(call))
+    body = contents_of(tenure.intent_of(call))
     if "request" in body and asked.request is not None:
         return parts(read_state(tenure.store, body["request"])), parts(asked.request)
     if "args_blob" in body:

@@ -14,15 +14,18 @@ from typing import Final
 
 from orjson import dumps, loads
 
-from holdfast.engine import letters
+from holdfast.engine import kin, letters
+from holdfast.engine.damage import as_damage
+from holdfast.engine.damaged_records import discard, find_sound
 from holdfast.engine.flattening import flatten as give_own_copy
 from holdfast.engine.holding import Hold, holding
 from holdfast.engine.journal import all_runs, forks_of
-from holdfast.engine.references import named_in, references
+from holdfast.engine.references import references
 from holdfast.engine.unindexing import forget_run
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt, RunHasForks, UnknownRun
 from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
+from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.exports import Erased
 from holdfast.model.rows import RUN_SPACES, BlobInfo, Record, inbox_space
@@ -41,7 +44,7 @@ def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
     """
     store = workshop.store
     row = store.find_run(run)
-    is_cut_off = bool(_notes(store, run)) or store.get_record(_RECLAIMING, "due") is not None
+    is_cut_off = bool(_notes(store, run)) or find_sound(store, _RECLAIMING, "due") is not None
     if row is None and not is_cut_off:
         raise UnknownRun(run=run, store=store.url)
     store.put_record(_RECLAIMING, "due", b"", revision=0)
@@ -93,16 +96,18 @@ def _note_blobs(store: StorePort, hold: Hold, *, at: float) -> None:
     # Somebody's clock may have been ahead: what was touched in its future goes all the same.
     touched = [info.touched_at for info in _all_blobs(store) if info.address in doomed] if doomed else []
     since = max([at, *(nextafter(latest, inf) for latest in touched)])
-    addresses = sorted(doomed)
+    addresses, lineage = sorted(doomed), kin.lineage_name(store, hold.run)
     for number, first in enumerate(range(0, max(1, len(addresses)), _ADDRESSES_MAX)):
-        body = dumps({"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX]})
+        told = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineage": lineage}
+        body = dumps(told)
         store.put_record(_ERASING, f"{hold.run}@{number}", body, revision=0)
 
 
 def _own_references(store: StorePort, run: str) -> set[str]:
     """The blobs that the run's events and letters name. Where they cannot be read, all that no other run needs."""
     try:
-        return _named_in_letters(store, run) | references(store, *_events(store, run))
+        with as_damage(store, run):
+            return _named_in_letters(store, run) | references(store, *_events(store, run))
     except Corrupt:
         return {info.address for info in _all_blobs(store)}
 
@@ -113,7 +118,8 @@ def _needed_by_others(store: StorePort, hold: Hold) -> set[str]:
         if row.run == hold.run:
             continue
         try:
-            needed |= _named_in_letters(store, row.run) | references(store, *_events(store, row.run))
+            with as_damage(store, row.run):
+                needed |= _named_in_letters(store, row.run) | references(store, *_events(store, row.run))
         except Corrupt as error:
             problem = f"what run {row.run} needs cannot be told, so nothing is taken away: {error.problem}"
             raise Corrupt(store=store.url, problem=problem) from error
@@ -123,7 +129,9 @@ def _needed_by_others(store: StorePort, hold: Hold) -> set[str]:
 
 def _named_in_letters(store: StorePort, run: str) -> set[str]:
     return {
-        address for _, letter in letters.waiting(store, run) for address in named_in(letter.get("body", {}))
+        address
+        for _, letter in letters.waiting(store, run)
+        for address in blobs_named(letter.get("body", {}))
     }
 
 
@@ -131,8 +139,13 @@ def _delete_blobs(store: StorePort, run: str) -> int:
     """Those that were written down. One that was touched since then has found another use."""
     deleted = 0
     for note in _notes(store, run):
+        if note.damage:
+            raise Corrupt(
+                store=store.url, problem=f"what is left to erase of run {run} is not known: {note.damage}"
+            )
         told = loads(note.body)
         deleted += store.delete_blobs(told["blobs"], untouched_since=told["since"])
+        kin.forget(store, told.get("lineage", ""), run)
         store.delete_record(_ERASING, note.key, revision=note.revision)
     return deleted
 
@@ -143,17 +156,13 @@ def delete_records(store: StorePort, run: str) -> None:
         for record in _records(store, space, prefix):
             store.delete_record(space, record.key, revision=record.revision)
     for space in RUN_SPACES:
-        found = store.get_record(space, run)
-        if found is not None:
-            store.delete_record(space, run, revision=found.revision)
+        discard(store, space, run)
 
 
 def _reclaim(store: StorePort) -> int:
     """Rewrite the files. The note that this is to be done says nothing about the run: it outlives the last trace."""
     freed = store.reclaim(thoroughly=True)
-    due = store.get_record(_RECLAIMING, "due")
-    if due is not None:
-        store.delete_record(_RECLAIMING, "due", revision=due.revision)
+    discard(store, _RECLAIMING, "due")
     return freed
 
 
@@ -177,7 +186,7 @@ def _notes(store: StorePort, run: str) -> list[Record]:
 
 def _records(store: StorePort, space: str, prefix: str) -> Iterator[Record]:
     after = ""
-    while page := store.scan_records(space, after=after, prefix=prefix, limit=RECORD_PAGE_MAX):
+    while page := store.scan_records(space, after=after, prefix=prefix, limit=RECORD_PAGE_MAX, damaged=True):
         yield from page
         after = page[-1].key
 

@@ -11,23 +11,24 @@ from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from orjson import loads
-
 from holdfast.codec.lines import event_line, letter_line
 from holdfast.core.facts import in_queue, travelling
 from holdfast.core.manifests import INBOX, MANIFEST, blob_file, run_file, sealed, write
+from holdfast.core.moves import move_of
 from holdfast.engine import letters
 from holdfast.engine.attempts import catching_up
+from holdfast.engine.contents import read_blob
 from holdfast.engine.holding import Hold, holding
-from holdfast.engine.journal import chain_of, draft, read_blob, read_own
+from holdfast.engine.journal import chain_of, draft, own_links, placed_after, read_own
 from holdfast.engine.loading import load
-from holdfast.engine.references import named_in, references
+from holdfast.engine.references import references
 from holdfast.engine.sealing import check_is_whole, check_may_act, find_seal
 from holdfast.engine.unpacking import Parcel, verified
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt, UnknownPoint
-from holdfast.model.events import Event, Kind, checksum
-from holdfast.model.exports import Exported, ExportedInbox, ExportedRun, Manifest
+from holdfast.model.event_fields import blobs_named, fields_of
+from holdfast.model.events import Event, Kind, link_behind
+from holdfast.model.exports import Exported, ExportedInbox, ExportedRun, Manifest, SingleUse
 from holdfast.model.rows import RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -107,19 +108,16 @@ def _last_events(
     view = load(workshop.store, row.run)
     drafts = catching_up(workshop.store, before, view)
     drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
-    at = workshop.clock.wall()
-    events = []
-    for seq, (kind, name, key, body, _) in enumerate(drafts, row.head + 1):
-        crc = checksum(row.run, seq, at, kind, name, key, hold.fence, body)
-        events.append(Event(seq, at, kind, name, key, hold.fence, body, crc))
-    return tuple(events)
+    behind = link_behind(view.head_chain, row.birth)
+    events, _ = placed_after(row.head, behind, drafts, row.run, hold.fence, workshop.clock.wall())
+    return events
 
 
 def _write_sealed(store: StorePort, run: str, crate: Crate) -> tuple[Manifest, int]:
     chain = chain_of(store, run)
     seal = find_seal(store, chain[0])
     assert seal is not None, f"run {run} is sealed without a seal"
-    return _write(store, chain, (), loads(seal.body)["status"], crate, moved=True)
+    return _write(store, chain, (), fields_of(seal.body)["status"], crate, moved=True)
 
 
 # -- the parts --------------------------------------------------------------------------------------------------
@@ -138,12 +136,15 @@ def _write(
     parts: list[_Part] = []
     needed: set[str] = set()
     upto = chain[0].head
+    single_use: SingleUse | None = None
     for number, row in enumerate(chain):
         events = _own(store, row, upto) + list(more if number == 0 else ())
         part = _Part(run_file(number, row.run), _text(map(event_line, events)))
         needed |= references(store, *events)
         # Where an origin stands is no part of this run's history: the same history gives the same bytes.
         runs.append(_described(row, events, part, Status.SEALED if number else status))
+        if moved and number == 0:  # its last event is the seal
+            single_use = SingleUse(move_of(row.birth, events[-1]), store.url)
         parts.append(part)
         upto = row.origin_seq
     inbox = _inbox(store, chain[0].run, needed) if moved else None
@@ -156,6 +157,7 @@ def _write(
             tuple(runs),
             inbox[0] if inbox else None,
             tuple(sorted(needed)),
+            single_use,
         )
     )
     crate.put(MANIFEST, write(manifest))
@@ -168,7 +170,8 @@ def _write(
 
 
 def _own(store: StorePort, row: RunRow, upto: int) -> list[Event]:
-    events = read_own(store, row.run, row.origin_seq, upto) if upto > row.origin_seq else []
+    links = own_links(row)
+    events = read_own(store, row.run, row.origin_seq, upto, links) if upto > row.origin_seq else []
     if (events[-1].seq if events else row.origin_seq) != upto:
         raise Corrupt(store=store.url, problem=f"event #{upto} of run {row.run} is missing")
     return events
@@ -196,7 +199,7 @@ def _inbox(store: StorePort, run: str, needed: set[str]) -> tuple[ExportedInbox,
     if not found:
         return None
     for _, letter in found:
-        needed |= named_in(letter.get("body", {}))
+        needed |= blobs_named(letter.get("body", {}))
     part = _Part(INBOX, _text(letter_line(record.key, record.body) for record, _ in found))
     return ExportedInbox(len(found), INBOX, sha256(part.data).hexdigest()), part
 

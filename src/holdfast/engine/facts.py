@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from holdfast.codec.values import decode, encode
 from holdfast.core.names import check_name
+from holdfast.engine.damaged_records import discard, find_sound
 from holdfast.errors import Misuse, StoreBusy, TooLarge
 from holdfast.limits import FACT_KEY_CHARS_MAX, FACT_TEXT_CHARS_MAX, RECORD_PAGE_MAX, SCOPE_CHARS_MAX
 from holdfast.model.memories import Fact
@@ -82,8 +83,14 @@ def key_of(id_: str, scope: str) -> str:
 
 
 def find_fact(store: StorePort, key: str) -> Fact | None:
-    """The fact under this key, or None."""
+    """The fact under this key, or None. Corrupt where it is not what was written."""
     record = store.get_record(SPACE, key)
+    return None if record is None else fact_in(record)
+
+
+def find_whole(store: StorePort, key: str) -> Fact | None:
+    """The same for whoever only looks around: a damaged one is as good as none, and is named in the log."""
+    record = find_sound(store, SPACE, key)
     return None if record is None else fact_in(record)
 
 
@@ -114,10 +121,7 @@ def busy(store: StorePort, key: str) -> StoreBusy:
 
 def delete_fact(store: StorePort, key: str) -> bool:
     """Let a fact go; False where there is none. Durable when it returns."""
-    while (record := store.get_record(SPACE, key)) is not None:
-        if store.delete_record(SPACE, key, revision=record.revision):
-            return True
-    return False
+    return discard(store, SPACE, key)
 
 
 def facts(store: StorePort, bounds: Within) -> Iterator[Fact]:

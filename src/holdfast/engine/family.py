@@ -3,32 +3,48 @@
 Packs of states are shared within one lineage and never beyond it, so whoever removes states asks these runs only.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from orjson import loads
 
 from holdfast.core.chains import leans_of
-from holdfast.core.facts import kin_of
+from holdfast.core.facts import lineages
 from holdfast.core.fold import View, fold
-from holdfast.core.lineage import effective
+from holdfast.core.lineage import effective, segments
 from holdfast.core.prune import Dependent, Lineage
 from holdfast.core.recorded import is_once
-from holdfast.engine.journal import all_runs, read_all
+from holdfast.engine.damage import as_damage
+from holdfast.engine.journal import all_runs, read_own, with_views
 from holdfast.errors import Corrupt
-from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.limits import PRUNE_MEMORY_BYTES_MAX, RECORD_PAGE_MAX
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import CHAINED, Event, Kind
 from holdfast.model.rows import Record, RunRow, Status
 from holdfast.stores.port import StorePort
 
+_EVENT_BYTES = 200
+"""About what an event takes in memory beside its body."""
 PINS = "pins"
 """The record space of pins; a key is ``RUN@#44``."""
 
 
-class Family(NamedTuple):
+class Family:
     """The runs of one lineage, by name: one tree of forks, or several that go by the same name."""
 
-    rows: dict[str, RunRow]
+    def __init__(self, rows: Mapping[str, RunRow]) -> None:
+        self.rows: Mapping[str, RunRow] = dict(
+            sorted(rows.items())
+        )  # a plan is the same however they were found
+
+    @cached_property
+    def _forks(self) -> dict[str, list[RunRow]]:
+        found: dict[str, list[RunRow]] = {}
+        for row in self.rows.values():
+            if row.origin is not None:
+                found.setdefault(row.origin, []).append(row)
+        return found
 
     @property
     def is_whole(self) -> bool:
@@ -44,11 +60,12 @@ class Family(NamedTuple):
 
     def below(self, run: str) -> Iterator[tuple[RunRow, RunRow]]:
         """Every run that has borrowed from this one, and the fork of this one that it did so through."""
-        for name in self.rows:
-            path = self.path(name)
-            names = [row.run for row in path]
-            if run in names[1:]:
-                yield path[0], path[names.index(run) - 1]
+        for through in self._forks.get(run, ()):
+            found = [through]
+            while found:
+                row = found.pop()
+                yield row, through
+                found += self._forks.get(row.run, ())
 
 
 def all_rows(store: StorePort) -> dict[str, RunRow]:
@@ -56,21 +73,87 @@ def all_rows(store: StorePort) -> dict[str, RunRow]:
     return {row.run: row for row in all_runs(store)}
 
 
-def family_of(rows: dict[str, RunRow], run: str) -> Family:
-    """The lineage that a run belongs to, out of all runs."""
-    return Family(kin_of(rows, run))
+def families(rows: Mapping[str, RunRow]) -> list[Family]:
+    """The lineages of a store, each whole; their runs in the order of ``rows``, which are all of it."""
+    found: dict[str, dict[str, RunRow]] = {}
+    for run, name in lineages(rows).items():
+        found.setdefault(name, {})[run] = rows[run]
+    return [Family(kin) for kin in found.values()]
 
 
-def lineage_at(store: StorePort, family: Family, run: str, *, stands_at: int | None = None) -> Lineage:
+class Walk:
+    """The journals of one lineage, for whoever plans what can go: each is read once, as long as there is room for it."""
+
+    def __init__(self, store: StorePort, family: Family) -> None:
+        self.store = store
+        self.family = family
+        self._kept: dict[str, list[Event]] = {}
+        self._size = 0
+        self._ends: dict[str, tuple[bool, str]] = {}
+
+    def own(self, run: str) -> list[Event]:
+        """The run's own events, verified. Corrupt where they cannot be read."""
+        found = self._kept.pop(run, None)
+        if found is None:
+            found = read_own(self.store, run, self.family.rows[run].origin_seq, None)
+            self._size += _room_for(found)
+        self._kept[run] = found  # those asked for last come last
+        while self._size > PRUNE_MEMORY_BYTES_MAX and len(self._kept) > 1:
+            self._size -= _room_for(self._kept.pop(next(iter(self._kept))))
+        return found
+
+    def history(self, run: str) -> list[Event]:
+        """The run's history as ``read_all`` gives it, out of what was read before."""
+        path = self.family.path(run)
+        self._check_is_whole(run, path)
+        events: list[Event] = []
+        for name, _, last in segments(path):
+            own = self.own(name)
+            part = own[: len(own) if name == run else bisect_right(own, last, key=_seq)]
+            events += with_views(self.store, name, part)
+            if name != run and (not events or events[-1].seq != last):
+                problem = f"run {run} was forked from event #{last} of {name}, which is missing"
+                raise Corrupt(store=self.store.url, problem=problem)
+        return events
+
+    def _check_is_whole(self, run: str, path: list[RunRow]) -> None:
+        if path[-1].origin is not None:
+            problem = f"run {run} was forked from {path[-1].origin}, which is not there"
+            raise Corrupt(store=self.store.url, problem=problem)
+
+    def forget(self, run: str, *, is_gone: bool) -> None:
+        """The run's journal was changed, or the run is gone: who depends on it is told by what there is now."""
+        self._size -= _room_for(self._kept.pop(run, []))
+        self._ends.pop(run, None)
+        if is_gone:
+            self.family = Family({name: row for name, row in self.family.rows.items() if name != run})
+
+    def end(self, run: str, events: list[Event]) -> tuple[bool, str]:
+        """Of a run and its history: whether it restores, and what it waits for in its origin's journal, if so."""
+        if run not in self._ends:
+            view = fold(effective(events))
+            self._ends[run] = view.restores, _waits(run, view, self.family.rows[run].origin_seq)
+        return self._ends[run]
+
+
+def _seq(event: Event) -> int:
+    return event.seq
+
+
+def _room_for(events: list[Event]) -> int:
+    return sum(_EVENT_BYTES + len(event.body) for event in events)
+
+
+def lineage_at(store: StorePort, walk: Walk, run: str, *, stands_at: int | None = None) -> Lineage:
     """The run as its journal stands, with everything that depends on it."""
-    row = family.rows[run]
-    raw = read_all(store, run)
+    row = walk.family.rows[run]
+    raw = walk.history(run)
     borrowed = [event for event in raw if event.seq <= row.origin_seq]
     own = raw[len(borrowed) :]
     dependents: list[Dependent] = []
     waits = ""
-    for below, through in family.below(run):
-        found, reason = _dependents(store, family, run, below, through)
+    for below, through in walk.family.below(run):
+        found, reason = _dependents(walk, run, below, through)
         dependents += found
         waits = waits or reason
     return Lineage(run, row.origin_seq, borrowed, own, dependents, pins_of(store, run), waits, stands_at)
@@ -78,15 +161,22 @@ def lineage_at(store: StorePort, family: Family, run: str, *, stands_at: int | N
 
 def pins_of(store: StorePort, run: str) -> dict[int, str]:
     """The pinned events of this run's own, and the name that each was pinned by."""
-    return {seq_of(record): loads(record.body)["place"] for record in pin_records(store, run)}
+    return {seq_of(record): place_of(record) for record in pin_records(store, run)}
 
 
 def pin_records(store: StorePort, run: str) -> Iterator[Record]:
-    """The pins of this run's own events, as they are kept."""
+    """The pins of this run's own events, as they are kept. A damaged one is one: nothing is removed for its sake."""
     after = ""
-    while page := store.scan_records(PINS, prefix=f"{run}@#", after=after, limit=RECORD_PAGE_MAX):
+    while page := store.scan_records(
+        PINS, prefix=f"{run}@#", after=after, limit=RECORD_PAGE_MAX, damaged=True
+    ):
         yield from page
         after = page[-1].key
+
+
+def place_of(record: Record) -> str:
+    """The name that an event was pinned by."""
+    return record.key if record.damage else str(loads(record.body)["place"])
 
 
 def seq_of(record: Record) -> int:
@@ -94,33 +184,33 @@ def seq_of(record: Record) -> int:
     return int(record.key.rpartition("#")[2])
 
 
-def _dependents(
-    store: StorePort, family: Family, run: str, below: RunRow, through: RunRow
-) -> tuple[list[Dependent], str]:
+def _dependents(walk: Walk, run: str, below: RunRow, through: RunRow) -> tuple[list[Dependent], str]:
     """Where a run leaves the events of this one, and why nothing may be compacted because of it, if so."""
-    origin_seq = family.rows[run].origin_seq
+    origin_seq = walk.family.rows[run].origin_seq
     at_seq = through.origin_seq
     try:
-        events = read_all(store, below.run)
+        with as_damage(walk.store, below.run):
+            events = walk.history(below.run)
     except Corrupt:  # who knows what it needs
         return [Dependent(below.run, at_seq, replays=True)], ""
     later = [event for event in events if event.seq > at_seq]
-    replays = _replays(fold(effective(events)), later)
+    restores, waits = walk.end(below.run, events)
+    replays = _replays(later, restores=restores)
     # A rewind may have led back to before the fork: then that is where its history leaves this one.
     points = {at_seq, *(seq for seq in (*_rewound_to(later), *_leant_on(later)) if origin_seq < seq < at_seq)}
     found = [Dependent(below.run, seq, replays) for seq in sorted(points)]
-    return found, _waits(below.run, fold(effective(events)), below.origin_seq)
+    return found, waits
 
 
-def _replays(view: View, own: Iterable[Event]) -> bool:
+def _replays(own: Iterable[Event], *, restores: bool) -> bool:
     """Whether it needs all that it has borrowed: it has not shown that it restores, or answers were put in."""
     kinds = {event.kind for event in own}
     has_run = bool(kinds & {Kind.ATTEMPT_STARTED, Kind.COMPACTED})
-    return not has_run or not view.restores or Kind.STEP_OVERRIDDEN in kinds
+    return not has_run or not restores or Kind.STEP_OVERRIDDEN in kinds
 
 
 def _rewound_to(events: Iterable[Event]) -> Iterator[int]:
-    return (loads(event.body)["to_seq"] for event in events if event.kind == Kind.RUN_REWOUND)
+    return (fields_of(event.body)["to_seq"] for event in events if event.kind == Kind.RUN_REWOUND)
 
 
 def _leant_on(events: Iterable[Event]) -> Iterator[int]:

@@ -8,17 +8,22 @@ link that somebody puts there after the path was judged leads nowhere. Where the
 """
 
 # ruff: noqa: PTH102, PTH105, PTH116, PTH118 - file descriptors, and no pathlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+from holdfast.stores.own_files import own_files
+
 HAS_DIR_FD: Final = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 _COMMON: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _READ_BYTES: Final = 1_048_576
+PERMISSIONS: Final = 0o777
+"""What of a file's mode is ever given to another: no setuid, no setgid, no sticky bit."""
 
 OPERATIONS: Final = ("make_directory", "create", "write", "sync", "rename", "sync_directory", "remove")
 """The functions here that change something."""
@@ -85,8 +90,11 @@ def _is_there(held: Directory, name: str) -> bool:
 
 
 def open_to_read(held: Directory, name: str) -> int:
-    """A file's descriptor. OSError where it is a link."""
+    """A file's descriptor. OSError where it is a link, or belongs to an open store."""
     path, where = held.at(name)
+    found = find(held, name)
+    if found is not None and (found.st_dev, found.st_ino) in own_files():
+        raise OSError(errno.EBUSY, "it is a file of a store that is open here", path)
     # Not to wait for whoever writes into a pipe that has taken the file's place.
     return _open(path, _NOFOLLOW | getattr(os, "O_NONBLOCK", 0), **where)
 
@@ -112,13 +120,18 @@ def make_directory(held: Directory, name: str) -> None:
     os.mkdir(path, **where)
 
 
-def create(held: Directory, name: str, mode: int | None = None) -> int:
-    """A new file to write, or whatever lay there emptied; with these permissions, or those that new files get here."""
+def create(held: Directory, name: str, mode: int | None = None, *, exactly: bool = False) -> int:
+    """A new file to write, or whatever lay there emptied; with these permissions, or those that new files get here.
+
+    Of ``mode`` only read, write and execute count: whoever runs a file is never made somebody else by it. The umask takes
+    its part, unless they are to be ``exactly`` these.
+    """
     path, where = held.at(name)
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | _NOFOLLOW | _COMMON
-    fd = os.open(path, flags, 0o666 if mode is None else mode, **where)
-    if mode is not None and hasattr(os, "fchmod"):
-        os.fchmod(fd, mode)
+    granted = 0o666 if mode is None else mode & PERMISSIONS
+    fd = os.open(path, flags, granted, **where)
+    if exactly and hasattr(os, "fchmod"):
+        os.fchmod(fd, granted)
     return fd
 
 

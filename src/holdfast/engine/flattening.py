@@ -11,22 +11,22 @@ from itertools import chain
 from typing import Any
 
 from holdfast.core.facts import facts_of, lineage_of, names_of, travelling, with_facts
-from holdfast.engine import branching
+from holdfast.engine import branching, kin
 from holdfast.engine.holding import Hold, batches, holding
-from holdfast.engine.importing import named
-from holdfast.engine.journal import chain_of, read_own
+from holdfast.engine.journal import chain_at, chain_of, own_links, read_own
 from holdfast.engine.sealing import check_is_whole
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import TooLarge
 from holdfast.limits import BRANCHES_MAX
-from holdfast.model.events import Event
+from holdfast.model.events import Event, Links, anchor, relinked
 from holdfast.model.rows import RunRow, Status
 from holdfast.stores.port import StorePort
 
 
 def flatten(workshop: Workshop, run: str, origin: RunRow) -> None:
     """Let a fork depend on its origin's origin, or on nobody. Its history reads as before. RunHeld while it is live."""
-    with holding(workshop, run) as hold:
+    # Above the fences of the borrowed events, too: they are its own from then on.
+    with holding(workshop, run, above=origin.lease.fence) as hold:
         row = hold.row()
         check_is_whole(row)
         if row.origin != origin.run:
@@ -43,10 +43,19 @@ def flatten(workshop: Workshop, run: str, origin: RunRow) -> None:
 
 
 def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:
-    """The borrowed events and the run's own, all as its own. The copy has another name, but only for now."""
-    borrowed = read_own(store, origin.run, origin.origin_seq, row.origin_seq)
-    own = read_own(store, row.run, row.origin_seq, None)
-    return chain((named(event, row.run) for event in borrowed), own)
+    """The borrowed events and the run's own, all as its own. The copy has another name, but only for now.
+
+    The last borrowed event is an anchor: what follows it is chained to it as it was in the origin's journal, and stays as
+    it is, the run's head included.
+    """
+    borrowed = read_own(store, origin.run, origin.origin_seq, row.origin_seq, own_links(origin))
+    links = Links(borrowed[-1].chain if borrowed else None, row.birth)
+    own = read_own(store, row.run, row.origin_seq, None, links)
+    before = chain_at(store, origin, origin.origin_seq)
+    made = list(relinked(row.run, row.birth, borrowed, before))
+    if made:
+        made[-1] = made[-1]._replace(chain=anchor(borrowed[-1].chain))
+    return chain(made, own)
 
 
 def _clear_place(workshop: Workshop, run: str) -> str:
@@ -87,6 +96,8 @@ def _create(workshop: Workshop, name: str, run: str, origin: RunRow) -> None:
 def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> None:
     """What the row must know from now on, then the events; both are refused if it is forked just then."""
     store = workshop.store
+    if origin.origin is None:
+        kin.note(store, lineage_of(chain_of(store, hold.run)), (hold.run, origin.run))
     for _ in range(branching.TRIES):
         row = hold.row()
         body = with_facts(row, **_inherited(store, row, origin))
@@ -99,12 +110,14 @@ def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> No
 
 def _inherited(store: StorePort, row: RunRow, origin: RunRow) -> dict[str, Any]:
     """What the origin's row knew and the fork's must know from now on."""
-    elsewhere = min(facts_of(origin).get("elsewhere", 0), row.origin_seq)
+    theirs, ours = facts_of(origin), facts_of(row)
+    elsewhere = min(theirs.get("elsewhere", 0), row.origin_seq)
     was = [*facts_of(row).get("was", ()), *names_of(origin)]
     return {
         **travelling(origin),
         **travelling(row),
         "was": list(dict.fromkeys(was)),
         "lineage": lineage_of(chain_of(store, row.run)) if origin.origin is None else None,
-        "elsewhere": max(facts_of(row).get("elsewhere", 0), elsewhere) or None,
+        "elsewhere": max(ours.get("elsewhere", 0), elsewhere) or None,
+        "came": ours.get("came") or (theirs.get("came") if elsewhere else None),
     }

@@ -13,10 +13,11 @@ from holdfast.core.fold import View
 from holdfast.core.names import check_name
 from holdfast.engine import letters, onlookers
 from holdfast.engine.attempts import catching_up
+from holdfast.engine.contents import content_at, content_in, read_blob
 from holdfast.engine.conversation import entries_at
 from holdfast.engine.hands import BLOCKING, Hands, drive
 from holdfast.engine.holding import Hold, holding
-from holdfast.engine.journal import Draft, Journal, content_at, content_in, draft, read_all, read_blob
+from holdfast.engine.journal import Draft, Journal, draft, read_all
 from holdfast.engine.leaving import release
 from holdfast.engine.loading import load
 from holdfast.engine.marks import ask, given, placed
@@ -28,6 +29,7 @@ from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Misuse, RunFinished, UnknownRun
 from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAME_CHARS_MAX
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDOFF, Kind
 from holdfast.model.rows import OVER, RunRow, Status
 from holdfast.stores.port import StorePort
@@ -71,7 +73,7 @@ def checked_name(to: str) -> str:
 
 
 def _state(store: StorePort, view: View) -> tuple[Any, int]:
-    body = {} if view.checkpoint is None else loads(view.checkpoint.body)
+    body = {} if view.checkpoint is None else contents_of(view.checkpoint.body)
     size: int = body.get("state_bytes", 0)
     if "state" not in body or size > HANDOFF_VALUE_BYTES_MAX:
         return None, size
@@ -184,7 +186,7 @@ def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
     seal = find_handoff(store, row) if row.status == Status.SEALED else None
     if seal is None:
         return None
-    body = loads(seal.body)
+    body = contents_of(seal.body)
     if body["to"] != to:
         raise handed_over(row.run, body["to"])
     for event in reversed(read_all(store, row.run)):
@@ -225,7 +227,7 @@ def take_back(workshop: Workshop, run: str) -> None:
             raise Misuse(
                 problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` goes on with it"
             )
-        body = loads(seal.body)
+        body = contents_of(seal.body)
         journal = Journal(store, workshop.committer, run, hold.fence, row.head)
         unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})
         drive(journal.append(BLOCKING, [unsealed], workshop.clock.wall(), status=body["status"]))

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from orjson import dumps
-
 from holdfast.core import promises
 from holdfast.engine import letters
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import Draft
+from holdfast.engine.journal import draft
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.model.events import Kind
@@ -28,6 +26,7 @@ async def _take_in(tenure: Tenure, hands: Hands, found: Record, letter: dict[str
         await hands.store(tenure.store.delete_record, found.space, found.key, revision=found.revision)
         return
     assert tenure.journal is not None
-    event = Draft(Kind.PROMISE_TOLD, told.by, "", dumps({"promises": [letter["promise"]], "via": "letter"}))
+    parts = {"promises": [letter["promise"]]}
+    event = draft(Kind.PROMISE_TOLD, told.by, "", {"via": "letter"}, parts=parts)
     seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(found.key,))
     known.hear(told, seq)

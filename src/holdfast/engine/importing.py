@@ -9,21 +9,24 @@ where it was: blobs are kept by their content, a row is known again by its birth
 the file and continued, and a fork that has not begun is known by the file that it was made from.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.codec.blobs import pack
-from holdfast.core.facts import facts_of, with_facts
+from holdfast.core.facts import CHECKED, facts_of, owner_of, with_facts
 from holdfast.core.manifests import blob_file
+from holdfast.core.moves import move_of
 from holdfast.core.names import check_run_id
-from holdfast.engine import branching
+from holdfast.engine import branching, kin, moves
 from holdfast.engine.holding import Hold, batches, holding
-from holdfast.engine.references import body_of, named_in
-from holdfast.engine.unpacking import Parcel, events_of, letters_of, verified
+from holdfast.engine.journal import chain_at
+from holdfast.engine.unpacking import Parcel, events_of, letters_of, seal_in, verified
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import ImportClash, TooLarge
 from holdfast.limits import BRANCHES_MAX, EVENT_PAGE_MAX
-from holdfast.model.events import Event, checksum
+from holdfast.model.event_fields import blobs_in
+from holdfast.model.events import Event, relinked
 from holdfast.model.exports import ExportedRun, Imported, Manifest
 from holdfast.model.rows import Blob, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
@@ -31,8 +34,22 @@ from holdfast.stores.port import StorePort
 _BATCH_BYTES = 8_000_000
 
 
-def bring_in(workshop: Workshop, parcel: Parcel, as_: str | None) -> Imported:
-    """Import what the parcel holds. Durable when it returns. ExportError, ImportClash, RunHeld."""
+FindOrigin = Callable[[str], StorePort | None]
+"""The store that a moved run came out of, by its URL, where it can be asked."""
+
+
+def bring_in(
+    workshop: Workshop,
+    parcel: Parcel,
+    as_: str | None,
+    *,
+    find_origin: FindOrigin = lambda _: None,
+    again: bool = False,
+) -> Imported:
+    """Import what the parcel holds. Durable when it returns. ExportError, ImportClash, RunHeld.
+
+    ``again`` takes what was moved although somebody is known to have taken it.
+    """
     if as_ is not None:
         check_run_id(as_)
     manifest = verified(parcel)
@@ -40,22 +57,51 @@ def bring_in(workshop: Workshop, parcel: Parcel, as_: str | None) -> Imported:
     places = bringing.find_places()
     if not manifest.moved:
         bringing.check_name()
+    told = bringing.claim(find_origin, again=again) if manifest.moved else ""
     _put_blobs(workshop, parcel, manifest)
     written = sum([bringing.bring(place) for place in places])
     copies = tuple(place.name for place in reversed(places) if bringing.is_copy(place))
     acting = places[-1].name if manifest.moved else bringing.fork(places[-1].name)
+    row = workshop.store.find_run(acting)
     return Imported(
-        acting, manifest.moved, manifest.head, copies, written, len(manifest.blobs), manifest.sha256
+        acting,
+        manifest.moved,
+        manifest.head,
+        copies,
+        written,
+        len(manifest.blobs),
+        manifest.sha256,
+        owner_of(row) if row is not None else "",
+        told,
     )
 
 
+def check_free(parcel: Parcel, find_origin: FindOrigin) -> None:
+    """Look through an export that no store is there for yet. ExportError, also where it was moved and is known to be taken."""
+    manifest = verified(parcel)
+    if manifest.single_use is not None:
+        origin, move = find_origin(manifest.single_use.origin), _move_in(parcel, manifest)
+        if origin is not None and moves.knows(origin, move):
+            moves.check_is_free(origin, move)
+
+
+def _move_in(parcel: Parcel, manifest: Manifest) -> moves.Move:
+    seal = seal_in(parcel, manifest)
+    assert seal is not None, "what was moved is sealed"
+    return moves.Move(move_of(manifest.runs[0].birth, seal), manifest, parcel.path)
+
+
 class Going(NamedTuple):
-    """Where an exported run goes: its name and that of its origin here, and whether it is to act."""
+    """Where an exported run goes: its name and that of its origin here, and whether it is to act.
+
+    ``is_same`` where it and all runs that it goes on from have the names that they had: then every byte stays, too.
+    """
 
     part: ExportedRun
     name: str
     origin: str | None
     acts: bool
+    is_same: bool = True
 
 
 class Missing(NamedTuple):
@@ -68,12 +114,40 @@ class Missing(NamedTuple):
 class Bringing:
     """One export on its way into one store."""
 
-    def __init__(self, workshop: Workshop, parcel: Parcel, manifest: Manifest, as_: str | None) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        parcel: Parcel,
+        manifest: Manifest,
+        as_: str | None,
+        *,
+        copied_from: str = "",
+    ) -> None:
+        """``copied_from`` is the store that it comes from; empty where it comes from a file."""
+        file = os.path.abspath(parcel.path)  # noqa: PTH100 - pathlib is not loaded for this
+        self._came_by = ("copy", copied_from) if copied_from else ("import", file)
         self._workshop = workshop
         self._store: StorePort = workshop.store
         self._parcel = parcel
         self._manifest = manifest
         self._as = as_
+        self._claim: moves.Claim | None = None
+
+    def claim(self, find_origin: FindOrigin, *, again: bool) -> str:
+        """Take the move for this store, before anything of it is written. ExportTaken.
+
+        What the store that it came out of has to do with it: ``told``, ``unreachable``, ``unknown`` or empty.
+        """
+        about = self._manifest.single_use
+        move = _move_in(self._parcel, self._manifest)
+        origin = (
+            self._store if about is None or about.origin == self._store.url else find_origin(about.origin)
+        )
+        is_known = origin is not None and moves.knows(origin, move)
+        self._claim = moves.claim(self._workshop, move, origin if is_known else None, again=again)
+        if about is None:
+            return "told" if is_known else ""
+        return "told" if is_known else "unreachable" if origin is None else "unknown"
 
     # -- where it goes, before anything is written ---------------------------------------------------------------
 
@@ -83,16 +157,18 @@ class Bringing:
         for part in reversed(self._manifest.runs):
             origin = places[-1].name if places else None
             acts = self._manifest.moved and part is self._manifest.runs[0]
-            places.append(self._find_place(Going(part, part.run, origin, acts)))
+            is_same = not places or places[-1].is_same
+            places.append(self._find_place(Going(part, part.run, origin, acts, is_same)))
         return places
 
     def _find_place(self, place: Going) -> Going:
         clash: ImportClash | None = None
         for name in self._names(place):
             row = self._store.find_run(name)
-            found = None if row is None else self._clash(place._replace(name=name), row)
+            going = place._replace(name=name, is_same=place.is_same and name == place.part.run)
+            found = None if row is None else self._clash(going, row)
             if found is None:
-                return place._replace(name=name)
+                return going
             clash = clash or found
         assert clash is not None, f"there is no name for {place.part.run}"
         raise clash
@@ -160,19 +236,33 @@ class Bringing:
         return None if left is None else left.seq
 
     def _events(self, place: Going, *, after_seq: int = 0, upto_seq: int | None = None) -> Iterator[Event]:
-        """The run's events as they are to stand here: byte for byte, but for the checksum where the name is another."""
-        for event in events_of(self._parcel, place.part, after_seq=after_seq):
+        """The run's events as they are to stand here: byte for byte, but for checksums and chains where a name is another."""
+        events = events_of(self._parcel, place.part)
+        if not place.is_same:
+            events = relinked(place.name, place.part.birth, events, self._chain_before(place))
+        for event in events:
             if upto_seq is not None and event.seq > upto_seq:
                 return
-            yield event if place.name == place.part.run else named(event, place.name)
+            if event.seq > after_seq:
+                yield event
+
+    def _chain_before(self, place: Going) -> int:
+        """The chain of what a run goes on from here; whoever only measures may ask before that is there."""
+        origin = None if place.origin is None else self._store.find_run(place.origin)
+        is_there = origin is not None and place.part.origin_seq <= origin.head
+        return chain_at(self._store, origin, place.part.origin_seq) if origin is not None and is_there else 0
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     def bring(self, place: Going) -> int:
         """See that the run is there, whole, and as it is to be; how many events had to be written for that."""
-        row = self._store.find_run(place.name) or self._create(place)
-        if _is_done(place, row):
+        row = self._store.find_run(place.name)
+        if row is not None and _is_done(place, row):
             return 0
+        if place.origin is None:
+            kin.note_import(self._store, place.name, place.part.birth, place.part.facts, place.part.run)
+        if row is None:
+            self._create(place)
         fence = max((event.fence for event in self._events(place)), default=0)
         with holding(self._workshop, place.name, above=fence) as hold:
             row = hold.row()  # once more: until now it could change
@@ -221,7 +311,7 @@ class Bringing:
         after_seq = hold.row().head
         for batch in batches(self._events(place, after_seq=after_seq)):
             # Named with the events, so that nobody takes a blob away for want of an event that needs it.
-            needed = {address for event in batch for address in named_in(body_of(event))}
+            needed = {address for event in batch for address in blobs_in(event.body)}
             blobs = tuple(Blob(address) for address in sorted(needed))
             hold.append(after_seq, batch, status=Status.IMPORTING, blobs=blobs)
             after_seq = batch[-1].seq
@@ -238,7 +328,15 @@ class Bringing:
         row = hold.row()
         was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
         facts = {name: fact for name, fact in part.facts.items() if name not in {"agent", "due_at"}}
-        body = with_facts(row, **{**facts, "elsewhere": part.upto_seq, "was": was or None})
+        how, whence = self._came_by
+        came = {"how": how, "from": whence, "at": self._workshop.clock.wall()}
+        # All that is there now, whatever the export says of itself: none of it was recorded by a process of this store.
+        upto = max(part.upto_seq, row.head)
+        facts |= {"elsewhere": upto, "came": came, "checked": CHECKED, "was": was or None}
+        if place.acts and self._claim is not None:
+            facts["owner"] = self._claim.owner
+            self._claim.complete()
+        body = with_facts(row, **facts)
         status = part.status if place.acts else Status.SEALED
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
             raise branching.restless(self._store, place.name)
@@ -263,7 +361,7 @@ class Bringing:
                         return name
                     break
                 origin = branching.origin_at(self._store, copy, self._manifest.head)
-                body = with_facts(_NO_ROW, imported=self._manifest.sha256)
+                body = with_facts(_NO_ROW, imported=self._manifest.sha256, owner=moves.new_owner())
                 head = self._manifest.head
                 if branching.branch(self._workshop, name, Status.QUEUED, origin, head, body=body):
                     return name
@@ -296,12 +394,6 @@ class Bringing:
 
 
 _NO_ROW = RunRow("", "", 0.0, "", b"{}")
-
-
-def named(event: Event, run: str) -> Event:
-    """The same event as one of another run: its checksum covers the name."""
-    seq, at, kind, name, key, fence, body, _ = event
-    return event._replace(crc=checksum(run, seq, at, kind, name, key, fence, body))
 
 
 def _is_done(place: Going, row: RunRow) -> bool:

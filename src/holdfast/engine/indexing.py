@@ -10,17 +10,19 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.core.phrasing import count
 from holdfast.core.recall import texts_in
+from holdfast.engine.damage import as_damage
 from holdfast.engine.finding import Texts, documents
+from holdfast.engine.indexes import IndexLost, watched
 from holdfast.engine.journal import read_all
 from holdfast.engine.recounting import Reader
 from holdfast.engine.remembering import current_facts
 from holdfast.engine.unindexing import drop_run
 from holdfast.engine.workshop import Workshop
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, StoreError
 from holdfast.limits import SEARCH_EVENT_CHARS_MAX
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import ECHOES, REMEMBERED, Event, Kind
 from holdfast.model.rows import Finding, RunRow
 from holdfast.model.searching import BETWEEN, EVENTS, FACTS, Within, run_note
@@ -48,11 +50,11 @@ def catch_up(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow], *, ar
     found = 0
     for row in rows:
         name = run_note(row.run)
-        place = noted.pop(name, "").split(BETWEEN)
-        after, is_known = row.origin_seq, place[:2] == [row.birth, str(row.revision)]
+        place = noted.pop(name, "")
+        after, is_known = row.origin_seq, place.startswith(_version_of_run(row))
         if is_known:
-            after = int(place[2])
-        elif place != [""]:
+            after = _seq_in(place.removeprefix(_version_of_run(row)), default=row.origin_seq)
+        elif place:
             drop_run(index, row.run)
         if after < row.head or not is_known:
             found += _index_run(workshop, index, row, after)
@@ -63,19 +65,30 @@ def catch_up(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow], *, ar
 
 
 def rebuild(workshop: Workshop, rows: Iterable[RunRow]) -> int:
-    """Make the index of these runs' events anew; how many there are."""
-    index = workshop.store.find_index()
-    if index is None:
-        return 0
-    index.clear(EVENTS)
-    return catch_up(workshop, index, rows, are_all=True)
+    """Index these runs' events, where the index was thrown away; how many there are. IndexLost."""
+    index = watched(workshop.store.find_index())
+    return 0 if index is None else catch_up(workshop, index, rows, are_all=True)
 
 
 def examined(workshop: Workshop, rows: Iterable[RunRow]) -> Finding | None:
     """Whether the index has what the store has; None where there is none. What is behind is no damage: the next search follows."""
-    index = workshop.store.find_index(makes=False)
-    if index is None:
-        return None
+    try:
+        index = watched(workshop.store.find_index(makes=False))
+    except StoreError as error:
+        return _damaged(error)
+    try:
+        return None if index is None else _examined(workshop, index, rows)
+    except IndexLost as lost:
+        return _damaged(lost.error)
+
+
+def _damaged(error: StoreError) -> Finding:
+    advice = "`holdfast doctor --rebuild` makes it anew; so does whoever next looks for something"
+    return Finding("search", "warning", f"the index cannot be used: {error.fields['problem']}", advice)
+
+
+def _examined(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow]) -> Finding:
+    index.check()
     current = sum(1 for _ in current_facts(workshop, Within()))
     known = index.count(FACTS)
     noted = index.get_notes(run_note(""))
@@ -92,15 +105,24 @@ def examined(workshop: Workshop, rows: Iterable[RunRow]) -> Finding | None:
 
 
 def _is_at(noted: str, row: RunRow) -> bool:
-    return noted == BETWEEN.join([row.birth, str(row.revision), str(row.head)])
+    return noted == f"{_version_of_run(row)}{row.head}"
+
+
+def _version_of_run(row: RunRow) -> str:
+    return f"{row.birth}{BETWEEN}{row.revision}{BETWEEN}"
+
+
+def _seq_in(text: str, *, default: int = 0) -> int:
+    """The number that a note or a key ends with. It may be damaged like all that is on a disk."""
+    return int(text) if text.isascii() and text.isdecimal() else default
 
 
 def _index_run(workshop: Workshop, index: IndexPort, row: RunRow, after: int) -> int:
     found, batch, last = 0, list[Texts](), after
 
     def put() -> None:
-        place = BETWEEN.join([row.birth, str(row.revision), str(last)])
-        index.put(EVENTS, documents(batch, workshop.embedder), notes={run_note(row.run): place})
+        place = {run_note(row.run): f"{_version_of_run(row)}{last}"}
+        index.put(EVENTS, documents(batch, workshop.embedder), notes=place)
         batch.clear()
 
     for event, text in told(workshop.store, row, after):
@@ -118,8 +140,9 @@ def told(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Event, str
     """A run's own events behind a place, each with what it says; empty where there is nothing to look for in it."""
     reader = Reader(store)
     try:
-        for event in read_all(store, row.run, after_seq=after):
-            yield event, text_of(event, reader)
+        with as_damage(store, row.run):
+            found = [(event, text_of(event, reader)) for event in read_all(store, row.run, after_seq=after)]
+        yield from found
     except Corrupt:  # `doctor` tells; what others say is no less true
         return
 
@@ -129,7 +152,7 @@ def text_of(event: Event, reader: Reader) -> str:
     fields = _TOLD.get(event.kind)
     if fields is None or (event.kind == Kind.MARK and event.name in ECHOES):
         return ""
-    body = unpack_body(event.body)
+    body = contents_of(event.body)
     parts: list[Any] = [event.name]
     if event.kind == Kind.MARK and event.name == REMEMBERED and isinstance(body.get("value"), dict):
         return f"{event.name} {body['value'].get('text', '')}"  # the rest of a fact is for programs
@@ -149,7 +172,7 @@ def key_of(run: str, seq: int) -> str:
 def place_in(key: str) -> tuple[str, int]:
     """The run and the seq of the event that a document is of."""
     run, _, seq = key.partition(BETWEEN)
-    return run, int(seq)
+    return run, _seq_in(seq)
 
 
 def version_of(event: Event) -> str:

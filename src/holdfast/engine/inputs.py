@@ -8,8 +8,9 @@ from orjson import loads
 from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.drift import arguments_diff
 from holdfast.core.fold import View
-from holdfast.engine.journal import read_blob
+from holdfast.engine.contents import read_blob
 from holdfast.errors import InputsChanged
+from holdfast.model.event_fields import contents_of, part_of
 from holdfast.stores.port import StorePort
 
 
@@ -39,7 +40,7 @@ def check_inputs(
     if view.started is None:
         return
     if goal is not None:
-        was = loads(view.started.body).get("goal")
+        was = part_of(view.started.body, "goal")
         if goal != was:
             raise InputsChanged(run=run, what="goal", diff=arguments_diff({"goal": was}, {"goal": goal}))
     if inputs is None:
@@ -52,7 +53,7 @@ def check_inputs(
 
 
 def _recorded(store: StorePort, view: View) -> Any:
-    body = {} if view.started is None else loads(view.started.body)
+    body = {} if view.started is None else contents_of(view.started.body)
     return loads(read_blob(store, body["inputs_blob"])) if "inputs_blob" in body else body.get("inputs")
 
 

@@ -5,17 +5,17 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-from orjson import loads
-
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.engine import observing
-from holdfast.engine.journal import all_runs, read_all, read_blobs
+from holdfast.engine.contents import read_blobs
+from holdfast.engine.journal import all_runs, read_all
 from holdfast.engine.loading import load
 from holdfast.engine.orphans import find_orphans, is_temp
 from holdfast.engine.workspaces import roots_of
 from holdfast.errors import Corrupt, UnknownArtifact
 from holdfast.model.artifacts import NOT_KEPT, Artifact, OnDisk, Stray, Version
+from holdfast.model.event_fields import blobs_in, contents_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import Status
 from holdfast.stores.port import StorePort
@@ -57,7 +57,7 @@ def place_of(view: View, version: Version) -> str:
     """Where the run looks for a file of its own now."""
     noted = view.premises.get(f"artifact:{version.path}")
     facts = (noted.facts if noted is not None else None) or {}
-    attempt: dict[str, Any] = loads(view.attempts[-1].event.body) if view.attempts else {}
+    attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     bases = (*roots_of(view), attempt.get("cwd", ""))
     return observing.find_place(version.path, bases, facts.get("at") or version.place)
 
@@ -86,8 +86,8 @@ def recoverable(events: list[Event]) -> dict[str, set[str]]:
             for version in fold([event]).artifacts.latest().values():
                 if version.copy == "kept":
                     found.setdefault(version.path, set()).add(version.sha256)
-        elif event.kind in {Kind.PREMISE_NOTED, Kind.ARTIFACT_READY} and b'"blobs":' in event.body:
-            body = loads(event.body)
+        elif event.kind in {Kind.PREMISE_NOTED, Kind.ARTIFACT_READY} and blobs_in(event.body):
+            body = contents_of(event.body)
             facts = body.get("facts") or body
             found.setdefault(body["name"], set()).add(facts["sha256"])
     return found

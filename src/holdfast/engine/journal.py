@@ -4,27 +4,30 @@ Invariant: ``head`` is the seq of the last event that this process submitted; it
 of their seqs. A failed append is of unknown outcome: the journal is read again before anything else is said.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from orjson import dumps, loads
-
-from holdfast.codec.blobs import address_of, pack, unpack
-from holdfast.codec.bodies import pack_body
+from holdfast.codec.blobs import address_of, pack
+from holdfast.core.facts import unchecked_upto
 from holdfast.core.lineage import segments
+from holdfast.core.soundness import event_problem
 from holdfast.engine.commits import Committer, Ticket
+from holdfast.engine.contents import read_blob
 from holdfast.engine.hands import Hands
 from holdfast.engine.voice import log
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.events import Event, Kind, checksum, covers_from, is_intact
-from holdfast.model.rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
+from holdfast.model.event_fields import blob_fields, filled, write
+from holdfast.model.events import Event, Kind, Links, checksum, covers_from, is_intact, link, link_behind
+from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
     from holdfast.engine.onlookers import Attendant
 
+T = TypeVar("T")
 _TRIES = 5
 
 
@@ -45,26 +48,32 @@ def draft(
     fields: dict[str, Any],
     value: bytes | None = None,
     value_name: str = "value",
+    *,
+    parts: dict[str, Any] | None = None,
 ) -> Draft:
-    """A draft whose value stands in the body while it is small, and in a blob when it is not."""
+    """A draft whose value stands in the body while it is small, and in a blob when it is not.
+
+    ``fields`` are Holdfast's own; what holds content of anybody else's is a part, see ``model.event_fields``.
+    """
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
-        return Draft(kind, name, key, pack_body(fields, value=value, value_name=value_name))
+        return Draft(kind, name, key, write(fields, parts, value=value, value_name=value_name))
     address = address_of(value)
     fields[f"{value_name}_blob"] = address
     fields[f"{value_name}_bytes"] = len(value)
-    return Draft(kind, name, key, pack_body(fields), (Blob(address, pack(value)),))
+    return Draft(kind, name, key, write(fields, parts), (Blob(address, pack(value)),))
 
 
 def placed_after(
-    seq: int, drafts: Sequence[Draft], run: str, fence: int, at: float
+    seq: int, before: int, drafts: Sequence[Draft], run: str, fence: int, at: float
 ) -> tuple[tuple[Event, ...], tuple[Blob, ...]]:
-    """The drafts as events that follow this one, under a fence; and the blobs that come with them."""
+    """The drafts as events that follow this one, chained to ``before``, under a fence; and the blobs that come with them."""
     events = []
     blobs: tuple[Blob, ...] = ()
     for kind, name, key, body, attached in drafts:
         seq += 1
         crc = checksum(run, seq, at, kind, name, key, fence, body)
-        events.append(Event(seq, at, kind, name, key, fence, body, crc))
+        before = link(before, crc)
+        events.append(Event(seq, at, kind, name, key, fence, body, crc, before))
         if attached:
             blobs += attached
     return tuple(events), blobs
@@ -73,11 +82,22 @@ def placed_after(
 class Journal:
     """Appends for one run, in order, under one fence."""
 
-    def __init__(self, store: StorePort, committer: Committer, run: str, fence: int, head: int) -> None:
+    def __init__(
+        self,
+        store: StorePort,
+        committer: Committer,
+        run: str,
+        fence: int,
+        head: int,
+        *,
+        before: int | None = None,
+    ) -> None:
+        """``before`` is what the next event is chained to, where the caller knows it; else it is looked up."""
         self.store = store
         self.run = run
         self.fence = fence
         self.head = head
+        self._before = before
         self._committer = committer
         self._lock = Lock()
         self._is_sure = True
@@ -93,6 +113,8 @@ class Journal:
         """Whoever is told what is appended; None where nobody looks on."""
         self.is_drained = False
         """Whether the worker that runs it is shutting down: then nothing new begins."""
+        self.drain_until = inf
+        """Until when, by the monotonic clock, that worker waits for what has begun."""
 
     async def append(
         self,
@@ -104,31 +126,33 @@ class Journal:
         hasty: bool = False,
         status: str | None = None,
         consumed: tuple[str, ...] = (),
+        unsure: list[Append] | None = None,
     ) -> int:
         """Append; the seq of the last event, once it is as durable as asked. LeaseLost, or the store's error.
 
-        A hasty writer may learn only by its next append that the lease is lost.
+        A hasty writer may learn only by its next append that the lease is lost. ``unsure`` are earlier tries to append the
+        same drafts, each of unknown outcome: where one of them has arrived after all, it counts. This try is added to them.
         """
-        committer = self._committer
         for _ in range(_TRIES):
-            if self.lost is not None:
-                raise self.lease_lost()
-            with self._lock:  # one run's items enter the queue in the order of their seqs
-                item = self._next_item(drafts, at, synced, hasty and self._is_sure, status, consumed)
-                ticket = committer.submit(item)
+            written = await self._written_before(hands, unsure)
+            if written is not None:
+                return written
+            ticket = self._submit(drafts, at, synced, hasty, status, consumed, unsure)
+            if ticket is None:
+                continue
             try:
-                if hands.waits and not committer.may_block_loop:
-                    outcome = await committer.finish_async(ticket)
-                else:
-                    outcome = committer.finish(ticket)
+                outcome = await self._finish(hands, ticket)
             except StoreError as error:
-                if not self._find(item, error):
+                if unsure is not None:
+                    unsure.append(ticket.item)
+                if not await self._aside(hands, self._find, ticket.item, error):
                     raise
-                self._note_appended(item)
-                return item.events[-1].seq
+                self._note_appended(ticket.item)
+                return ticket.item.events[-1].seq
             except BaseException as cut:
                 self._note_fate(cut, ticket)
                 raise
+            item = ticket.item
             if isinstance(outcome, Appended):
                 self._is_sure = True
             elif not self._is_there_after(item, outcome):
@@ -139,7 +163,46 @@ class Journal:
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
 
-    def _next_item(
+    async def _written_before(self, hands: Hands, unsure: list[Append] | None) -> int | None:
+        """What an earlier try has written after all. From here on it is known what the next event is chained to."""
+        if self._before is None:
+            await hands.store(self._find_link)
+        return await self._aside(hands, self._arrived, unsure) if unsure else None
+
+    async def _finish(self, hands: Hands, ticket: Ticket) -> AppendOutcome:
+        if hands.waits and not self._committer.may_block_loop:
+            return await self._committer.finish_async(ticket)
+        return self._committer.finish(ticket)
+
+    async def _aside(self, hands: Hands, look: Callable[..., T], *args: Any) -> T:
+        """Ask the store, in a thread where that would hold an event loop up."""
+        if not hands.waits or self._committer.may_block_loop:
+            return look(*args)
+        import asyncio
+
+        return await asyncio.get_running_loop().run_in_executor(None, look, *args)
+
+    def _arrived(self, unsure: list[Append]) -> int | None:
+        """The seq of the last event of the try that has arrived; those that never will are taken out.
+
+        A try can only arrive at the place that was its own. Once the journal goes beyond that place, the answer is certain.
+        Before that, the next try stands at the same place, and the store takes one of the two.
+        """
+        if self.lost is not None:
+            return None
+        head = self._reread()
+        for item in unsure:
+            if item.after_seq < head and self._is_there(item):
+                self._note_appended(item)
+                return item.events[-1].seq
+        unsure[:] = [item for item in unsure if item.after_seq == head]
+        return None
+
+    def _is_there(self, item: Append) -> bool:
+        there = self.store.read_events(self.run, after_seq=item.after_seq, limit=len(item.events))
+        return there == list(item.events)
+
+    def _submit(
         self,
         drafts: Sequence[Draft],
         at: float,
@@ -147,12 +210,23 @@ class Journal:
         hasty: bool,
         status: str | None,
         consumed: tuple[str, ...],
-    ) -> Append:
-        """The drafts with their places in the journal; only under the lock, and submitted before it is let go."""
-        after, run, fence = self.head, self.run, self.fence
-        events, blobs = placed_after(after, drafts, run, fence, at)
-        self.head = after + len(events)
-        return Append(run, fence, after, events, blobs, consumed, status, synced, hasty)
+        unsure: list[Append] | None,
+    ) -> Ticket | None:
+        """The drafts in the queue, with their places in the journal. None where an earlier try may still take a place before it."""
+        if self.lost is not None:
+            raise self.lease_lost()
+        with self._lock:  # one run's items enter the queue in the order of their seqs
+            after, run, fence, before = self.head, self.run, self.fence, self._before
+            assert before is not None, f"an event of {run} is chained to nothing"
+            if unsure and after != unsure[-1].after_seq:
+                return None
+            events, blobs = placed_after(after, before, drafts, run, fence, at)
+            if events:
+                self.head, self._before = after + len(events), events[-1].chain
+            is_hasty = hasty and self._is_sure
+            return self._committer.submit(
+                Append(run, fence, after, events, blobs, consumed, status, synced, is_hasty)
+            )
 
     def _note_appended(self, item: Append) -> None:
         """Behind what is synced, all that came before is, too."""
@@ -182,7 +256,7 @@ class Journal:
         self._committer.withdraw(ticket)
         try:
             if ticket.outcome is not None or self._find(ticket.item, None):
-                cut.holdfast_written = ticket.item.events[-1].seq  # type: ignore[attr-defined]
+                note_written(cut, ticket.item.events[-1].seq)
         except StoreError as error:  # then nobody knows, and the next append looks again
             log().warning(
                 "it is not known whether event #%d was written: %s", ticket.item.events[0].seq, error
@@ -191,13 +265,21 @@ class Journal:
     def _find(self, item: Append, error: StoreError | None) -> bool:
         """Whether a write of unknown outcome is in the journal after all; the head is read anew either way."""
         try:
-            there = self.store.read_events(self.run, after_seq=item.after_seq, limit=len(item.events))
+            is_there = self._is_there(item)
             self._reread()
         except StoreError as again:
             raise (error or again) from again
-        return there == list(item.events)
+        return is_there
 
-    def _reread(self) -> None:
+    def _find_link(self) -> None:
+        """What the next event is chained to, before the first one of this process."""
+        found = link_at(self.store, self._row(), self.head)
+        with self._lock:
+            if self._before is None:  # else another thread was faster, and may have gone on since
+                self._before = found
+
+    def _reread(self) -> int:
+        """The head as the store has it, from which the next append goes on."""
         row = self._row()
         # An outcome behind an intent that is not there any more would be a journal that nobody can read.
         for item in sorted(self._flushed, key=lambda one: one.after_seq):
@@ -205,11 +287,13 @@ class Journal:
                 log().warning("run %s: the store has lost event #%d; it is put back", self.run, row.head + 1)
                 self.store.append((item._replace(synced=True),))
                 row = self._row()
+        before = link_at(self.store, row, row.head)
         with self._lock:
-            self.head = row.head
+            self.head, self._before = row.head, before
             self._is_sure = False
         if row.lease.fence != self.fence:
             self.lost = row.lease
+        return row.head
 
     def _row(self) -> RunRow:
         row = self.store.find_run(self.run)
@@ -234,6 +318,11 @@ class Journal:
         return Cancelled(run=self.run, by=letter["by"], why=why)
 
 
+def note_written(cut: BaseException, seq: int) -> None:
+    """Let the exception that cut an append off tell that it was written all the same."""
+    cut.holdfast_written = seq  # type: ignore[attr-defined]
+
+
 def written_despite(cut: BaseException) -> int | None:
     """The seq of what an append had written when this exception cut it off; None where it had not."""
     return getattr(cut, "holdfast_written", None)
@@ -252,20 +341,48 @@ def chain_of(store: StorePort, run: str) -> list[RunRow]:
     return chain
 
 
-def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | None = None) -> list[Event]:
+def link_at(store: StorePort, row: RunRow, seq: int) -> int:
+    """What an event is chained to that follows this one of the run's history."""
+    return link_behind(chain_at(store, row, seq), row.birth)
+
+
+def chain_at(store: StorePort, row: RunRow, seq: int) -> int:
+    """The chain of one event, wherever in the lineage it lies; 0 before the first."""
+    if not seq:
+        return 0
+    holder = row if seq > row.origin_seq else next(r for r in chain_of(store, row.run) if seq > r.origin_seq)
+    found = store.read_events(holder.run, after_seq=seq - 1, upto_seq=seq, limit=1)
+    if not found or not is_intact(holder.run, found[0]) or not Links().fits(found[0]):
+        raise _damaged(store, holder.run, seq)
+    return found[0].chain
+
+
+def read_all(
+    store: StorePort,
+    run: str,
+    *,
+    after_seq: int = 0,
+    upto_seq: int | None = None,
+    before: int | None = None,
+) -> list[Event]:
     """Every event of the run's history in order, each verified; Corrupt names the first that is not what was written.
 
     A fork's history begins with its origin's, up to the point of the fork. A compacted event has its view in it, wherever
-    that lies, so that whoever folds reads no blobs.
+    that lies, so that whoever folds reads no blobs. ``before`` is the chain of event ``after_seq``, where it is known.
     """
     row = store.find_run(run)
+    links = Links(before if after_seq else 0, None if row is None else row.birth)
     if row is None or not row.origin or after_seq >= row.origin_seq:
-        return _with_views(store, run, read_own(store, run, after_seq, upto_seq))
+        return with_views(store, run, _sound(store, row, read_own(store, run, after_seq, upto_seq, links)))
     events: list[Event] = []
-    for name, first, last in segments(chain_of(store, run)):
+    chain = chain_of(store, run)
+    rows = {one.run: one for one in chain}
+    for name, first, last in segments(chain):
         upto = last if upto_seq is None else min(last, upto_seq)
         if upto > max(first, after_seq):
-            events += _with_views(store, name, read_own(store, name, max(first, after_seq), upto))
+            links = Links(links.before, rows[name].birth)
+            own = _sound(store, rows[name], read_own(store, name, max(first, after_seq), upto, links))
+            events += with_views(store, name, own)
             if name != run and upto == last and (not events or events[-1].seq != last):
                 raise Corrupt(
                     store=store.url,
@@ -274,8 +391,14 @@ def read_all(store: StorePort, run: str, *, after_seq: int = 0, upto_seq: int | 
     return events
 
 
-def read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -> list[Event]:
-    """Own events, every seq covered: by an event, or by a later one that stands for a stretch that was removed."""
+def read_own(
+    store: StorePort, run: str, after_seq: int, upto_seq: int | None, links: Links | None = None
+) -> list[Event]:
+    """Own events, every seq covered: by an event, or by a later one that stands for a stretch that was removed.
+
+    Each is chained to the one before it. ``links`` knows what the first is chained to; without it, that is not asked.
+    """
+    links = links or Links()
     events: list[Event] = []
     while True:
         page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
@@ -283,8 +406,12 @@ def read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -
             seq = event[0]
             first = seq if seq == after_seq + 1 else covers_from(event)
             if first > after_seq + 1 or not is_intact(run, event):
+                raise _damaged(store, run, after_seq + 1)
+            if not links.fits(event):
                 raise Corrupt(
-                    store=store.url, problem=f"event #{after_seq + 1} of run {run} is damaged or missing"
+                    store=store.url,
+                    problem=f"event #{seq} of run {run} does not follow the one before it: events of it were lost, "
+                    "or come from another copy of its journal",
                 )
             if first <= after_seq:
                 while events and events[-1].seq >= first:
@@ -295,7 +422,29 @@ def read_own(store: StorePort, run: str, after_seq: int, upto_seq: int | None) -
             return events
 
 
-def _with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
+def own_links(row: RunRow) -> Links:
+    """What a run's own events are compared with, from the first one on; of a fork, that lies in another journal."""
+    return Links(None if row.origin_seq else 0, row.birth)
+
+
+def _damaged(store: StorePort, run: str, seq: int) -> Corrupt:
+    return Corrupt(store=store.url, problem=f"event #{seq} of run {run} is damaged or missing")
+
+
+def _sound(store: StorePort, row: RunRow | None, events: list[Event]) -> list[Event]:
+    """The events, if each can be read by what it says. Only what an import has let in unseen is looked at here."""
+    upto_seq = 0 if row is None else unchecked_upto(row)
+    for event in events if upto_seq else ():
+        problem = event_problem(event) if event.seq <= upto_seq else ""
+        if problem:
+            raise Corrupt(
+                store=store.url, problem=f"event #{event.seq} of run {row.run if row else ''}: {problem}"
+            )
+    return events
+
+
+def with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
+    """The same events, in place; a compacted one has its view in it."""
     for number, event in enumerate(events):
         if event.kind == Kind.COMPACTED:
             events[number] = _with_view(store, run, event)
@@ -303,10 +452,10 @@ def _with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
 
 
 def _with_view(store: StorePort, run: str, event: Event) -> Event:
-    fields = loads(event.body)
-    if "view_blob" not in fields:
+    address = blob_fields(event.body).get("view_blob")
+    if address is None:
         return event
-    body = pack_body(fields, value=read_blob(store, fields["view_blob"]), value_name="view")
+    body = filled(event.body, "view", read_blob(store, address))
     return event._replace(body=body, crc=checksum(run, *event[:6], body))
 
 
@@ -320,31 +469,7 @@ def all_runs(store: StorePort) -> Iterator[RunRow]:
 
 def forks_of(store: StorePort, run: str) -> list[RunRow]:
     """The runs that were forked from this one, oldest first."""
-    return [row for row in all_runs(store) if row.origin == run][::-1]
-
-
-def read_blob(store: StorePort, address: str) -> bytes:
-    """A blob's content, verified against its address."""
-    ((_, content),) = read_blobs(store, [address])
-    return content
-
-
-def content_in(store: StorePort, event: Event) -> bytes:
-    """The value in an event, as JSON, wherever it lies. Corrupt where it is missing or damaged."""
-    return content_at(store, event.body)
-
-
-def content_at(store: StorePort, body: bytes) -> bytes:
-    """The value that a body holds, or tells where it is."""
-    fields = loads(body)
-    address = fields.get("value_blob")
-    return dumps(fields.get("value")) if address is None else read_blob(store, address)
-
-
-def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Blobs asked for together and unpacked one by one, each verified. Corrupt names one that is missing or damaged."""
-    packed = store.get_blobs(addresses)
-    for address in addresses:
-        if address not in packed:
-            raise Corrupt(store=store.url, problem=f"blob {address} is missing")
-        yield address, unpack(packed.pop(address), address=address)
+    found: list[RunRow] = []
+    while page := store.list_forks(run, after=found[-1].run if found else "", limit=RUN_PAGE_MAX):
+        found += page
+    return sorted(found, key=lambda row: (row.created_at, row.run))

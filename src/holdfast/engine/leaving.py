@@ -169,8 +169,9 @@ async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None)
     if status == Status.INTERRUPTED and unsettled(tenure):
         status = Status.IN_DOUBT
     fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.spending.took_s, 6)}
+    parts: dict[str, Any] = {}
     if error is not None:
-        fields["error"] = encode_failure(error)
+        parts["error"] = encode_failure(error)
         again = failures_behind(error)
         if again:
             fields["again"] = again
@@ -179,7 +180,7 @@ async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None)
     letter = None if tenure.is_finished else await _cancelled(tenure, hands)
     if letter is not None:  # however this attempt ended: the run does with it
         fields["status"] = status = Status.CANCELLED
-    event = draft(Kind.ATTEMPT_ENDED, "", "", fields)
+    event = draft(Kind.ATTEMPT_ENDED, "", "", fields, parts=parts)
     drafts = [event] if letter is None else [cancelling.event_of(letter), event]
     consumed = () if letter is None else (CANCEL,)
     await journal.append(hands, drafts, tenure.clock.wall(), status=status, consumed=consumed)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from orjson import dumps, loads
 
-from holdfast.errors import TooLarge
+from holdfast.errors import Corrupt, TooLarge
 from holdfast.limits import RECORD_PAGE_MAX, RECORD_SIZE_BYTES_MAX
 from holdfast.stores.port import StorePort
 
@@ -31,8 +31,10 @@ class Ledger:
         """The number of the last change; 0 where there is none."""
         while True:
             after = _key(self._last) if self._last else ""
-            found = self._store.scan_records(self._space, after=after, limit=RECORD_PAGE_MAX)
+            found = self._store.scan_records(self._space, after=after, limit=RECORD_PAGE_MAX, damaged=True)
             for record in found:
+                if record.damage:  # without one change the list would be another one
+                    raise Corrupt(store=self._store.url, problem=record.damage)
                 self._take(int(record.key), loads(record.body))
             if len(found) < RECORD_PAGE_MAX:
                 return self._last

@@ -8,12 +8,16 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
+from holdfast.core.soundness import letter_problem
+from holdfast.engine.damaged_records import find_sound
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import Draft
+from holdfast.engine.journal import Draft, draft
+from holdfast.engine.premising import note_of
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import blobs_named, split
 from holdfast.model.events import Kind
 from holdfast.model.premises import Premise
 from holdfast.model.rows import Blob, Record, inbox_space
@@ -41,16 +45,26 @@ def post(
 
 
 def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
-    """The letters that lie in a run's inbox, oldest first."""
-    found = [
-        (record, loads(record.body)) for record in store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)
-    ]
-    return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key))
+    """The letters that lie in a run's inbox, oldest first. One that makes no sense is told in the log, and never used."""
+    return looked_through(store, run)[0]
+
+
+def looked_through(store: StorePort, run: str) -> tuple[list[tuple[Record, dict[str, Any]]], int]:
+    """The same, and how many lie there with those that cannot be read: whoever waits for more counts them, too."""
+    lying = store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
+    found = []
+    for record in lying:
+        problem = record.damage or letter_problem(record.key, record.body)
+        if not problem:
+            found.append((record, loads(record.body)))
+        elif not record.damage:  # else the store has said so
+            log().warning("letter %s for run %s is not used: %s", record.key, run, problem)
+    return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key)), len(lying)
 
 
 def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
     """The letter that cancels the run; None where nobody has."""
-    record = store.get_record(inbox_space(run), CANCEL)
+    record = find_sound(store, inbox_space(run), CANCEL)
     return None if record is None else dict(loads(record.body))
 
 
@@ -74,7 +88,7 @@ async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[st
         return
     assert tenure.journal is not None
     event = _consequence(call, letter)
-    blobs = tuple(Blob(address) for name, address in letter["body"].items() if name.endswith("_blob"))
+    blobs = tuple(Blob(address) for address in blobs_named(split(letter["body"])[0]))
     seq = await tenure.journal.append(
         hands, [event._replace(blobs=blobs)], tenure.clock.wall(), consumed=(record.key,)
     )
@@ -89,17 +103,8 @@ async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[st
 async def _accept(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
     """Somebody takes a premise as it is now: from here on the run relies on that."""
     premise = accepted_in(letter)
-    body = {
-        "kind": premise.kind,
-        "name": premise.name,
-        "facts": premise.facts,
-        "via": "person",
-        "by": letter["by"],
-    }
-    if premise.policy is not None:
-        body["policy"] = premise.policy
     assert tenure.journal is not None
-    event = Draft(Kind.PREMISE_NOTED, premise.id, "", dumps(body))
+    event = note_of(premise, {"via": "person", "by": letter["by"]})
     seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
     tenure.view.premises.note(premise._replace(seq=seq))
     tenure.view.premises.broken.pop(premise.id, None)
@@ -112,7 +117,8 @@ def accepted_in(letter: dict[str, Any]) -> Premise:
 
 def _consequence(call: Call, letter: dict[str, Any]) -> Draft:
     if letter["how"] == "abandon":
-        return Draft(Kind.STEP_ABANDONED, call.name, call.key, dumps({"by": letter.get("by", "")}))
+        return draft(Kind.STEP_ABANDONED, call.name, call.key, {"by": letter.get("by", "")})
     via = "late" if letter["kind"] == "outcome" else "person"
-    body = {**letter["body"], "how": letter["how"], "via": via, "by": letter.get("by", "")}
-    return Draft(Kind.STEP_SETTLED, call.name, call.key, dumps(body))
+    fields, parts = split(letter["body"])
+    fields |= {"how": letter["how"], "via": via, "by": letter.get("by", "")}
+    return draft(Kind.STEP_SETTLED, call.name, call.key, fields, parts=parts)

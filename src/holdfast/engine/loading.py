@@ -12,6 +12,7 @@ from holdfast.core.facts import facts_of
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.engine.bulk import without_collecting
+from holdfast.engine.damaged_records import discard, find_sound
 from holdfast.engine.journal import chain_of, read_all
 from holdfast.engine.voice import log
 from holdfast.errors import Corrupt, HoldfastError
@@ -29,7 +30,7 @@ def load(store: StorePort, run: str) -> View:
     """The run's view up to its head."""
     view = _usable_snapshot(store, run) or View()
     behind = view.head
-    events = read_all(store, run, after_seq=behind)
+    events = read_all(store, run, after_seq=behind, before=view.head_chain)
     if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
         # The head may have been moved to before the snapshot: then the history is another one.
         view, behind = View(), 0
@@ -67,7 +68,11 @@ def is_flagged(row: RunRow) -> bool:
 
 def forget_snapshot(store: StorePort, run: str) -> None:
     """Remove the cached snapshot of a run whose journal changes: it may hold what goes."""
-    head = store.get_record(SPACE, f"{run}@")
+    try:
+        head = store.get_record(SPACE, f"{run}@")
+    except Corrupt:
+        discard(store, SPACE, f"{run}@")
+        return
     if head is not None and store.delete_record(SPACE, f"{run}@", revision=head.revision):
         _forget_chunks(store, run, loads(head.body))
 
@@ -85,11 +90,12 @@ def _usable_snapshot(store: StorePort, run: str) -> View | None:
 
 
 def _read_snapshot(store: StorePort, run: str) -> View | None:
-    head = store.get_record(SPACE, f"{run}@")
+    head = find_sound(store, SPACE, f"{run}@")
     if head is None:
         return None
     about = loads(head.body)
-    pieces = [store.get_record(SPACE, f"{run}@{about['head']}.{number}") for number in range(about["chunks"])]
+    keys = [f"{run}@{about['head']}.{number}" for number in range(about["chunks"])]
+    pieces = [find_sound(store, SPACE, key) for key in keys]
     try:
         data = unpack(b"".join(piece.body for piece in pieces if piece is not None), address=about["address"])
     except Corrupt as damage:
@@ -104,7 +110,7 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
         packed = pack(data)
         pieces = [packed[i : i + SNAPSHOT_CHUNK_BYTES] for i in range(0, len(packed), SNAPSHOT_CHUNK_BYTES)]
         about = dumps({"head": view.head, "chunks": len(pieces), "address": address_of(data)})
-        old = store.get_record(SPACE, f"{run}@")
+        old = find_sound(store, SPACE, f"{run}@")
         # The chunks first: a head that points at missing chunks would only be ignored, but why leave one.
         for number, piece in enumerate(pieces):
             store.put_record(SPACE, f"{run}@{view.head}.{number}", piece, revision=0, synced=False)

@@ -6,7 +6,6 @@ They are calls like any other, with an identity and a place: on replay they are 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import canonical, encode
 from holdfast.core.identity import site_of
 from holdfast.engine.asking import Asked, value_of
@@ -64,7 +63,7 @@ async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any],
         recorded = given(tenure, asked)
         if recorded is not None:
             body = tenure.body_of(recorded)
-            return value_of(tenure, unpack_body(body), body, what=name)
+            return value_of(tenure, body, what=name)
         tenure.require_journal(name)
         value = await hands.store(make)
         await append(tenure, hands, asked, encode(value, what=name))

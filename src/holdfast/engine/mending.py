@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import describe_failure
 from holdfast.core.history import (
     MENDABLE,
@@ -28,11 +27,13 @@ from holdfast.core.history import (
 from holdfast.core.history.sending import SMOOTHED, refusal_of
 from holdfast.core.lineage import effective
 from holdfast.core.viewed import Said
+from holdfast.engine.contents import read_blob
 from holdfast.engine.conversation import Mending, content_of
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import draft, read_all, read_blob
+from holdfast.engine.journal import draft, read_all
 from holdfast.engine.marks import ask, given, placed, record
 from holdfast.engine.tenure import Tenure
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Event, Kind
 from holdfast.stores.port import StorePort
 
@@ -88,7 +89,7 @@ async def _mend(tenure: Tenure, hands: Hands, messages: list[Any]) -> list[Repai
     try:
         recorded = given(tenure, asked)
         if recorded is not None:
-            body = unpack_body(tenure.body_of(recorded))
+            body = contents_of(tenure.body_of(recorded))
             seq, repairs = recorded.seq, [Repair(*fields) for fields in body["repairs"]]
             mending = content_of(tenure.store, Said(seq, False, None, seq), body)
             assert isinstance(mending, Mending)
@@ -96,9 +97,10 @@ async def _mend(tenure: Tenure, hands: Hands, messages: list[Any]) -> list[Repai
             tenure.require_journal(MENDED)
             settler = await hands.store(settler_of, tenure.store, tenure.run)
             mending, repairs = _mended(tenure, settler, messages)
-            fields = placed(asked, {"keep": mending.keep, "repairs": [list(one) for one in repairs]})
+            fields, parts = placed(asked, {"keep": mending.keep}), {"repairs": [list(one) for one in repairs]}
             data = b"[" + b",".join(mending.entries) + b"]"
-            seq = await record(tenure, hands, asked, draft(Kind.MARK, MENDED, asked.key, fields, data))
+            event = draft(Kind.MARK, MENDED, asked.key, fields, data, parts=parts)
+            seq = await record(tenure, hands, asked, event)
     finally:
         tenure.land(asked.site)
         trail.last = after  # the next call stands where it would have stood without
@@ -136,7 +138,7 @@ def _known(store: StorePort, events: Sequence[Event]) -> Iterator[Known]:
     begun: dict[str, Known] = {}
     for event in events:
         if event.kind == Kind.STEP_STARTED:
-            body = loads(event.body)
+            body = contents_of(event.body)
             if body.get("effect") != "model" and event.key not in begun:
                 arguments = plain_of(_content(store, body, "args"))
                 repeatable = body.get("effect") != "once"
@@ -145,7 +147,7 @@ def _known(store: StorePort, events: Sequence[Event]) -> Iterator[Known]:
                     event.seq, event.key, event.name, arguments, repeatable, None, is_tool
                 )
         elif event.key in begun and event.kind in _ENDS:
-            begun[event.key] = _ended(store, begun[event.key], loads(event.body))
+            begun[event.key] = _ended(store, begun[event.key], contents_of(event.body))
     return iter(begun.values())
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 from orjson import loads
 
 from holdfast.codec.blobs import address_of, pack
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import encode
 from holdfast.core.names import check_run_id
 from holdfast.engine import hearsay, letters
@@ -28,6 +27,7 @@ from holdfast.engine.waits import Letter, Vigil, ask
 from holdfast.errors import AwaitingMessage, TooLarge, Undeliverable, UnknownRun
 from holdfast.limits import INBOX_MESSAGES_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import READ, Outcome
+from holdfast.model.event_fields import blobs_named, fields_of, split
 from holdfast.model.events import Kind
 from holdfast.model.handoffs import Message
 from holdfast.model.markers import Act
@@ -91,7 +91,7 @@ def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
 def _received_by(store: StorePort, run: str) -> set[str]:
     """The messages that a run's journal has, by id."""
     events = read_all(store, run)
-    return {loads(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
+    return {fields_of(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
 
 
 # -- receiving ---------------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ async def receive(tenure: Tenure, hands: Hands, wait_s: float | None) -> Message
             recorded = await _await(tenure, hands, asked, wait_s)
             asked.here.trail.last = asked.key
         body = tenure.body_of(recorded)
-        tree = unpack_body(body)
-        return Message(tree["from"], value_of(tenure, tree, body, what="message"), tree["sent_at"])
+        fields = fields_of(body)
+        return Message(fields["from"], value_of(tenure, body, what="message"), fields["sent_at"])
     except BaseException:
         tenure.unclaim(asked.site, asked.n)
         raise
@@ -162,11 +162,11 @@ async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Lett
 
 
 def _received(asked: Asked, letter: dict[str, Any]) -> Draft:
-    fields = {"from": letter["from"], "id": letter["id"], "sent_at": letter["at"], **letter["body"]}
-    blobs = tuple(Blob(address) for name, address in letter["body"].items() if name.endswith("_blob"))
-    return draft(Kind.MESSAGE_RECEIVED, letter["from"], asked.key, placed(asked, fields))._replace(
-        blobs=blobs
-    )
+    more, parts = split(letter["body"])
+    fields = placed(asked, {"from": letter["from"], "id": letter["id"], "sent_at": letter["at"], **more})
+    blobs = tuple(Blob(address) for address in blobs_named(more))
+    received = draft(Kind.MESSAGE_RECEIVED, letter["from"], asked.key, fields, parts=parts)
+    return received._replace(blobs=blobs)
 
 
 def in_order(found: Iterable[Letter]) -> list[Letter]:

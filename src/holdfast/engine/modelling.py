@@ -130,11 +130,10 @@ class ModelWork(Work):
             fields = {
                 "model": self.ask.model_asked,
                 "provider": self.ask.provider,
-                "request": planted.root,
                 "request_bytes": planted.size,
                 **self._said(),
             }
-            intent = self._intent(fields)._replace(blobs=blobs_of(planted))
+            intent = self._intent(fields, {"request": planted.root})._replace(blobs=blobs_of(planted))
             self.intent = intent.body
             self.intent_seq = await self.append(intent, synced=False)
             tenure.states.settle(planted)
@@ -159,15 +158,15 @@ class ModelWork(Work):
         """What else the intent tells."""
         return {}
 
-    async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
+    async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
         await self.watch.over()
         usage = note(self.tenure, self.usage_of(value))
         self._is_under_way = False
-        told: dict[str, Any] = {"usage": known_of(usage), **fields, **self.line.notes}
+        parts = {**(parts or {}), **self.line.notes}
         if self.watch.fell_back:
-            told["fell_back"] = self.watch.fell_back
-        await super().succeed(value, told)
+            parts["fell_back"] = self.watch.fell_back
+        await super().succeed(value, {"usage": known_of(usage), **fields}, parts)
 
     def leave(self) -> None:
         """The call is over, as far as the program goes."""

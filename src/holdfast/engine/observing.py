@@ -24,6 +24,7 @@ from holdfast.limits import (
 )
 from holdfast.model.markers import Act
 from holdfast.model.premises import Facts, Observation
+from holdfast.stores.own_files import own_files
 
 _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
 """What changes in a directory by being looked at or worked in, and is nobody's content."""
@@ -69,6 +70,10 @@ def look_at_place(place: str) -> Observation:
         is_link = stat.S_ISLNK(os.lstat(place).st_mode)
         found = os.stat(place)
         facts: Facts = {"at": place, **({"link": True} if is_link else {})}
+        if is_of_open_store(found):
+            return Observation(
+                None, "is a file of a store that is open here, which changes with every record"
+            )
         if stat.S_ISREG(found.st_mode):
             return Observation({**facts, "is": "file", **_file(place, found.st_size)})
         if stat.S_ISDIR(found.st_mode):
@@ -78,6 +83,11 @@ def look_at_place(place: str) -> Observation:
         return Observation(None, "is not there any more", is_gone=True)
     except OSError as error:
         return Observation(None, f"cannot be read: {error.strerror}", is_gone=True)
+
+
+def is_of_open_store(found: os.stat_result) -> bool:
+    """Whether a file is one that must not even be opened to be read."""
+    return (found.st_dev, found.st_ino) in own_files()
 
 
 def _file(place: str, size: int) -> Facts:
@@ -108,13 +118,15 @@ def _directory(place: str) -> Facts:
 
 
 def _entries(place: str, below: str) -> Iterator[tuple[str, str]]:
-    count = 0
+    count, inodes = 0, {inode for _, inode in own_files()}
     waiting = [below]
     while waiting and count <= PREMISE_FILES_MAX:
         folder = waiting.pop()
         with os.scandir(os.path.join(place, folder)) as found:
             for entry in found:
                 if entry.name in _LEFT_OUT:
+                    continue
+                if entry.inode() in inodes and is_of_open_store(entry.stat(follow_symlinks=False)):
                     continue
                 name = os.path.join(folder, entry.name)
                 kind = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "file"

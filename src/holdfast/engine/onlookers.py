@@ -7,9 +7,8 @@ when it is entered, for someone to attend this attempt. All that it costs a run 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from orjson import loads
-
 from holdfast.core.fold import View
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.rows import RunRow
 
@@ -87,7 +86,7 @@ def attend(row: RunRow, view: View) -> Attendant | None:
     """Someone to attend the next attempt of this run; None where nobody looks on."""
     if _Place.onlooker is None:
         return None
-    before = loads(view.attempts[-1].event.body).get(SAID, {}) if view.attempts else {}
+    before = contents_of(view.attempts[-1].event.body).get(SAID, {}) if view.attempts else {}
     return _Place.onlooker.attend(Beginning(row.run, row.birth, row.agent, view.next_attempt, before))
 
 

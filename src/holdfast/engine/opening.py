@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.drift import arguments_diff
-from holdfast.core.facts import names_of
+from holdfast.core.facts import names_of, owner_of
 from holdfast.core.fold import View, fold
 from holdfast.core.names import check_run_id
 from holdfast.engine import branching, cancelling, hearsay, letters, onlookers, premising, questions, queueing
@@ -34,10 +34,10 @@ from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.engine.workshop import Workshop
 from holdfast.engine.workspaces import roots_of
-from holdfast.errors import InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
+from holdfast.errors import Corrupt, InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
-from holdfast.model.events import Kind
+from holdfast.model.events import Kind, first_link, link_behind
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
@@ -106,16 +106,18 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     except BaseException:
         store.release(run, fence=lease.fence)
         raise
-    log().info(
-        "%s run %s, attempt %d, in %s",
-        "resuming" if tenure.resumed else "starting",
-        run,
-        tenure.number,
-        store.url,
-    )
+    _log_entry(tenure)
     if tenure.resumed:
         await _check_premises(hands, tenure, entry)
     return tenure
+
+
+def _log_entry(tenure: Tenure) -> None:
+    how, store = "resuming" if tenure.resumed else "starting", tenure.store
+    log().info("%s run %s, attempt %d, in %s", how, tenure.run, tenure.number, store.url)
+    whose = store.owned_by
+    if whose:
+        log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
 
 
 async def _check_premises(hands: Hands, tenure: Tenure, entry: Entry) -> None:
@@ -163,7 +165,8 @@ async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
         return row.status != Status.QUEUED and not row.lease.owner
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
-        journal = Journal(store, workshop.committer, run, lease.fence, row.head)
+        before = first_link(row.birth)
+        journal = Journal(store, workshop.committer, run, lease.fence, row.head, before=before)
         await journal.append(hands, [started_of(entry)], at, status=Status.QUEUED)
         # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
         await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
@@ -180,6 +183,13 @@ async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
             run = check_run_id(f"{parent.tenure.run}/{run}")
         await mark(parent.tenure, hands, "child", {"run": run})
         return run
+    if parent is not None and parent.tenure.is_ours and run not in parent.tenure.apart:
+        parent.tenure.apart.add(run)
+        log().warning(
+            "run %s is entered inside run %s and names another store, %s: it is a run of its own and no child, so forks, rewinds, exports "
+            "and budgets of %s do not reach it",
+            run, parent.tenure.run, workshop.store.url, parent.tenure.run,
+        )  # fmt: skip
     wanted = os.environ.get("HOLDFAST_RUN")
     if wanted:
         lineage = await hands.store(_lineage, workshop.store, wanted)
@@ -239,21 +249,23 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     store = workshop.store
     view = await hands.store(load, store, row.run)
     _check(store, view, entry, row.run)
-    journal = Journal(store, workshop.committer, row.run, lease.fence, view.head)
+    _check_fence(store, row, view, lease)
+    before = link_behind(view.head_chain, row.birth)
+    journal = Journal(store, workshop.committer, row.run, lease.fence, view.head, before=before)
     if await cancelling.take_in(hands, workshop, row, view, journal):
         raise await hands.store(cancelling.refusal, store, row)
     drafts: list[Draft] = []
     if view.started is None:
         drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
-    is_fork = branching.entering(row, view) is not None
+    is_fork = branching.is_begun_by(row, view)
     drafts += catching_up(store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     attendant = journal.attendant = onlookers.attend(row, view)
     was_given = roots_of(view) if view.started is not None else entry.roots
     said = entry._replace(roots=()) if entry.roots == was_given else entry
-    drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant))
+    drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant, owner_of(row)))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
         await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
@@ -287,6 +299,14 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     return tenure
 
 
+def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> None:
+    """A fence never goes down. Nothing else tells that the row's was changed: it has no checksum. Corrupt."""
+    last = view.last
+    if last is not None and last.chain and last.seq > row.origin_seq and last.fence > lease.fence:
+        problem = f"run {row.run} is at fence {lease.fence}, and event #{last.seq} of it was written under {last.fence}"
+        raise Corrupt(store=store.url, problem=problem)
+
+
 def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
     check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
 
@@ -294,14 +314,15 @@ def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
 def started_of(entry: Entry, recorded: bytes | None = None, **more: Any) -> Draft:
     """The first event of a run. ``recorded`` are inputs as another run's journal has them."""
     workspace = entry.roots[0] if entry.roots else None
-    fields = {"goal": entry.goal, "agent": entry.agent, "workspace": workspace, **more}
+    fields = {"agent": entry.agent, "workspace": workspace, **more}
     if len(entry.roots) > 1:
         fields["roots"] = list(entry.roots)
     if entry.waited_for_by:
         fields["waited_for_by"] = entry.waited_for_by
     inputs = {} if entry.inputs is None and entry.agent else entry.inputs
     data = recorded or canonical(inputs, what=f"inputs of run {entry.run}")
-    return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs")
+    parts = {"goal": entry.goal}
+    return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs", parts=parts)
 
 
 def attempt_of(
@@ -310,6 +331,7 @@ def attempt_of(
     lease: Lease,
     entry: Entry,
     attendant: "onlookers.Attendant | None" = None,
+    acts_as: str = "",
 ) -> Draft:
     """That this process begins to work on the run, and how it was started."""
     fields: dict[str, Any] = {
@@ -322,6 +344,10 @@ def attempt_of(
         "holdfast": __version__,
         "packages": packages_loaded(),
     }
+    if hasattr(os, "geteuid"):  # with the owner's host: whose command this is
+        fields["uid"] = os.geteuid()
+    if acts_as:
+        fields["acts_as"] = acts_as
     if entry.lease is not None:  # by a worker: its command line is not how this run is started again
         fields["again"] = ["submit", entry.agent, entry.run]
     if entry.budget is not None:

@@ -49,8 +49,8 @@ class Overviews:
         self._kept: dict[str, _Kept] = {}
         self._lock = Lock()
 
-    def look(self, row: RunRow) -> Seen:
-        """The run as it is now. Corrupt where its journal cannot be read."""
+    def look(self, row: RunRow, *, keeps: bool = True) -> Seen:
+        """The run as it is now; ``keeps`` what was read for the next look. Corrupt where its journal cannot be read."""
         with self._lock:
             kept, past = self._kept.pop(row.run, None), (row.birth, row.origin, row.revision)
             if kept is None or kept.past != past:
@@ -61,7 +61,8 @@ class Overviews:
                 events = read_all(self._store, row.run)
             fold(effective(events), kept.view)
             size_bytes = self._size(row, kept, events)
-            self._kept[row.run] = kept
+            if keeps:
+                self._kept[row.run] = kept
         return Seen(kept.view, size_bytes)
 
     def forget_others(self, runs: Iterable[str]) -> None:

@@ -7,14 +7,13 @@ are numbered by try and by number, and written in that order.
 from threading import Lock
 from typing import Any
 
-from orjson import loads
-
 from holdfast.core.partials import merge
 from holdfast.engine.hands import BLOCKING, drive
 from holdfast.engine.journal import draft
 from holdfast.engine.modelling import ModelWork
 from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
 
 
@@ -31,7 +30,7 @@ class StreamWork(ModelWork):
         self._lock, self._writing = Lock(), Lock()
         self._number, self._continues = 0, ""
         written = tenure.view.partials.get(self.asked.key, ()) if call is not None else ()
-        self._tries = max((loads(body).get("try", 0) for body in written), default=0)
+        self._tries = max((fields_of(body).get("try", 0) for body in written), default=0)
         self._began = tenure.clock.monotonic()
         try:
             await self.begin()
@@ -72,7 +71,7 @@ class StreamWork(ModelWork):
                 if self._number == 0 and self._continues:
                     fields["continues"] = self._continues
                 self._number += 1
-            event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, {**fields, **merge(pending)})
+            event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, fields, parts=merge(pending))
             journal = self.tenure.journal
             assert journal is not None
             try:
@@ -91,9 +90,9 @@ class StreamWork(ModelWork):
         await self.watch.over()
         return False
 
-    async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
+    async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the whole answer."""
-        await super().succeed(value, {"ms": self._took_ms(self._began), **fields})
+        await super().succeed(value, {"ms": self._took_ms(self._began), **fields}, parts)
         self.tenure.view.partials.pop(self.asked.key, None)
 
     def stop(self) -> None:

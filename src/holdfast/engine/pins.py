@@ -7,7 +7,8 @@ refused by the store, and planned again.
 from orjson import dumps, loads
 
 from holdfast.core.places import is_kept
-from holdfast.engine.family import PINS, pin_records, seq_of
+from holdfast.engine.damaged_records import discard, find_sound
+from holdfast.engine.family import PINS, pin_records, place_of, seq_of
 from holdfast.engine.journal import chain_of, read_all
 from holdfast.errors import StoreUnavailable
 from holdfast.limits import RECORD_PAGE_MAX
@@ -36,17 +37,13 @@ def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | No
 
 def unpin(store: StorePort, run: str, seq: int) -> bool:
     """Let a point go; False where it was not pinned."""
-    for row in chain_of(store, run):
-        record = store.get_record(PINS, f"{row.run}@#{seq}")
-        if record is not None and store.delete_record(PINS, record.key, revision=record.revision):
-            return True
-    return False
+    return any(discard(store, PINS, f"{row.run}@#{seq}") for row in chain_of(store, run))
 
 
 def carry(source: StorePort, target: StorePort, run: str) -> None:
     """Pin in another store, which has the run, what is pinned in this one. Durable when it returns."""
     for record in pin_records(source, run):
-        if target.get_record(PINS, record.key) is None:
+        if not record.damage and find_sound(target, PINS, record.key) is None:
             told = loads(record.body)
             pin(target, run, seq_of(record), told["place"], told["at"])
 
@@ -55,9 +52,10 @@ def all_pins(store: StorePort) -> list[Pin]:
     """Every pin of the store."""
     found: list[Pin] = []
     after = ""
-    while page := store.scan_records(PINS, after=after, limit=RECORD_PAGE_MAX):
+    while page := store.scan_records(PINS, after=after, limit=RECORD_PAGE_MAX, damaged=True):
         for record in page:
             run, _, seq = record.key.rpartition("@#")
-            found.append(Pin(run, int(seq), loads(record.body)["place"]))
+            if seq.isdigit():  # a damaged one may stand under any key
+                found.append(Pin(run, int(seq), place_of(record)))
         after = page[-1].key
     return found

@@ -5,17 +5,18 @@ From outside it is told what starting the run would do now; inside it is what wa
 
 from typing import TYPE_CHECKING, Any
 
-from orjson import loads
-
+from holdfast.core.commands import whence
 from holdfast.core.fold import View, fold
 from holdfast.core.lineage import effective
 from holdfast.core.premises import act_on, judge
 from holdfast.core.recorded import is_once
 from holdfast.core.resume import ResumePlan, plan_resume
 from holdfast.engine import letters
-from holdfast.engine.journal import read_all
+from holdfast.engine.commands import command_of
+from holdfast.engine.journal import chain_of, read_all
 from holdfast.engine.premising import Look, look_around, look_from, with_orphans
 from holdfast.engine.workspaces import roots_of
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.infos import Doubt, RunInfo
 from holdfast.model.premises import WORLD, Observation, Policies, Premise
@@ -39,7 +40,8 @@ def plan_of_entry(tenure: "Tenure") -> ResumePlan:
         for call in view.open_calls()
         if is_once(call) and not call.abandoned
     ]
-    return plan_resume(run, status, events, doubts=doubts, judged=judged)
+    plan = plan_resume(run, status, events, doubts=doubts, judged=judged)
+    return with_command(tenure.store, run, view, plan)
 
 
 def plan_from_outside(
@@ -47,7 +49,7 @@ def plan_from_outside(
 ) -> ResumePlan:
     """What starting this run now would do, as far as can be told without its program."""
     view = with_accepted(store, info.run, fold(events))
-    attempt: dict[str, Any] = loads(view.attempts[-1].event.body) if view.attempts else {}
+    attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     policies: Policies = attempt.get("premises", {})
     judged = look_around(view.premises.values(), _look_of(view, attempt), policies)
     if view.artifacts.under_way and info.holder != "alive":
@@ -60,9 +62,16 @@ def plan_from_outside(
     inbox = [letter for _, letter in letters.waiting(store, info.run)]
     answers = {letter["seq"]: str(letter.get("by", "")) for letter in inbox if letter["kind"] == "answer"}
     died_at = info.lease.beat_at
-    return plan_resume(
+    plan = plan_resume(
         info.run, info.status, events, doubts=doubts, judged=judged, answers=answers, died_at=died_at
     )
+    return with_command(store, info.run, view, plan)
+
+
+def with_command(store: StorePort, run: str, view: View, plan: ResumePlan) -> ResumePlan:
+    """The plan with the command that the run was last started with, and where it and the run came from."""
+    command = command_of(store, run, view.attempts[-1].event) if view.attempts else None
+    return plan._replace(command=command, came_from=whence(chain_of(store, run), 1))
 
 
 def with_accepted(store: StorePort, run: str, view: View) -> View:
@@ -75,7 +84,7 @@ def with_accepted(store: StorePort, run: str, view: View) -> View:
 
 def look_at_one(view: View, premise: Premise) -> Observation:
     """What is found of one premise of a run, from outside."""
-    attempt: dict[str, Any] = loads(view.attempts[-1].event.body) if view.attempts else {}
+    attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     return _look_of(view, attempt).at(premise)
 
 

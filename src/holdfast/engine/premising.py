@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.codec.values import canonical
 from holdfast.core.premises import NOTHING, act_on, check_act, is_absence, is_broken, judge
+from holdfast.core.soundness import UNSOUND
 from holdfast.engine import observing
 from holdfast.engine.hands import Hands
 from holdfast.engine.journal import Draft, draft
@@ -230,7 +231,12 @@ class Look(NamedTuple):
 
     def at(self, premise: Premise) -> Observation:
         """What is found of it now."""
-        facts = premise.facts or {}
+        try:
+            return self._at(premise, premise.facts or {})
+        except UNSOUND:  # a premise that came from elsewhere, and that nobody here would have noted like this
+            return Observation(None, "what is recorded of it makes no sense")
+
+    def _at(self, premise: Premise, facts: Facts) -> Observation:
         if premise.kind in PLACES:
             return observing.look_at_place(
                 observing.find_place(premise.name, self.bases, facts.get("at", ""))
@@ -306,10 +312,10 @@ async def plan(tenure: "Tenure", hands: Hands) -> "ResumePlan":
 
 def note_of(premise: Premise, more: dict[str, Any]) -> Draft:
     """That the run relies on this."""
-    fields: dict[str, Any] = {"kind": premise.kind, "name": premise.name, "facts": premise.facts, **more}
+    fields: dict[str, Any] = {"kind": premise.kind, "name": premise.name, **more}
     if premise.policy is not None:
         fields["policy"] = premise.policy
-    return draft(Kind.PREMISE_NOTED, premise.id, "", fields)
+    return draft(Kind.PREMISE_NOTED, premise.id, "", fields, parts={"facts": premise.facts})
 
 
 def finding_of(judged: Judged, **more: Any) -> Draft:
@@ -320,13 +326,12 @@ def finding_of(judged: Judged, **more: Any) -> Draft:
         "name": premise.name,
         "verdict": judged.verdict,
         "act": judged.act,
-        "text": judged.text,
         "noted_seq": premise.seq,
         "noted": premise.facts,
-        "found": judged.found,
         **more,
     }
-    return draft(Kind.PREMISE_BROKEN, premise.id, "", fields)
+    parts = {"text": judged.text, "found": judged.found}
+    return draft(Kind.PREMISE_BROKEN, premise.id, "", fields, parts=parts)
 
 
 async def _append(tenure: "Tenure", hands: Hands, drafts: list[Draft]) -> int:
@@ -339,7 +344,12 @@ async def _append(tenure: "Tenure", hands: Hands, drafts: list[Draft]) -> int:
 
 
 def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
-    from shlex import quote
+    try:
+        from shlex import quote
+    except OSError:  # no descriptor left to load it with: what is missing is told all the same
+
+        def quote(s: str) -> str:
+            return repr(s)
 
     first, *others = pausing
     more = f" ({len(others)} more of its premises do not hold either)" if others else ""

@@ -7,8 +7,6 @@ in between, it is told when the program comes to it again, and whoever hears it 
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from orjson import loads
-
 from holdfast.codec.values import canonical
 from holdfast.core import promises
 from holdfast.core.names import check_name
@@ -24,6 +22,7 @@ from holdfast.engine.treatments import wall_time
 from holdfast.errors import Misuse, RunSealed
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
 from holdfast.model.handoffs import TELL, Promise
 from holdfast.model.markers import Act
@@ -41,11 +40,11 @@ async def promise(tenure: Tenure, hands: Hands, text: str, to: str, due: datetim
     due_at = None if due is None else wall_time(due, "run.promise(due=…)")
     asked = ask(tenure, PROMISE, canonical({"text": text, "to": to}, what="promise"))
     id_ = promises.promise_id(tenure.run, tenure.birth, asked.key)
-    fields: dict[str, Any] = {"text": text, "by": tenure.run, "to": to}
+    fields: dict[str, Any] = {"by": tenure.run, "to": to}
     if due_at is not None:
         fields["due"] = due_at
     made, tells = await _recorded(
-        tenure, hands, asked, Kind.PROMISE_MADE, Promise(id_, "", "", to, "open", 0), fields
+        tenure, hands, asked, Kind.PROMISE_MADE, Promise(id_, "", "", to, "open", 0), fields, {"text": text}
     )
     # As it was made: what became of it since, a replay comes to later.
     made = made._replace(state="open", note="", settled_at=None, seqs=made.seqs[:1])
@@ -69,15 +68,22 @@ async def settle(
             problem=f"promise {found.id} is {found.state} already, and is not {how}",
             advice="a promise is settled once; make another one",
         )
-    fields = {"how": how, "note": note}
-    settled, tells = await _recorded(tenure, hands, asked, Kind.PROMISE_SETTLED, found, fields)
+    settled, tells = await _recorded(
+        tenure, hands, asked, Kind.PROMISE_SETTLED, found, {"how": how}, {"note": note}
+    )
     if tells:
         await _tell(tenure, hands, settled)
     return settled
 
 
 async def _recorded(
-    tenure: Tenure, hands: Hands, asked: Asked, kind: str, about: Promise, fields: dict[str, Any]
+    tenure: Tenure,
+    hands: Hands,
+    asked: Asked,
+    kind: str,
+    about: Promise,
+    fields: dict[str, Any],
+    parts: dict[str, Any],
 ) -> tuple[Promise, bool]:
     """The promise as it stands now that this is on record, which it may have been before; and whether a run is to be told."""
     try:
@@ -85,15 +91,15 @@ async def _recorded(
         if recorded is None:
             to = about.to
             tells = bool(to) and to != tenure.run and await hands.store(tenure.store.find_run, to) is not None
-            event = draft(
-                kind, about.id, asked.key, placed(asked, {**fields, **({"tells": True} if tells else {})})
-            )
+            more = {"tells": True} if tells else {}
+            event = draft(kind, about.id, asked.key, placed(asked, {**fields, **more}), parts=parts)
             _fold(tenure, event, await record(tenure, hands, asked, event))
         else:
-            tells = bool(loads(tenure.body_of(recorded)).get("tells"))
+            tells = bool(fields_of(tenure.body_of(recorded)).get("tells"))
     finally:
         tenure.land(asked.site)
-    return tenure.view.promises[about.id], tells
+    # In a fork, what its origin had promised is known under the origin's name.
+    return tenure.view.promises[about.id if recorded is None else tenure.view.calls[asked.key].name], tells
 
 
 def _fold(tenure: Tenure, event: Draft, seq: int) -> None:

@@ -20,6 +20,7 @@ from holdfast.engine.remembering import remember_in_run
 from holdfast.engine.tenure import Tenure
 from holdfast.errors import Misuse
 from holdfast.limits import FACT_TEXT_CHARS_MAX
+from holdfast.model.event_fields import contents_of
 from holdfast.model.memories import Fact
 
 _DISCOVERY: Final = "discovery"
@@ -66,7 +67,7 @@ def _found_out(tenure: Tenure, result: Any, scope: str) -> list[Fact]:
 def _outcome(story: Story, result: Any, scope: str) -> Iterator[Fact]:
     if result is None:
         return
-    started = {} if story.view.started is None else loads(story.view.started.body)
+    started = {} if story.view.started is None else contents_of(story.view.started.body)
     data = loads(encode(result, what="result"))
     told = data if isinstance(data, str) else dumps(data, option=OPT_SORT_KEYS).decode()
     text = f"{started['goal']}: {told}" if started.get("goal") else told

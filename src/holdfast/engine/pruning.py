@@ -8,6 +8,7 @@ next prune finds it, and plans the rest.
 A fork and a removal never cross: both need the revision that they were decided on.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -18,14 +19,17 @@ from holdfast.clock import Clock
 from holdfast.codec.blobs import address_of, pack
 from holdfast.core.facts import with_facts
 from holdfast.core.prune import Compacting, Plan, apply, mismatch, plan
-from holdfast.engine.family import Family, all_rows, family_of, lineage_at
-from holdfast.engine.journal import read_all, read_blob, read_own
+from holdfast.engine.contents import read_blob
+from holdfast.engine.family import Family, Walk, lineage_at
+from holdfast.engine.journal import own_links, read_all, read_own
+from holdfast.engine.kin import family_of, note_all
 from holdfast.engine.loading import forget_snapshot, is_flagged
 from holdfast.engine.references import references
 from holdfast.engine.unindexing import forget_run
 from holdfast.engine.voice import log
 from holdfast.errors import PruneMismatch, StoreError, UnknownRun
 from holdfast.limits import BLOB_GRACE_S, PRUNE_PAGE_EVENTS, RECORD_PAGE_MAX, VALUE_INLINE_BYTES_MAX
+from holdfast.model.event_fields import fields_of, parts_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.retention import Retention
 from holdfast.model.rows import Blob, Record, RunRow
@@ -72,17 +76,49 @@ def find_row(store: StorePort, run: str) -> RunRow:
     return row
 
 
+class Needs:
+    """Which packs each run of a lineage needs of its own, each journal asked once."""
+
+    def __init__(self, store: StorePort, walk: Walk) -> None:
+        self._store = store
+        self.walk = walk
+        self._found: dict[str, set[str]] = {}
+        self._times: Counter[str] = Counter()
+        """By how many of the runs that were asked a pack is needed."""
+
+    def of_others(self, run: str, packs: AbstractSet[str]) -> set[str]:
+        """Those of these packs that another run of the lineage needs. Corrupt where that cannot be told."""
+        if not packs:
+            return set()
+        for name in self.walk.family.rows:
+            if name not in self._found:
+                found = of_lineage(self._store, self.walk.own(name))
+                self._found[name] = found
+                self._times.update(found)
+        return {pack for pack in packs if self._times[pack] > (pack in self._found[run])}
+
+
 class Pruning:
-    """Pruning one run, from the plan to the last byte."""
+    """Pruning one run, from the plan to the last byte.
+
+    ``needs`` is of the lineage that the run is of, where that was found already.
+    """
 
     def __init__(
-        self, store: StorePort, clock: Clock, run: str, policy: Retention, stands_at: int | None = None
+        self,
+        store: StorePort,
+        clock: Clock,
+        run: str,
+        policy: Retention,
+        stands_at: int | None = None,
+        needs: Needs | None = None,
     ) -> None:
         self.began_at = clock.wall()
-        self.row = find_row(store, run)
+        self.row = find_row(store, run) if needs is None else needs.walk.family.rows[run]
         self._store = store
-        self.family: Family = family_of(all_rows(store), run)
-        self._lineage = lineage_at(store, self.family, run, stands_at=stands_at)
+        self._needs = needs or Needs(store, Walk(store, family_of(store, run)))
+        self.family: Family = self._needs.walk.family
+        self._lineage = lineage_at(store, self._needs.walk, run, stands_at=stands_at)
         self.plan = plan(self._lineage, policy, self.began_at, lambda address: read_blob(store, address))
         self.after = apply(self.plan, self._lineage.own)
         self._leftover = _doomed(store, run)
@@ -95,8 +131,10 @@ class Pruning:
 
     def foresee(self) -> Pruned:
         """What carrying it out would come to. Nothing is written."""
-        is_to_free = self.is_needed and self.family.is_whole
-        doomed = self._candidate_packs() - self._wanted(self.after) if is_to_free else frozenset()
+        doomed: set[str] = set()
+        if self.is_needed and self.family.is_whole:
+            doomed = self._candidate_packs() - of_lineage(self._store, self.after)
+            doomed -= self._needs.of_others(self.row.run, doomed)
         return self._pruned(*_measure(self._store, doomed))
 
     def _pruned(self, packs: int, packs_bytes: int) -> Pruned:
@@ -235,6 +273,7 @@ def prune_run(
 
     None where that is not to be: the lease is lost, or the holder is not ``ready``.
     """
+    note_all(store)
     for _ in range(_TRIES):
         pruning = Pruning(store, clock, run, policy, stands_at())
         if pruning.row.lease.fence != fence:
@@ -252,7 +291,7 @@ def prune_run(
 
 def own_events(store: StorePort, row: RunRow) -> list[Event]:
     """The run's own events, verified."""
-    return read_own(store, row.run, row.origin_seq, None)
+    return read_own(store, row.run, row.origin_seq, None, own_links(row))
 
 
 def reclaimed(store: StorePort) -> int:
@@ -269,14 +308,14 @@ def of_lineage(store: StorePort, events: Sequence[Event]) -> set[str]:
     found = references(store, *states(events))
     for event in events:
         if event.kind == Kind.COMPACTED:
-            view = loads(event.body).get("view_blob")
+            view = fields_of(event.body).get("view_blob")
             found |= {view} if view else set()
     return found
 
 
 def states(events: Iterable[Event]) -> Iterator[Event]:
     """The checkpoints that have their state."""
-    return (event for event in events if event.kind == Kind.CHECKPOINT and b'"state":' in event.body)
+    return (event for event in events if event.kind == Kind.CHECKPOINT and "state" in parts_of(event.body))
 
 
 def stored(run: str, compacting: Compacting, view: bytes) -> tuple[Event, tuple[Blob, ...]]:

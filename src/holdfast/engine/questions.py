@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from orjson import dumps
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.failures import decode_failure, encode_failure
 from holdfast.codec.values import canonical, decode, encode
 from holdfast.core.moments import moment
@@ -28,6 +27,7 @@ from holdfast.engine.voice import log
 from holdfast.engine.waits import Letter, Vigil, ask
 from holdfast.errors import AwaitingAnswer, Misuse, QuestionExpired
 from holdfast.model.calls import Outcome
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.questions import Answer, Question, Wants
 from holdfast.model.rows import Record
@@ -91,12 +91,12 @@ def _next(tenure: Tenure, asked: Asked) -> Outcome | None:
 
 def _given(tenure: Tenure, asked: Asked, outcome: Outcome, returns: Any) -> Answer:
     body = tenure.body_of(outcome)
-    tree = unpack_body(body)
+    tree = contents_of(body)
     if not outcome.good:
         error = decode_failure(tree["error"])
         remember_failure(error, asked.key, outcome.seq)
         raise error
-    value = value_of(tenure, tree, body, what="answer", hint=returns)
+    value = value_of(tenure, body, what="answer", hint=returns)
     return Answer(value, tree["by"], tree.get("reason", ""))
 
 
@@ -144,9 +144,8 @@ async def _pose(
     scope, after, forked = asked.point
     journal = tenure.require_journal(ASK)
     at = tenure.clock.wall()
+    parts = {"question": inquiry.text, "wants": as_data(wants)}
     fields: dict[str, Any] = {
-        "question": inquiry.text,
-        "wants": as_data(wants),
         "about_sha256": sha256(about).hexdigest(),
         "in": scope,
         "after": after,
@@ -156,9 +155,9 @@ async def _pose(
     if forked:
         fields["forked"] = True
     old = superseded(list(tenure.view.questions.values()), Place(scope, after, forked), tenure.posed)
-    withdrawn = [Draft(Kind.QUESTION_ANSWERED, q.id, q.key, dumps({"how": "withdrawn"})) for q in old]
+    withdrawn = [draft(Kind.QUESTION_ANSWERED, q.id, q.key, {"how": "withdrawn"}) for q in old]
     id_ = tenure.next_question()
-    event = draft(Kind.QUESTION_ASKED, id_, asked.key, fields, about, "about")
+    event = draft(Kind.QUESTION_ASKED, id_, asked.key, fields, about, "about", parts=parts)
     seq = await journal.append(hands, [*withdrawn, event], at)
     for q in old:
         tenure.view.questions.pop(q.key, None)
@@ -185,8 +184,8 @@ async def _expire(tenure: Tenure, hands: Hands, asked: Asked, question: Question
     error = QuestionExpired(
         run=tenure.run, question=question.id, text=question.text, expired_at=moment(question.expires_at)
     )
-    fields = {"how": "expired", "error": encode_failure(error)}
-    event = draft(Kind.QUESTION_ANSWERED, question.id, question.key, fields)
+    parts = {"error": encode_failure(error)}
+    event = draft(Kind.QUESTION_ANSWERED, question.id, question.key, {"how": "expired"}, parts=parts)
     await _record(tenure, hands, question, event, good=False)
     outcome = _next(tenure, asked)
     assert outcome is not None, "an expired question has an outcome"
@@ -225,10 +224,9 @@ async def _take_in(
 
 def _answer(question: Question, letter: dict[str, Any], value: Any) -> Draft:
     fields = {"how": "answered", "by": letter["by"], "answered_at": letter["at"]}
-    if letter.get("reason"):
-        fields["reason"] = letter["reason"]
+    parts = {"reason": letter["reason"]} if letter.get("reason") else {}
     data = encode(value, what=f"answer to {question.id}")
-    return draft(Kind.QUESTION_ANSWERED, question.id, question.key, fields, data)
+    return draft(Kind.QUESTION_ANSWERED, question.id, question.key, fields, data, parts=parts)
 
 
 async def _put_away(tenure: Tenure, hands: Hands, record: Record, problem: str) -> None:

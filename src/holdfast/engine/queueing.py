@@ -4,8 +4,6 @@ The lease is what tells that an attempt is not over: everything here happens bef
 from a holder that died in between does it again.
 """
 
-from orjson import loads
-
 from holdfast.core import queueing
 from holdfast.core.queueing import crashes_in_vain, due_after, waited_for_by
 from holdfast.engine import letters
@@ -14,6 +12,7 @@ from holdfast.engine.loading import load
 from holdfast.engine.tenure import Tenure
 from holdfast.errors import Parked, Poisoned
 from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.rows import OVER, RunRow, Status, inbox_space, owner_name
 from holdfast.stores.port import StorePort
@@ -54,7 +53,7 @@ def check_poison(tenure: Tenure, crashes_max: int) -> None:
     told = [
         f"attempt {body['attempt']} ({owner_name(body['owner'])}) {body['last']}"
         for event in read_own(tenure.store, tenure.run, vain[0].event.seq, None)
-        if event.kind == Kind.ATTEMPT_CRASHED and (body := loads(event.body))
+        if event.kind == Kind.ATTEMPT_CRASHED and (body := contents_of(event.body))
     ]
     reason = f"its last {len(vain)} attempts crashed without getting on: {'; '.join(told[-_REASONS_MAX:])}"
     raise Poisoned(run=tenure.run, agent=tenure.agent, reason=reason)

@@ -9,16 +9,17 @@ from typing import Final
 
 from orjson import loads
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import canonical, decode_tree, encode
 from holdfast.engine.asking import value_of
+from holdfast.engine.contents import content_in, read_blob
 from holdfast.engine.hands import Hands
-from holdfast.engine.journal import content_in, read_all, read_blob
+from holdfast.engine.journal import read_all
 from holdfast.engine.marks import append, ask, given
 from holdfast.engine.remembering import recall_for_context
 from holdfast.engine.tenure import Tenure
 from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
 from holdfast.model.contexts import Context, Count, Style
+from holdfast.model.event_fields import contents_of, part_of
 from holdfast.model.events import CONTEXT
 from holdfast.model.handoffs import Handed, Loss
 from holdfast.stores.port import StorePort
@@ -96,7 +97,7 @@ async def draw_context(
         recorded = given(tenure, asked)
         if recorded is not None:
             body = tenure.body_of(recorded)
-            known: str = value_of(tenure, unpack_body(body), body, what=CONTEXT)
+            known: str = value_of(tenure, body, what=CONTEXT)
             return known
         tenure.require_journal(CONTEXT)
         query = await hands.store(_at_hand, tenure)
@@ -122,7 +123,7 @@ def _at_hand(tenure: Tenure) -> str:
     from holdfast.core.thoughts import value_in
 
     story, read = Story(read_all(tenure.store, tenure.run)), Reader(tenure.store)
-    started = {} if story.view.started is None else loads(story.view.started.body)
+    started = {} if story.view.started is None else contents_of(story.view.started.body)
     told = [str(started.get("goal") or tenure.run)]
     for mark in [mark for mark in story.marks if mark.name in _SUBJECTS][-_SUBJECTS_MAX:]:
         value = value_in(mark.body, read)
@@ -143,5 +144,5 @@ def handed_to(tenure: Tenure) -> Handed | None:
         document,
         decode_tree(document["state"], what=f"state of run {document['run']}"),
         [decode_tree(message, what="message") for message in document["messages"]],
-        tuple(Loss(**loss) for loss in loads(event.body)["losses"]),
+        tuple(Loss(**loss) for loss in part_of(event.body, "losses")),
     )

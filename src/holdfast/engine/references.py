@@ -8,12 +8,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from orjson import JSONDecodeError, loads
-
 from holdfast.core.gathering import packs_of
 from holdfast.core.nodes import Fetch
-from holdfast.core.recorded import is_model
 from holdfast.engine.states import fetcher
+from holdfast.model.event_fields import blobs_in, is_model, parts_of
 from holdfast.model.events import Event, Kind
 from holdfast.stores.port import StorePort
 
@@ -35,11 +33,12 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
     found: set[str] = set()
     roots: list[Any] = []
     for event in events:
-        body = body_of(event)
-        found |= named_in(body)
-        field = _ROOTS.get(event.kind)
-        if field in body:
-            roots.append(body[field])
+        found |= blobs_in(event.body)
+        part = _ROOTS.get(event.kind)
+        if event.kind == Kind.STEP_STARTED and not is_model(event.body):
+            continue
+        if part is not None and part in (parts := _parts_of(event)):
+            roots.append(parts[part])
 
     @lru_cache(_PACKS_KEPT)
     def kept(address: str) -> Sequence[bytes]:
@@ -51,22 +50,13 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
 def refers(event: Event) -> bool:
     """Whether the event may need a blob; most do not, and need not be parsed."""
     if event.kind == Kind.STEP_STARTED:
-        return is_model(event.body) or b'_blob"' in event.body
-    return event.kind in _ROOTS or b'_blob"' in event.body or b'"blobs":[' in event.body
+        return is_model(event.body) or bool(blobs_in(event.body))
+    return event.kind in _ROOTS or bool(blobs_in(event.body))
 
 
-def named_in(body: dict[str, Any]) -> set[str]:
-    """The addresses that the fields of a body name: an event's, or a letter's."""
-    found = {value for name, value in body.items() if name.endswith("_blob") and type(value) is str}
-    # of a file's copy, its pieces; of a compacted event, what the events it stands for had named
-    also = body.get("blobs")
-    return found.union(also) if type(also) is list else found
-
-
-def body_of(event: Event) -> dict[str, Any]:
-    """The fields of an event's body; none where it is something else."""
+def _parts_of(event: Event) -> dict[str, Any]:
+    """The parts of an event's body; none where it is something else."""
     try:
-        body = loads(event.body)
-    except JSONDecodeError:
+        return parts_of(event.body)
+    except ValueError:
         return {}
-    return body if type(body) is dict else {}

@@ -9,17 +9,17 @@ comes to the newer one first does not tell the older one, and whoever remembers 
 killed in between, it keeps the same fact again, which is none more.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
 from orjson import OPT_SORT_KEYS, dumps
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import canonical, encode
 from holdfast.engine import marks
 from holdfast.engine.asking import value_of
+from holdfast.engine.damaged_records import find_sound
 from holdfast.engine.facts import (
     SPACE,
     address,
@@ -31,6 +31,7 @@ from holdfast.engine.facts import (
     facts,
     fields_of,
     find_fact,
+    find_whole,
     id_of,
     key_of,
     listed,
@@ -38,6 +39,7 @@ from holdfast.engine.facts import (
     within,
 )
 from holdfast.engine.hands import Hands
+from holdfast.engine.indexes import tidy_index, watched, with_index
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Misuse, StoreError, UnknownFact
@@ -66,20 +68,25 @@ def remember(workshop: Workshop, fact: Fact) -> Fact:
 
     Under a key that is taken, in the place of what was there. What it contradicts is superseded, and stays to be looked up.
     """
+    return with_index(
+        workshop, lambda index: _remember(workshop, index, fact), ready=_filler(workshop), writes=True
+    )
+
+
+def _remember(workshop: Workshop, index: IndexPort | None, fact: Fact) -> Fact:
     store, at = workshop.store, workshop.clock.wall()
-    index = _index(workshop)
     for _ in range(_TRIES):
-        record = store.get_record(SPACE, address(fact))
+        record = find_sound(store, SPACE, address(fact))
         known = None if record is None else fact_in(record)
         if known is not None and _says_the_same(known, fact):
             _supersede(workshop, index, known)
             return known
         if fact.id == id_of(fact.text):
             if known is not None and not known.superseded_by and known.value == fact.value:
-                return _merged(workshop, known, fact)
+                return _merged(workshop, index, known, fact)
             alike = _alike(workshop, index, fact)
             if alike is not None and alike[0] == "same":
-                return _merged(workshop, alike[1], fact)
+                return _merged(workshop, index, alike[1], fact)
             fact = fact._replace(supersedes=alike[1].id if alike is not None else "")
         kept = fact._replace(created_at=at if known is None else known.created_at, changed_at=at)
         if index is not None:
@@ -94,10 +101,21 @@ def remember(workshop: Workshop, fact: Fact) -> Fact:
 
 def edit(workshop: Workshop, id_: str, scope: str, **fields: Any) -> Fact:
     """Give a fact another text, other tags or another importance; it stays the same fact. UnknownFact."""
+    return with_index(
+        workshop,
+        lambda index: _edit(workshop, index, id_, scope, fields),
+        ready=_filler(workshop),
+        writes=True,
+    )
+
+
+def _edit(
+    workshop: Workshop, index: IndexPort | None, id_: str, scope: str, fields: Mapping[str, Any]
+) -> Fact:
     known = find_fact(workshop.store, key_of(id_, scope))
     if known is None:
         raise UnknownFact(fact=id_, scope=scope or "no scope", store=workshop.store.url)
-    index, at = _index(workshop), workshop.clock.wall()
+    at = workshop.clock.wall()
     if index is not None and not known.superseded_by:
         index.put(FACTS, _documents(workshop, [known._replace(**fields, changed_at=at)]), synced=True)
     changed = change(workshop.store, address(known), **fields, changed_at=at)
@@ -112,9 +130,7 @@ def forget(workshop: Workshop, id_: str, scope: str = "") -> bool:
     """Let a fact go; False where there is none. Nothing finds it when it returns, and it is gone for good."""
     key = key_of(id_, scope)
     is_gone = delete_fact(workshop.store, key)
-    index = workshop.store.find_index()
-    if index is not None:
-        index.drop(FACTS, key)
+    tidy_index(workshop.store, lambda index: index.drop(FACTS, key))
     return is_gone
 
 
@@ -132,7 +148,7 @@ def _alike(workshop: Workshop, index: IndexPort | None, fact: Fact) -> tuple[str
     here = Within((f"{fact.scope}{BETWEEN}",))
     places = _searched(workshop, index, here)
     for key in candidates(places, FACTS, fact.text, here, embedder=workshop.embedder, limit=_ALIKE_MAX):
-        known = find_fact(workshop.store, key)
+        known = find_whole(workshop.store, key)
         if known is None or known.superseded_by or known.id == fact.id or known.value != fact.value:
             continue
         # Of the texts alone: tags and values are not what is said.
@@ -142,13 +158,14 @@ def _alike(workshop: Workshop, index: IndexPort | None, fact: Fact) -> tuple[str
     return None
 
 
-def _merged(workshop: Workshop, known: Fact, fact: Fact) -> Fact:
+def _merged(workshop: Workshop, index: IndexPort | None, known: Fact, fact: Fact) -> Fact:
     """The fact that is known, with what the new one adds to it."""
     tags = tuple(dict.fromkeys((*known.tags, *fact.tags)))
     importance = max(known.importance, fact.importance)
     if (tags, importance) == (known.tags, known.importance):
         return known
-    return edit(workshop, known.id, known.scope, tags=tags, importance=importance)
+    fields = {"tags": tags, "importance": importance}
+    return _edit(workshop, index, known.id, known.scope, fields)
 
 
 def _supersede(workshop: Workshop, index: IndexPort | None, fact: Fact) -> None:
@@ -156,7 +173,7 @@ def _supersede(workshop: Workshop, index: IndexPort | None, fact: Fact) -> None:
     if not fact.supersedes:
         return
     key = key_of(fact.supersedes, fact.scope)
-    older = find_fact(workshop.store, key)
+    older = find_whole(workshop.store, key)
     if older is not None and not older.superseded_by:
         change(workshop.store, key, superseded_by=fact.id)
         if index is not None:
@@ -165,9 +182,15 @@ def _supersede(workshop: Workshop, index: IndexPort | None, fact: Fact) -> None:
 
 def take_in(workshop: Workshop, fact: Fact) -> str:
     """Keep a fact as it was kept elsewhere: ``added``, ``replaced`` where it is newer than what is here, or ``known``."""
-    store, index = workshop.store, _index(workshop)
+    return with_index(
+        workshop, lambda index: _take_in(workshop, index, fact), ready=_filler(workshop), writes=True
+    )
+
+
+def _take_in(workshop: Workshop, index: IndexPort | None, fact: Fact) -> str:
+    store = workshop.store
     for _ in range(_TRIES):
-        record = store.get_record(SPACE, address(fact))
+        record = find_sound(store, SPACE, address(fact))
         known = None if record is None else fact_in(record)
         if known is not None and known.changed_at >= fact.changed_at:
             return "known"
@@ -193,6 +216,13 @@ def recall(
 
 
 def _recall(workshop: Workshop, query: str, k: int, bounds: Within) -> list[Recalled]:
+    ready = _filler(workshop)
+    return with_index(workshop, lambda index: _recall_by(workshop, index, query, k, bounds), ready=ready)
+
+
+def _recall_by(
+    workshop: Workshop, index: IndexPort | None, query: str, k: int, bounds: Within
+) -> list[Recalled]:
     if not query.strip():
         newest = sorted(current_facts(workshop, bounds), key=lambda fact: fact.changed_at)
         return [Recalled(fact, 0.0) for fact in newest[::-1][:k]]
@@ -200,13 +230,13 @@ def _recall(workshop: Workshop, query: str, k: int, bounds: Within) -> list[Reca
     from holdfast.engine.finding import find
 
     asked = query_of(query)
-    index, found = _index(workshop), list[Recalled]()
+    found = list[Recalled]()
     now = workshop.clock.wall()
     places = _searched(workshop, index, bounds)
     ranked = find(places, FACTS, query, bounds, embedder=workshop.embedder, now=now)
     superseded: set[str] = set()
     for one in ranked:
-        fact = find_fact(workshop.store, one.key)
+        fact = find_whole(workshop.store, one.key)
         if fact is None or fact.superseded_by or version_of(fact) != one.version:
             _drop_stale(index, one.key, fact)
         elif holds(asked, searchable(fact)) and one.key not in superseded:
@@ -253,23 +283,21 @@ def version_of(fact: Fact) -> str:
 
 
 def rebuild(workshop: Workshop) -> int:
-    """Make the index of all facts anew, with the embedder of this process; how many there are."""
-    index = workshop.store.find_index()
-    if index is None:
-        return 0
-    index.clear(FACTS)
-    return _fill(workshop, index)
+    """Index all facts, with the embedder of this process, where the index was thrown away; how many there are. IndexLost."""
+    index = watched(workshop.store.find_index())
+    return 0 if index is None else _fill(workshop, index)
 
 
-def _index(workshop: Workshop) -> IndexPort | None:
-    """The store's index, with every fact in it: one that is new is filled."""
-    index = workshop.store.find_index()
-    if index is not None:
+def _filler(workshop: Workshop) -> Callable[[IndexPort], None]:
+    """What makes an index ready: every fact is in it."""
+
+    def fill(index: IndexPort) -> None:
         whole = index.get_notes(_WHOLE).get(_WHOLE)
         has_more_now = whole == "" and workshop.embedder is not None
         if whole is None or has_more_now:
             _fill(workshop, index)
-    return index
+
+    return fill
 
 
 def _fill(workshop: Workshop, index: IndexPort) -> int:
@@ -339,7 +367,7 @@ async def remember_in_run(tenure: Tenure, hands: Hands, fact: Fact) -> Fact:
         recorded = marks.given(tenure, asked)
         if recorded is not None:
             body = tenure.body_of(recorded)
-            told = fact_from(value_of(tenure, unpack_body(body), body, what=REMEMBERED))
+            told = fact_from(value_of(tenure, body, what=REMEMBERED))
             return told._replace(event=told.event or recorded.seq)
         tenure.require_journal(REMEMBERED)
         kept: Fact = await hands.store(remember, tenure.workshop, fact)

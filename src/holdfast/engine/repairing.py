@@ -32,6 +32,7 @@ from holdfast.engine.mending import mending_of, settler_of
 from holdfast.engine.sealing import check_may_act
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import UnknownRun
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Kind
 from holdfast.stores.port import StorePort
 
@@ -70,10 +71,11 @@ def repair(workshop: Workshop, run: str) -> list[Repair]:
         mending, repairs = _mended(store, run, standing)
         if not repairs:
             return []
-        fields = {"upto": standing.upto_seq, "keep": mending.keep, "repairs": [list(one) for one in repairs]}
+        fields = {"upto": standing.upto_seq, "keep": mending.keep}
+        parts = {"repairs": [list(one) for one in repairs]}
         data = b"[" + b",".join(mending.entries) + b"]"
-        forked = branching.entering(row, view)
-        drafts = [*([forked] if forked else []), draft(Kind.MARK, MENDED, "", fields, data)]
+        forked = branching.entering(workshop.store, row, view)
+        drafts = [*([forked] if forked else []), draft(Kind.MARK, MENDED, "", fields, data, parts=parts)]
         journal = Journal(store, workshop.committer, run, lease.fence, view.head)
         drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
     finally:
@@ -82,7 +84,7 @@ def repair(workshop: Workshop, run: str) -> list[Repair]:
 
 
 def _standing(store: StorePort, run: str, view: View) -> Standing:
-    body = loads(view.checkpoint.body) if view.checkpoint is not None and view.restores else {}
+    body = contents_of(view.checkpoint.body) if view.checkpoint is not None and view.restores else {}
     upto_seq, unsaid = view.head, frozenset[int]()
     if view.checkpoint is not None and body:
         upto_seq, unsaid = body.get("upto_seq", view.checkpoint.seq), frozenset(body.get("unsaid", ()))

@@ -1,10 +1,9 @@
 """Runs that are not to act in this store: moved elsewhere, handed over, copies of what acts elsewhere, and those not whole yet."""
 
-from orjson import loads
-
 from holdfast.core.facts import facts_of
 from holdfast.engine.journal import forks_of
 from holdfast.errors import RunSealed
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.rows import RunRow, Status
 from holdfast.stores.port import StorePort
@@ -20,10 +19,10 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
         return
     handed = find_handoff(store, row)
     if handed is not None:
-        raise handed_over(row.run, loads(handed.body)["to"])
+        raise handed_over(row.run, fields_of(handed.body)["to"])
     seal = find_seal(store, row)
     if seal is not None:
-        to = loads(seal.body)["to"]
+        to = fields_of(seal.body)["to"]
         if to == store.url:
             raise RunSealed(
                 run=row.run,
@@ -77,7 +76,7 @@ def _last_seal(store: StorePort, row: RunRow) -> Event | None:
 
 
 def _is_handoff(seal: Event) -> bool:
-    return "handoff" in loads(seal.body)
+    return "handoff" in contents_of(seal.body)
 
 
 def _not_whole(row: RunRow) -> RunSealed:

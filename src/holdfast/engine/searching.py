@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from holdfast.core.recall import excerpt
 from holdfast.core.terms import holds, query_of
 from holdfast.engine import indexing
-from holdfast.engine.finding import Scanned, find
+from holdfast.engine.finding import Ranked, Scanned, find
+from holdfast.engine.indexes import with_index
 from holdfast.engine.recounting import Reader
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Misuse
@@ -17,7 +18,7 @@ from holdfast.model.events import Event
 from holdfast.model.memories import Hit
 from holdfast.model.rows import RunRow
 from holdfast.model.searching import EVENTS, Within, run_prefix
-from holdfast.stores.port import StorePort
+from holdfast.stores.port import IndexPort, StorePort
 
 
 def search(workshop: Workshop, query: str, rows: Iterable[RunRow], *, k: int, are_all: bool) -> list[Hit]:
@@ -29,13 +30,15 @@ def search(workshop: Workshop, query: str, rows: Iterable[RunRow], *, k: int, ar
         raise Misuse(problem=f"k={k}: that is no number of hits", advice="ask for one or more")
     runs = [*rows]
     within = Within() if are_all else Within(tuple(run_prefix(row.run) for row in runs))
-    index = workshop.store.find_index()
-    if index is not None:
-        indexing.catch_up(workshop, index, runs, are_all=are_all)
-    places = index or Scanned(indexing.scanned(workshop, runs), workshop.embedder)
+
+    def look(index: IndexPort | None) -> list[Ranked]:
+        if index is not None:
+            indexing.catch_up(workshop, index, runs, are_all=are_all)
+        places = index or Scanned(indexing.scanned(workshop, runs), workshop.embedder)
+        return find(places, EVENTS, query, within, embedder=workshop.embedder, now=workshop.clock.wall())
+
     reader, hits = Reader(workshop.store), list[Hit]()
-    found = find(places, EVENTS, query, within, embedder=workshop.embedder, now=workshop.clock.wall())
-    for one in found if runs else ():
+    for one in with_index(workshop, look) if runs else ():
         run, seq = indexing.place_in(one.key)
         event = _event(workshop.store, run, seq)
         if event is None or indexing.version_of(event) != one.version:

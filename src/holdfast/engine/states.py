@@ -17,7 +17,8 @@ from holdfast.core.gathering import gather
 from holdfast.core.nodes import Fetch, unpack_nodes
 from holdfast.core.tree import Garden, Planted
 from holdfast.engine.bulk import without_collecting
-from holdfast.engine.journal import chain_of, read_blobs
+from holdfast.engine.contents import read_blobs
+from holdfast.engine.journal import chain_of
 from holdfast.errors import Corrupt, StateChanged
 from holdfast.model.rows import Blob
 from holdfast.stores.port import StorePort

@@ -17,11 +17,11 @@ from holdfast.core.binding import has_parameter, unwrap
 from holdfast.core.identity import idempotency_key
 from holdfast.core.moments import moment
 from holdfast.core.recorded import is_once
-from holdfast.engine import approvals, doubt, drifting, premising
-from holdfast.engine.asking import Asked, answer, identify, next_answer
+from holdfast.engine import approvals, doubt, drifting, outcomes, premising
+from holdfast.engine.asking import Asked, answer, identify, lost_of, next_answer
 from holdfast.engine.circles import Noticed
 from holdfast.engine.context import HERE, Here, Trail
-from holdfast.engine.hands import Hands, OutOfTime, Straggler, drive
+from holdfast.engine.hands import Hands, OutOfTime, Straggler
 from holdfast.engine.journal import Draft, draft, written_despite
 from holdfast.engine.tenure import Tenure, remember_failure
 from holdfast.errors import (
@@ -66,7 +66,7 @@ async def step(
         if tenure.premises.met.get(name, tenure) is not getattr(fn, "__code__", None):
             await _meet(tenure, hands, treatment, asked, fn)
         call = tenure.view.calls.get(asked.key)
-        if call is None and tenure.view.handed is not None:
+        if call is None and (tenure.view.handed is not None or tenure.view.behind):
             call = await _claim(tenure, hands, treatment, asked)
         if call is not None:
             outcome = next_answer(tenure, call)
@@ -93,7 +93,7 @@ async def _meet(
 
 
 async def _claim(tenure: Tenure, hands: Hands, treatment: Treatment, asked: Asked) -> Call | None:
-    from holdfast.engine import inheriting  # few runs begin with a handoff
+    from holdfast.engine import inheriting  # few runs begin with a handoff, or are forks
 
     try:
         return await inheriting.claim(tenure, hands, treatment, asked)
@@ -218,7 +218,7 @@ class Work:
         if not self._delegated:
             tenure.leave_call(asked.key)
 
-    def _intent(self, more: dict[str, Any]) -> Draft:
+    def _intent(self, more: dict[str, Any], parts: dict[str, Any] | None = None) -> Draft:
         asked = self.asked
         fields: dict[str, Any] = {
             "effect": self.treatment.effect,
@@ -231,7 +231,7 @@ class Work:
         if self.treatment.refetchable:
             fields["refetchable"] = True
         if self.idem:
-            fields["idempotency_key"] = self.idem
+            fields |= self._keyed()
         if self.treatment.is_tool:
             fields["tool"] = True
         if self.treatment.effect == "once":
@@ -244,7 +244,12 @@ class Work:
             fields["approved"] = self.treatment.approved_seq
         if self.tenure.premises.to_note and self.treatment.effect != "model":
             fields = {**self._noted(), **fields}
-        return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+        return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args", parts=parts)
+
+    def _keyed(self) -> dict[str, Any]:
+        """The key, which is the same wherever the run goes; and where it came from elsewhere, whose call it is."""
+        owner = self.tenure.owner
+        return {"idempotency_key": self.idem, **({"owner": owner} if owner else {})}
 
     def _in_doubt(self) -> dict[str, Any]:
         """What is declared for the case that nobody knows whether it happened: for whoever plans without the program."""
@@ -290,11 +295,13 @@ class Work:
         await self.succeed(value, {"ms": self._took_ms(began)})
         return value
 
-    async def succeed(self, value: Any, fields: dict[str, Any]) -> None:
+    async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record that the call came to this value. Durable when it returns; NotStorable or TooLarge after that."""
-        data, refused = self.encode(value, fields)
+        data, refused = self.encode(value)
+        if refused is not None:
+            parts = {**(parts or {}), "lost": lost_of(refused)}
         await self.conclude(
-            draft(Kind.STEP_FINISHED, self.asked.name, self.asked.key, fields, data), good=True
+            draft(Kind.STEP_FINISHED, self.asked.name, self.asked.key, fields, data, parts=parts), good=True
         )
         if refused is not None:
             raise refused
@@ -302,12 +309,11 @@ class Work:
     def _took_ms(self, began: float) -> float:
         return round((self.tenure.clock.monotonic() - began) * 1000, 3)
 
-    def encode(self, value: Any, fields: dict[str, Any]) -> tuple[bytes | None, HoldfastError | None]:
+    def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes. One that cannot be written down is recorded as done all the same, and then refused."""
         try:
             return encode(value, what=f"result of {self.asked.name!r}"), None
         except (NotStorable, TooLarge) as refused:
-            fields["lost"] = {k: v if isinstance(v, int) else str(v) for k, v in refused.fields.items()}
             return None, refused
 
     async def _failed(self, error: Exception, began: float) -> Any:
@@ -325,18 +331,18 @@ class Work:
 
     async def record_failure(self, error: BaseException, began: float | None = None) -> None:
         """Record that the call failed and certainly did nothing that matters."""
-        fields: dict[str, Any] = {"error": encode_failure(error)}
-        if began is not None:
-            fields["ms"] = self._took_ms(began)
-        failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields)
+        fields = {} if began is None else {"ms": self._took_ms(began)}
+        parts = {"error": encode_failure(error)}
+        failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields, parts=parts)
         seq = await self.conclude(failed, good=False)
         remember_failure(error, self.asked.key, seq)
 
     async def _wait_and_retry(self, failures: int, error: BaseException) -> None:
         self.treatment = self.treatment._replace(retries=self.treatment.retries - 1)
         wait_s = min(RETRY_BACKOFF_S * 2 ** (failures - 1), RETRY_BACKOFF_S_MAX)
-        fields = {"error": encode_failure(error), "failures": failures, "wait_s": wait_s}
-        await self.append(draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields), synced=False)
+        fields, parts = {"failures": failures, "wait_s": wait_s}, {"error": encode_failure(error)}
+        retried = draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields, parts=parts)
+        await self.append(retried, synced=False)
         await self.hands.sleep(self.tenure.clock, max(0.0, min(wait_s, self._left_s())))
 
     def _left_s(self) -> float:
@@ -362,7 +368,7 @@ class Work:
             raise reason
         self._delegated = True
         doubt.keep_open(self, None)
-        straggler.on_finish(lambda result: drive(doubt.finish_late(self, result)))
+        straggler.on_finish(lambda result: doubt.follow(self, result))
         if isinstance(reason, Exception):
             raise doubt.in_doubt(self, "ran past its timeout and is still running") from reason
         raise reason
@@ -378,18 +384,23 @@ class Work:
         """Append events of this call to the journal."""
         journal = self.tenure.journal
         assert journal is not None
+        at = self.tenure.clock.wall()
+        return journal.append(self.hands, self.written_with(*events), at, synced=synced, hasty=hasty)
+
+    def written_with(self, *events: Draft) -> tuple[Draft, ...]:
+        """The events, behind the intent where that is not in the journal yet."""
         events, self._unwritten = (*self._unwritten, *events), ()
-        return journal.append(self.hands, events, self.tenure.clock.wall(), synced=synced, hasty=hasty)
+        return events
 
     async def conclude(self, event: Draft, *, good: bool) -> int:
-        """Append an outcome. If the lease is gone, leave it in the inbox so that the successor can settle it."""
+        """Append an outcome: it is not given up while it may yet be written. If the lease is gone, leave it in the inbox."""
         noticed = self._noticed(event)
         more = () if noticed is None else (noticed.event,)
         try:
-            seq = await self.append(event, *more) - len(more)
+            seq = await outcomes.append(self, self.written_with(event, *more)) - len(more)
         except LeaseLost:
             if self.treatment.effect != "read":
-                doubt.post_late_outcome(self, event, good=good)
+                await doubt.post_late_outcome(self, event, good=good)
             raise
         except BaseException as cut:
             self._cut_off_in_writing(cut, event, good=good, behind=len(more))
@@ -450,7 +461,8 @@ def minted_key(tenure: Tenure, key: str) -> str:
     """The idempotency key of the call with this key: the one that it was begun with, or its own."""
     recorded: str | None = tenure.recorded(key, "idempotency_key")
     call = tenure.view.calls.get(key)
-    if recorded is None and call is not None and call.seq and tenure.view.handed is not None:
+    is_taker = tenure.view.handed is not None or bool(tenure.view.behind)
+    if recorded is None and call is not None and call.seq and is_taker:
         from holdfast.engine.inheriting import giver_key
 
         recorded = giver_key(tenure.intent_of(call))

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from orjson import loads
-
+from holdfast.core.facts import owner_of
 from holdfast.core.fold import View, fold
 from holdfast.engine import branching, cancelling, letters, questions
 from holdfast.engine.attempts import crashed
@@ -29,6 +28,7 @@ from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.errors import HoldfastError, RunHeld
 from holdfast.limits import CHAIN_WAIT_S
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
 from holdfast.model.rows import OVER, Lease, RunRow, Status
 
@@ -155,8 +155,8 @@ def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, ent
     """That this process works on the run, unless that was told; and the end of the one that did before it."""
     store, last = workshop.store, view.crashed_attempt
     if last is None:
-        return [attempt_of(store, view.next_attempt, lease, entry)]
-    if loads(last.event.body)["owner"] == store.owner:
+        return [attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
+    if fields_of(last.event.body)["owner"] == store.owner:
         return []
     if before.lease.owner or any(call.seq > last.event.seq for call in view.open_calls()):
         ended = crashed(store, view, last, before.lease)
@@ -165,7 +165,7 @@ def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, ent
         ended = draft(
             Kind.ATTEMPT_ENDED, "", "", {"how": "closed", "status": Status.IDLE, "took_s": round(took_s, 6)}
         )
-    return [ended, attempt_of(store, view.next_attempt, lease, entry)]
+    return [ended, attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
 
 
 def _end(tenure: Tenure) -> None:

@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, get_args
 
-from orjson import loads
-
 from holdfast.core.partials import Partial, fold_partial, is_whole, joined, plan_of
 from holdfast.core.partials.plans import OnPartial
 from holdfast.core.partials.seams import Seam
@@ -25,6 +23,7 @@ from holdfast.engine.providing import Line
 from holdfast.engine.tenure import Tenure
 from holdfast.engine.voice import log
 from holdfast.errors import HoldfastError, StopSignal
+from holdfast.model.event_fields import contents_of
 
 ON_PARTIAL: Final[tuple[str, ...]] = get_args(OnPartial)
 
@@ -150,7 +149,7 @@ class Streaming:
             if self._work is None:
                 tenure.land(asked.site)
         tenure.streams.add(self)
-        written = [loads(body) for body in tenure.view.partials.get(asked.key, ())]
+        written = [contents_of(body) for body in tenure.view.partials.get(asked.key, ())]
         self._pieces = sum(body.get("pieces", 0) for body in written)
         await self._go_on_from(fold_partial(written), None)
         if not self._ready and not self._is_over:

@@ -2,19 +2,27 @@
 
 Values are shared by content across all runs, so whether one is still wanted is found out by marking what every journal
 and inbox refers to. What was referred to lately is left alone: whoever did may not have committed yet.
+
+The rows are read once, and lineage by lineage the journals: what planning costs is in proportion to what there is, and what
+it keeps in memory are the journals of one lineage and the addresses of what is referred to.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from orjson import loads
 
 from holdfast.core.prune import Plan, within
-from holdfast.engine.family import all_rows, family_of
+from holdfast.engine import kin
+from holdfast.engine.damage import as_damage, check_row
+from holdfast.engine.damaged_records import find_sound
+from holdfast.engine.family import Family, Walk, all_rows, families
 from holdfast.engine.holding import holding
 from holdfast.engine.letters import waiting
 from holdfast.engine.loading import SPACE, forget_snapshot
 from holdfast.engine.pins import all_pins
 from holdfast.engine.pruning import (
+    Needs,
     Pruned,
     Pruning,
     batches,
@@ -24,11 +32,12 @@ from holdfast.engine.pruning import (
     prune_run,
     reclaimed,
 )
-from holdfast.engine.references import named_in, references
+from holdfast.engine.references import references
 from holdfast.engine.unindexing import forget_run
 from holdfast.engine.workshop import Workshop
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.limits import BLOB_GRACE_S, BLOB_PAGE_MAX, RECORD_PAGE_MAX
+from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.pruned import Part, PruneReport, RunPruned
 from holdfast.model.retention import Retention
@@ -45,31 +54,44 @@ class Sweep:
         self._policy = policy
         self._dry_run = dry_run
         self._began_at = workshop.clock.wall()
-        self._after: dict[str, Sequence[Event]] = {}
-        """In a dry run: the own events of each run as they would be."""
+        self._after: Sequence[Event] | None = None
+        """The own events of the run that was planned last, as they would be."""
+        self._marks = _Marks(workshop.store)
         self._notes: list[str] = []
         self._reclaimed = 0
 
     def run(self, name: str) -> PruneReport:
         """Prune one run."""
         before = self._size([name])
-        pruned = self._prune(find_row(self._store, name))
-        return self._report([pruned], before, self._size([name]), 0, 0)
+        row = find_row(self._store, name)
+        pruned = self._prune(row, Needs(self._store, Walk(self._store, kin.family_of(self._store, name))))
+        return self._report([pruned], before, 0 if self._dry_run else self._size([name]), 0, 0)
 
     def store(self) -> PruneReport:
         """Prune everything that nobody holds."""
         rows = all_rows(self._store)
         before = self._size(rows)
         doomed = {row.run for row in _deletable(self._store, rows, self._policy, self._began_at)}
-        lines = [
-            self._delete(rows[name]) if name in doomed else self._prune(rows[name])
-            for name in sorted(rows, key=lambda name: (-rows[name].created_at, name))
-        ]
+        lines = [line for family in families(rows) for line in self._family(family, doomed)]
+        lines.sort(key=lambda line: (-rows[line.run].created_at, line.run))
         count, size = self._sweep(rows)
+        if self._dry_run:
+            return self._report(lines, before, 0, count, size)
         self._sweep_snapshots(rows)
-        if not self._dry_run:
-            self._reclaimed += reclaimed(self._store)
+        self._reclaimed += reclaimed(self._store)
         return self._report(lines, before, self._size(all_rows(self._store)), count, size)
+
+    def _family(self, family: Family, doomed: set[str]) -> Iterator[RunPruned]:
+        """The runs of one lineage, newest first."""
+        needs = Needs(self._store, Walk(self._store, family))
+        for row in sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run)):
+            self._after = None
+            line = self._delete(row) if row.run in doomed else self._prune(row, needs)
+            if self._dry_run:
+                self._marks.add(row.run, self._after, partial(needs.walk.own, row.run))
+            elif line.outcome in {"pruned", "deleted"}:
+                needs.walk.forget(row.run, is_gone=line.outcome == "deleted")
+            yield line
 
     def _report(self, lines: list[RunPruned], before: int, after: int, count: int, size: int) -> PruneReport:
         freed = sum(line.freed_bytes for line in lines) + size
@@ -86,16 +108,18 @@ class Sweep:
 
     # -- one run ---------------------------------------------------------------------------------------------
 
-    def _prune(self, row: RunRow) -> RunPruned:
+    def _prune(self, row: RunRow, needs: Needs) -> RunPruned:
         held = self._holder(row)
         if held:
             return RunPruned(row.run, "skipped", held)
         try:
-            if self._dry_run:
-                pruning = Pruning(self._store, self._workshop.clock, row.run, self._policy)
-                self._after[row.run] = pruning.after
-                return _line(pruning.foresee())
-            return self._prune_held(row)
+            check_row(self._store, row)
+            with as_damage(self._store, row.run):
+                foreseen = Pruning(self._store, self._workshop.clock, row.run, self._policy, needs=needs)
+                self._after = foreseen.after
+                if self._dry_run or not foreseen.is_needed:
+                    return _line(foreseen.foresee())
+                return self._prune_held(row)
         except Corrupt as damage:
             return RunPruned(row.run, "skipped", str(damage))
         except RunHeld as held_now:
@@ -103,9 +127,6 @@ class Sweep:
 
     def _prune_held(self, row: RunRow) -> RunPruned:
         store, clock = self._store, self._workshop.clock
-        foreseen = Pruning(store, clock, row.run, self._policy)
-        if not foreseen.is_needed:
-            return _line(foreseen.foresee())
         with holding(self._workshop, row.run) as hold:
             pruned = prune_run(store, clock, row.run, self._policy, hold.fence)
         if pruned is None:
@@ -131,7 +152,7 @@ class Sweep:
             return RunPruned(row.run, "skipped", held)
         size = self._store.measure(row.run)
         if self._dry_run:
-            self._after[row.run] = ()
+            self._after = ()
         elif not self._delete_held(row):
             return RunPruned(row.run, "kept", "it changed while it was to be deleted")
         gone = Part("events", size.events, size.bytes, "finished, and beyond the policy")
@@ -144,13 +165,14 @@ class Sweep:
             if now.head != row.head or now.status != Status.FINISHED:
                 return False
             packs = of_lineage(store, own_events(store, now))
-            kin = family_of(all_rows(store), run)
+            family, lineage = kin.family_of(store, run), kin.lineage_name(store, run)
             if not store.delete_run(run, fence=hold.fence, revision=now.revision):
                 return False
         forget_snapshot(store, run)
         forget_run(store, run)
-        others = {name: kin.rows[name] for name in kin.rows if name != run}
-        if kin.is_whole:
+        kin.forget(store, lineage, run)
+        others = {name: row for name, row in family.rows.items() if name != run}
+        if family.is_whole:
             packs -= of_lineage(
                 store, [event for other in others.values() for event in own_events(store, other)]
             )
@@ -164,34 +186,22 @@ class Sweep:
         if any(row.status == Status.IMPORTING for row in rows.values()):
             self._notes.append("contents are left as they are, since a run is not whole yet")
             return 0, 0
-        try:
-            marked = self._marked(rows)
-        except Corrupt as damage:
+        if not self._dry_run:
+            for name in rows:
+                row = self._store.find_run(name)
+                if row is not None:
+                    self._marks.add(name, None, partial(own_events, self._store, row))
+        if self._marks.damage is not None:
             self._notes.append(
-                f"contents are left as they are, since not every journal can be read: {damage}"
+                f"contents are left as they are, since not every journal can be read: {self._marks.damage}"
             )
             return 0, 0
         before = self._began_at - BLOB_GRACE_S
-        found = [b for b in self._blobs() if b.address not in marked and b.touched_at < before]
+        found = [b for b in self._blobs() if b.address not in self._marks.found and b.touched_at < before]
         if not self._dry_run:
             for batch in batches([blob.address for blob in found]):
                 self._store.delete_blobs(batch, untouched_since=before)
         return len(found), sum(blob.size for blob in found)
-
-    def _marked(self, rows: Iterable[str]) -> set[str]:
-        """What anything refers to: the events of every run, and the letters in its inbox."""
-        marked: set[str] = set()
-        for name in rows:
-            row = self._store.find_run(name)
-            if row is None:
-                continue
-            own = self._after.get(name)
-            if own is None:
-                own = own_events(self._store, row)
-            marked |= references(self._store, *own)
-            for _, letter in waiting(self._store, name):
-                marked |= named_in(letter.get("body") or {})
-        return marked
 
     def _blobs(self) -> Iterator[BlobInfo]:
         after = ""
@@ -204,12 +214,14 @@ class Sweep:
         if self._dry_run:
             return
         known, after = set(rows), ""
-        while page := self._store.scan_records(SPACE, after=after, limit=RECORD_PAGE_MAX):
+        while page := self._store.scan_records(SPACE, after=after, limit=RECORD_PAGE_MAX, damaged=True):
             for record in page:
                 run, _, piece = record.key.rpartition("@")
-                head = self._store.get_record(SPACE, f"{run}@") if piece else None
-                is_wanted = run in known and (
-                    not piece or (head is not None and piece.startswith(f"{loads(head.body)['head']}."))
+                head = find_sound(self._store, SPACE, f"{run}@") if piece else None
+                is_wanted = (
+                    not record.damage
+                    and run in known
+                    and (not piece or (head is not None and piece.startswith(f"{loads(head.body)['head']}.")))
                 )
                 if not is_wanted:
                     self._store.delete_record(SPACE, record.key, revision=record.revision)
@@ -217,6 +229,27 @@ class Sweep:
 
     def _size(self, runs: Iterable[str]) -> int:
         return sum(self._store.measure(run).bytes for run in runs) + sum(blob.size for blob in self._blobs())
+
+
+class _Marks:
+    """What anything refers to: the events of every run, and the letters in its inbox."""
+
+    def __init__(self, store: StorePort) -> None:
+        self._store = store
+        self.found: set[str] = set()
+        self.damage: Corrupt | None = None
+        """Why that cannot be told, if so."""
+
+    def add(self, run: str, events: Sequence[Event] | None, read: Callable[[], Sequence[Event]]) -> None:
+        """Add what a run's own events refer to: these, or else those that are read; and its letters."""
+        if self.damage is not None:
+            return
+        try:
+            self.found |= references(self._store, *(read() if events is None else events))
+        except Corrupt as damage:
+            self.damage = damage
+        for _, letter in waiting(self._store, run):
+            self.found |= blobs_named(letter.get("body") or {})
 
 
 def _line(pruned: Pruned) -> RunPruned:
@@ -247,16 +280,16 @@ def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now
         if number not in kept and row.run not in origins and row.run not in pinned
     }
     # A run and its children go together: one that replays would begin a child anew that is not there.
-    while True:
-        stay = [n for n in going if any(_are_related(n, other) for other in rows if other not in going)]
-        if not stay:
-            return list(going.values())
-        for name in stay:
-            del going[name]
+    tops = {name: _top(rows, name) for name in rows}
+    stay = {tops[name] for name in rows if name not in going}
+    return [row for name, row in going.items() if tops[name] not in stay]
 
 
-def _are_related(run: str, other: str) -> bool:
-    return run.startswith(f"{other}/") or other.startswith(f"{run}/")
+def _top(rows: Mapping[str, RunRow], run: str) -> str:
+    """The outermost of the runs that this one is part of, or itself: whoever has the same one goes together with it."""
+    names = run.split("/")
+    parents = ("/".join(names[:count]) for count in range(1, len(names)))
+    return next((parent for parent in parents if parent in rows), run)
 
 
 def _ended_at(store: StorePort, row: RunRow) -> float:

@@ -5,6 +5,7 @@ somebody has cancelled the run. Starts with the first lease and ends with the la
 """
 
 from collections.abc import Iterable
+from math import inf
 from threading import Event, Lock, Thread
 
 from holdfast.clock import Clock
@@ -49,12 +50,14 @@ class Tender:
                 self._thread = None
                 self._wake.set()
 
-    def drain(self, runs: Iterable[str]) -> None:
-        """Let nothing new begin in these runs: the next call that would record something stops them."""
+    def drain(self, runs: Iterable[str], wait_s: float = inf) -> None:
+        """Let nothing new begin in these runs: the next call that would record something stops them. They get so long to end."""
+        until = self._clock.monotonic() + wait_s
         with self._lock:
             for run in runs:
                 if run in self._journals:
-                    self._journals[run][0].is_drained = True
+                    journal, _ = self._journals[run]
+                    journal.is_drained, journal.drain_until = True, min(journal.drain_until, until)
 
     @property
     def runs(self) -> Iterable[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from orjson import loads
 
 from holdfast.core.drift import UNKNOWN_AFTER, Standing
+from holdfast.core.facts import owner_of
 from holdfast.core.lookout import nudge_in
 from holdfast.core.queueing import waited_for_by
 from holdfast.engine.budgets import Spending
@@ -26,6 +27,7 @@ from holdfast.engine.reliance import Reliance
 from holdfast.engine.states import States
 from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
 from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, part_of
 from holdfast.model.rows import RunRow, Status
 
 if TYPE_CHECKING:
@@ -56,16 +58,15 @@ class Tenure:
         self.workshop = workshop
         self.store = workshop.store
         self.clock = workshop.clock
-        self.run = row.run
-        self.agent = row.agent
+        self.run, self.agent = row.run, row.agent
         self.waited_for_by = waited_for_by(view)  # the run that has submitted this one, and waits for its end
         self.letters_seen: frozenset[str] = frozenset()  # in the inbox, after it was drained
         # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
         self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
+        self.owner = owner_of(row)
         self.view = view
         self.journal = journal
-        self.number = view.attempts[-1].number if view.attempts else 0
-        self.resumed = view.started is not None
+        self.number, self.resumed = view.attempts[-1].number if view.attempts else 0, view.started is not None
         self.status: str = Status.RUNNING if journal else Status.FINISHED
         self.points = view.points
         self._numbers = count(view.points + 1)
@@ -76,23 +77,24 @@ class Tenure:
         self.is_closed, self.is_finished = False, journal is None
         self.sealed: RunSealed | None = None  # since this tenure has handed the run over
         self._inheritance: Carried | None = None
+        self._behind: dict[str, dict[str, Any]] | None = None
         self.heard: set[str] | None = None  # messages in the journal, once one is received
         self.states = States(workshop.store, row.run)
-        self.latest_root: Any = None if view.checkpoint is None else loads(view.checkpoint.body)["state"]
+        self.latest_root: Any = None if view.checkpoint is None else part_of(view.checkpoint.body, "state")
         """The state as last recorded."""
         self.latest_request = _request_of(view.latest_request)
         """The event of the model call that was begun last, and the root of its request."""
         self.to_rebuild: tuple[str, ...] = ()
         self.autosaver: Autosaver | None = None
         self.pruner: Pruner | None = None
-        self.cursor_seq = 0
-        """The event up to which the program began with what stands recorded, instead of replaying it."""
+        self.cursor_seq = 0  # up to here the program began with what stands recorded, instead of replaying it
         self.unsaid: frozenset[int] = frozenset()
         """The records of the conversation before the cursor that were not part of it when that state was taken."""
         self._conversation: Conversation | None = None
         self.circles: Circles | None = None
         """Whoever notices that the agent goes in circles; None where nobody is to."""
-        self.posed: set[str] = set()  # the questions that the program has asked in this tenure, by key
+        # Questions that the program has asked in this tenure, by key; runs that were entered inside of it, and are no children.
+        self.posed, self.apart = set[str](), set[str]()
         self.spending = Spending(workshop.clock, view)
         self.premises = Reliance()
         self.result: bytes | None = None
@@ -253,7 +255,7 @@ class Tenure:
     def recorded(self, key: str, field: str) -> Any:
         """What the intent of a recorded call that is still open says; None where there is none, or it says nothing."""
         call = self.view.calls.get(key)
-        return None if call is None or not call.is_open else loads(self.intent_of(call)).get(field)
+        return None if call is None or not call.is_open else contents_of(self.intent_of(call)).get(field)
 
     def body_of(self, outcome: Outcome) -> bytes:
         """The body of a recorded outcome."""
@@ -270,12 +272,21 @@ class Tenure:
         if handed is None or self._inheritance is not None:
             return self._inheritance
         from holdfast.engine.carrying import Carried  # few runs begin so
-        from holdfast.engine.journal import content_in
+        from holdfast.engine.contents import content_in
 
         document = loads(content_in(self.store, handed))
         with self._lock:
             self._inheritance = self._inheritance or Carried(document, self.view.claimed)
             return self._inheritance
+
+    @property
+    def behind(self) -> "dict[str, dict[str, Any]]":
+        """The effects that other histories have behind the points that this one left them at, by the keys of their calls."""
+        if self._behind is None:
+            from holdfast.engine.branching import entries_told  # few runs are forks
+
+            self._behind = entries_told(self.store, self.view.behind)
+        return self._behind
 
     @property
     def has_conversation(self) -> bool:
@@ -398,7 +409,7 @@ class Tenure:
 
 
 def _request_of(intent: "Event | None") -> tuple[int, Any]:
-    return (0, None) if intent is None else (intent.seq, loads(intent.body).get("request"))
+    return (0, None) if intent is None else (intent.seq, part_of(intent.body, "request"))
 
 
 def remember_failure(error: BaseException, key: str, seq: int) -> None:

@@ -1,14 +1,13 @@
 """What was indexed of a run goes with its events. Whatever cuts this off, the next search drops what it finds no event for."""
 
+from holdfast.engine.indexes import tidy_index
 from holdfast.model.searching import EVENTS, run_note, run_prefix
 from holdfast.stores.port import IndexPort, StorePort
 
 
 def forget_run(store: StorePort, run: str) -> None:
     """Drop what was indexed of a run. What is still there of it is indexed again when somebody searches."""
-    index = store.find_index(makes=False)
-    if index is not None:
-        drop_run(index, run)
+    tidy_index(store, lambda index: drop_run(index, run))
 
 
 def drop_run(index: IndexPort, run: str) -> None:

@@ -4,19 +4,25 @@ Every part is there and no other; every byte has the hash that the manifest says
 place; and the blobs are exactly those that the events need. What passes here can be written down without another look.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import Protocol
 
-from orjson import JSONDecodeError, loads
+from orjson import loads
 
 from holdfast.codec.lines import read_event, read_letter
+from holdfast.core.fold import View
+from holdfast.core.lineage import effective
 from holdfast.core.manifests import MANIFEST, blob_file, files_of, read
+from holdfast.core.moves import move_of
 from holdfast.core.nodes import unpack_nodes
-from holdfast.engine.references import named_in, references_with
+from holdfast.core.soundness import UNSOUND, content_problem, event_problem, letter_problem, shape_problem
+from holdfast.engine.references import references_with
 from holdfast.errors import Corrupt, DamagedExport
-from holdfast.limits import APPEND_SIZE_BYTES_MAX, BLOB_SIZE_BYTES_MAX, EXPORT_MANIFEST_BYTES_MAX
-from holdfast.model.events import Event, Kind, covers_from, is_intact
+from holdfast.limits import BLOB_SIZE_BYTES_MAX, EXPORT_MANIFEST_BYTES_MAX
+from holdfast.model.event_fields import blob_fields, blobs_named, filled
+from holdfast.model.events import Event, Kind, Links, covers_from, is_intact
 from holdfast.model.exports import ExportedRun, Manifest
 
 
@@ -30,7 +36,7 @@ class Parcel(Protocol):
     def names(self) -> list[str]: ...
 
     @property
-    def sound(self) -> Container[str]: ...
+    def sound(self) -> AbstractSet[str]: ...
 
     def size(self, name: str) -> int: ...
 
@@ -45,10 +51,10 @@ def verified(parcel: Parcel) -> Manifest:
         raise _damaged(parcel, f"has a manifest of more than {EXPORT_MANIFEST_BYTES_MAX:,} bytes")
     manifest = read(parcel.read(MANIFEST), parcel.path)
     _check_names(parcel, manifest)
-    for run in manifest.runs:
-        _check_run(parcel, run)
-    if manifest.moved and not _ends_sealed(parcel, manifest.runs[0]):
-        raise _damaged(parcel, "says that it was moved, and its history does not")
+    before = 0
+    for run in reversed(manifest.runs):
+        before = _check_run(parcel, run, before)
+    _check_move(parcel, manifest)
     _check_inbox(parcel, manifest)
     for address in manifest.blobs:
         if address in parcel.sound:
@@ -57,6 +63,7 @@ def verified(parcel: Parcel) -> Manifest:
         if parcel.size(name) > BLOB_SIZE_BYTES_MAX or sha256(parcel.read(name)).hexdigest() != address:
             raise _damaged(parcel, f"was changed: {name} is not what its name says")
     _check_references(parcel, manifest)
+    _check_history(parcel, manifest)
     return manifest
 
 
@@ -88,20 +95,29 @@ def _check_names(parcel: Parcel, manifest: Manifest) -> None:
         raise _damaged(parcel, f"was changed: it does not know {extra[0]}")
 
 
-def _check_run(parcel: Parcel, run: ExportedRun) -> None:
-    found = sha256()
+def _check_run(parcel: Parcel, run: ExportedRun, before: int) -> int:
+    """The chain of its last event; ``before`` is that of the event that it goes on from."""
+    found, links = sha256(), Links(before, run.birth)
     count, last = 0, run.origin_seq
     for line in parcel.lines(run.file):
         found.update(line)
         count += 1
         event = _event(line)
-        if event is None or not is_intact(run.run, event) or len(event.body) > APPEND_SIZE_BYTES_MAX:
+        if event is None or not is_intact(run.run, event):
             raise _damaged(parcel, f"was changed: line {count} of {run.file} is no event of run {run.run}")
+        problem = event_problem(event)
+        if problem:
+            raise _damaged(parcel, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
         if event.seq <= last or covers_from(event) > last + 1:
             raise _damaged(parcel, f"was changed: event #{last + 1} of run {run.run} is missing")
+        if not links.fits(event):
+            raise _damaged(
+                parcel, f"was changed: event #{event.seq} of run {run.run} does not follow the one before it"
+            )
         last = event.seq
     if found.hexdigest() != run.sha256 or (count, last) != (run.events, run.upto_seq):
         raise _damaged(parcel, f"was changed: {run.file} is not what the manifest says")
+    return links.before or 0
 
 
 def _event(line: bytes) -> Event | None:
@@ -111,11 +127,23 @@ def _event(line: bytes) -> Event | None:
         return None
 
 
-def _ends_sealed(parcel: Parcel, run: ExportedRun) -> bool:
-    last = None
+def _check_move(parcel: Parcel, manifest: Manifest) -> None:
+    """A run that was moved says so in its last event, by which its export is known again wherever it turns up."""
+    if not manifest.moved:
+        return
+    seal = seal_in(parcel, manifest)
+    if seal is None:
+        raise _damaged(parcel, "says that it was moved, and its history does not")
+    if manifest.single_use is not None and manifest.single_use.move != move_of(manifest.runs[0].birth, seal):
+        raise _damaged(parcel, "was changed: it is the export of another move than its history tells")
+
+
+def seal_in(parcel: Parcel, manifest: Manifest) -> Event | None:
+    """The event with which the exported run was sealed; None where it was not."""
+    run, last = manifest.runs[0], None
     for event in events_of(parcel, run, after_seq=run.upto_seq - 1):
         last = event
-    return last is not None and last.kind == Kind.RUN_SEALED
+    return last if last is not None and last.kind == Kind.RUN_SEALED else None
 
 
 def _check_inbox(parcel: Parcel, manifest: Manifest) -> None:
@@ -126,12 +154,16 @@ def _check_inbox(parcel: Parcel, manifest: Manifest) -> None:
         found.update(line)
         count += 1
         try:
-            _, body = read_letter(line[:-1])
-            is_sound = line.endswith(b"\n") and type(loads(body)) is dict
+            key, body = read_letter(line[:-1])
         except ValueError:
-            is_sound = False
-        if not is_sound:
+            key, body = "", b""
+        if not key or not line.endswith(b"\n"):
             raise _damaged(parcel, f"was changed: line {count} of {manifest.inbox.file} is no letter")
+        problem = letter_problem(key, body)
+        if problem:
+            raise _damaged(
+                parcel, f"holds what cannot be: letter {key[:60]} of run {manifest.run}, {problem}"
+            )
     if (found.hexdigest(), count) != (manifest.inbox.sha256, manifest.inbox.letters):
         raise _damaged(parcel, f"was changed: {manifest.inbox.file} is not what the manifest says")
 
@@ -147,11 +179,14 @@ def _check_references(parcel: Parcel, manifest: Manifest) -> None:
         return {address: unpack_nodes(parcel.read(blob_file(address))) for address in addresses}
 
     needed: set[str] = set()
-    try:
-        for run in manifest.runs:
+    for run in manifest.runs:
+        try:
             needed |= references_with(fetch, events_of(parcel, run))
-    except Corrupt as error:
-        raise _damaged(parcel, f"is not whole: {error.problem}") from error
+        except Corrupt as error:
+            raise _damaged(parcel, f"is not whole: {error.problem}") from error
+        except UNSOUND as error:
+            problem = f"a state of run {run.run} cannot be read ({error})"
+            raise _damaged(parcel, f"holds what cannot be: {problem}") from error
     for _, body in letters_of(parcel, manifest):
         needed |= _named_in_letter(body)
     if needed != known:
@@ -165,11 +200,59 @@ def _check_references(parcel: Parcel, manifest: Manifest) -> None:
 
 
 def _named_in_letter(body: bytes) -> set[str]:
-    try:
-        inner = loads(body).get("body")
-    except JSONDecodeError:
-        return set()
-    return named_in(inner) if type(inner) is dict else set()
+    inner = loads(body).get("body")
+    return blobs_named(inner) if type(inner) is dict else set()
+
+
+def _check_history(parcel: Parcel, manifest: Manifest) -> None:
+    """The whole of it can be read by whoever goes on with it: values that lie apart are values, and the events fold."""
+    values: set[str] = set()
+    events: list[Event] = []
+    for run in reversed(manifest.runs):
+        for event in events_of(parcel, run):
+            apart = blob_fields(event.body)
+            if not apart:
+                events.append(event)
+                continue
+            _check_mark(parcel, run, event)
+            values |= {one for one in apart.values() if type(one) is str}
+            events.append(_with_view(parcel, event, apart["view_blob"]) if "view_blob" in apart else event)
+    for _, body in letters_of(parcel, manifest):
+        inner = loads(body).get("body") or {}
+        values |= {one for name, one in inner.items() if name.endswith("_blob") and type(one) is str}
+    for address in sorted(values - set(parcel.sound)):
+        problem = content_problem(parcel.read(blob_file(address)))
+        if problem:
+            raise _damaged(parcel, f"holds what cannot be: blob {address}, {problem}")
+    view = View()
+    for event in effective(events):
+        try:
+            view.add(event)
+        except UNSOUND as error:
+            problem = f"event #{event.seq} of run {manifest.run} does not follow from those before it"
+            raise _damaged(parcel, f"holds what cannot be: {problem} ({error!r:.200})") from error
+
+
+def _check_mark(parcel: Parcel, run: ExportedRun, event: Event) -> None:
+    """What a mark says that lies apart is looked at as if it stood in it: whoever reads a conversation relies on that."""
+    address = blob_fields(event.body).get("value_blob")
+    if event.kind != Kind.MARK or address is None:
+        return
+    data = parcel.read(blob_file(address))
+    problem = content_problem(data)
+    if not problem:
+        problem = shape_problem(event._replace(body=filled(event.body, "value", data)))
+    if problem:
+        raise _damaged(parcel, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
+
+
+def _with_view(parcel: Parcel, event: Event, address: str) -> Event:
+    """A compacted event with its view in it, for whoever folds; its checksum is not looked at any more."""
+    data = parcel.read(blob_file(address))
+    problem = content_problem(data)
+    if problem:
+        raise _damaged(parcel, f"holds what cannot be: blob {address}, {problem}")
+    return event._replace(body=filled(event.body, "view", data))
 
 
 def _damaged(parcel: Parcel, problem: str) -> DamagedExport:

@@ -125,8 +125,8 @@ async def begin(
     if known is not None:
         return known
     since = tenure.clock.wall()
-    fields = {"for": reason, "what": what, "why": why, "since": since, "until": until}
-    event = draft(Kind.WAIT_STARTED, name, asked.key, marks.placed(asked, fields))
+    fields = marks.placed(asked, {"for": reason, "since": since, "until": until})
+    event = draft(Kind.WAIT_STARTED, name, asked.key, fields, parts={"what": what, "why": why})
     seq = await _append(tenure, hands, event)
     waiting = Waiting(asked.key, name, seq, reason, what, why, since, until)
     tenure.view.waits[asked.key] = waiting
@@ -178,8 +178,8 @@ class Vigil:
         """The letters that lie there. Cancelled, if one of them says so; LeaseLost."""
         tenure, hands = self._tenure, self._hands
         journal = tenure.require_journal(self._what)
-        found = await hands.store(letters.waiting, tenure.store, tenure.run)
-        self._seen = await hands.store(tenure.workshop.bell.standing, tenure.run, len(found))
+        found, count = await hands.store(letters.looked_through, tenure.store, tenure.run)
+        self._seen = await hands.store(tenure.workshop.bell.standing, tenure.run, count)
         if self._seen.fence != journal.fence:
             row = await hands.store(tenure.store.find_run, tenure.run)
             journal.lost = row.lease if row is not None else journal.lost

@@ -4,14 +4,13 @@ A path is judged twice: as it is written, and by where it really leads once ever
 again without following links when the file is opened (``filing``), so that it cannot be moved out from under the judgement.
 """
 
-# ruff: noqa: PTH109, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
+# ruff: noqa: PTH109, PTH110, PTH116, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from orjson import loads
-
-from holdfast.engine.observing import name_of
-from holdfast.errors import PathRefused
+from holdfast.engine.observing import is_of_open_store, name_of
+from holdfast.errors import FileFailed, PathRefused
+from holdfast.model.event_fields import contents_of, fields_of
 
 if TYPE_CHECKING:
     from holdfast.core.fold import View
@@ -40,12 +39,12 @@ class Spot(NamedTuple):
 def roots_of(view: "View") -> tuple[str, ...]:
     """The directories that the run was given, by its latest attempt that named any; none where it was given none."""
     for attempt in reversed(view.attempts):
-        named = loads(attempt.event.body).get("roots")
+        named = fields_of(attempt.event.body).get("roots")
         if named:
             return tuple(named)
     if view.started is None:
         return ()
-    body = loads(view.started.body)
+    body = contents_of(view.started.body)
     return tuple(body.get("roots") or ([body["workspace"]] if body.get("workspace") else ()))
 
 
@@ -67,6 +66,8 @@ def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> 
     root = next((root for root in map(os.path.realpath, places) if _is_inside(real, root)), None)
     if root is None:
         raise _refused(call, text, f"leads out of the run's workspace, to {real}", places)
+    if os.path.exists(real) and is_of_open_store(os.stat(real)):
+        raise _refused(call, text, "is a file of a store that is open here", places)
     *below, file = os.path.relpath(real, root).split(os.sep)
     name = name_of(chosen, cwd)
     written = next(root for root in places if _is_inside(chosen, root))
@@ -84,7 +85,7 @@ def spot_at(path: str) -> Spot:
     return Spot(name, path, root, (), file, os.path.splitdrive(name)[1].lstrip(os.sep), False)
 
 
-def refused_on_the_way(call: str, text: str, error: OSError, spot: Spot) -> PathRefused | OSError:
+def refused_on_the_way(call: str, text: str, error: OSError, spot: Spot) -> PathRefused | FileFailed:
     """What an error on the way to a file means: somebody has put a link there, or what the system says."""
     import errno
 
@@ -92,7 +93,16 @@ def refused_on_the_way(call: str, text: str, error: OSError, spot: Spot) -> Path
         return _refused(
             call, text, f"meets a link on the way that was not there before ({error})", (spot.root,)
         )
-    return error
+    return file_failed(call, text, error)
+
+
+def file_failed(call: str, text: str, error: OSError) -> FileFailed:
+    """What the system said about a file, as an error of ours that is still the system's."""
+    if isinstance(error, FileFailed):
+        return error
+    made = FileFailed(call=call, path=text, problem=str(error))
+    made.errno, made.strerror, made.filename = error.errno, error.strerror, error.filename
+    return made
 
 
 def _is_inside(path: str, root: str) -> bool:

@@ -17,8 +17,6 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from orjson import loads
-
 from holdfast.engine import filing
 from holdfast.engine.artifacts import Content, content_of, draft_of, facts_of, maker_of, note_version
 from holdfast.engine.hands import BLOCKING, Hands, drive
@@ -27,9 +25,10 @@ from holdfast.engine.marks import given, placed
 from holdfast.engine.orphans import temp_name
 from holdfast.engine.premising import asked_path, look_aside
 from holdfast.engine.voice import log
-from holdfast.engine.workspaces import Spot, refused_on_the_way, roots_of, spot_in
+from holdfast.engine.workspaces import Spot, file_failed, refused_on_the_way, roots_of, spot_in
 from holdfast.errors import Misuse
 from holdfast.model.calls import Outcome
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 if TYPE_CHECKING:
@@ -76,6 +75,9 @@ class Writing:
             else:
                 self._journal = tenure.require_journal(asked.name)
                 self._file = await look_aside(hands, self._create)
+        except OSError as error:
+            self._give_back()
+            raise file_failed("open", self._text, error) from error
         except BaseException:
             self._give_back()
             raise
@@ -94,7 +96,10 @@ class Writing:
             await look_aside(hands, self._give_up)
         else:
             after = asked.here.trail.last
-            await look_aside(hands, self._put_in_place, after)
+            try:
+                await look_aside(hands, self._put_in_place, after)
+            except OSError as failed:
+                raise file_failed("open", self._text, failed) from failed
             asked.here.trail.last = asked.key
 
     # -- live ------------------------------------------------------------------------------------------------
@@ -115,9 +120,9 @@ class Writing:
             token = sha256(f"{tenure.birth}\0{asked.key}".encode()).hexdigest()[:8]
             self._temp = temp_name(tenure.run, tenure.number, token)
             self._append(self._told(Kind.ARTIFACT_BEGUN), synced=False)
-            self._fd = filing.create(
-                self._held, self._temp, None if old is None else stat.S_IMODE(old.st_mode)
-            )
+            # The program writes over a file of its own: the new content has the permissions of the old.
+            mode = None if old is None else stat.S_IMODE(old.st_mode)
+            self._fd = filing.create(self._held, self._temp, mode, exactly=mode is not None)
         except BaseException:
             filing.close_directory(self._held)
             raise
@@ -197,7 +202,7 @@ class Writing:
     def _compare(self, recorded: Outcome) -> None:
         """What was written now beside what stands recorded: another content is told, and goes nowhere."""
         assert self._file is not None
-        body = loads(self._tenure.body_of(recorded))
+        body = contents_of(self._tenure.body_of(recorded))
         facts = body["facts"] or {}
         spool: Any = self._file
         if spool.closed or not facts.get("sha256"):

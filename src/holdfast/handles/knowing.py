@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import decode
 from holdfast.core.identity import scope_of
 from holdfast.core.names import check_name
@@ -78,6 +77,15 @@ class Handle(Neutral, Generic[OptionsT]):
         return self._tenure.number
 
     @property
+    def owner(self) -> str:
+        """As whom the run acts here: minted when it was imported, and recorded beside its idempotency keys; empty where it began here.
+
+        The keys of a run are the same wherever it goes. An outside service that is told the owner, too, can tell two
+        stores apart that act on the same run.
+        """
+        return self._tenure.owner
+
+    @property
     def resumed(self) -> bool:
         """Whether an earlier attempt started this run."""
         return self._tenure.resumed
@@ -145,11 +153,7 @@ class Handle(Neutral, Generic[OptionsT]):
         if tenure.result is not None:
             return decode(tenure.result, what=f"result of run {tenure.run}")
         body = tenure.view.result
-        return (
-            None
-            if body is None
-            else value_of(tenure, unpack_body(body), body, what=f"result of run {tenure.run}")
-        )
+        return None if body is None else value_of(tenure, body, what=f"result of run {tenure.run}")
 
     def options(
         self,

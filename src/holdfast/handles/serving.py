@@ -9,20 +9,19 @@ from typing import Any, Literal, NamedTuple
 
 from orjson import loads
 
-from holdfast.codec.bodies import unpack_body
 from holdfast.codec.values import canonical_arguments, decode_tree
 from holdfast.core.handoff.carried import arguments_digest, effects_in
-from holdfast.core.hollow import is_hollow
 from holdfast.core.identity import site_of, split_key
 from holdfast.core.recorded import is_once
 from holdfast.engine import checkpoints, letters
 from holdfast.engine.accepting import seed_key
 from holdfast.engine.asking import value_of
+from holdfast.engine.contents import content_in, read_blob
 from holdfast.engine.hands import AWAITING
-from holdfast.engine.journal import content_in, read_blob
 from holdfast.engine.tenure import Tenure
 from holdfast.handles.awaiting import AsyncRun
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 
 Standing = Literal["done", "running", "in_doubt", "cut_off"]
 
@@ -98,7 +97,7 @@ def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found
     tenure = run._tenure
     if tenure.view.handed is None or tenure.view.started is None:
         return None
-    digest = loads(tenure.view.started.body)["handed_over"]["digest"]
+    digest = fields_of(tenure.view.started.body)["handed_over"]["digest"]
     wanted = arguments_digest(loads(_canonical(name, arguments)))
     for effect in effects_in(loads(content_in(tenure.store, tenure.view.handed))):
         is_it = (effect.step, effect.arguments_sha256, effect.key) == (name, wanted, "")
@@ -162,7 +161,7 @@ def stand_behind(run: AsyncRun, key: str) -> None:
 
 
 def _asked(tenure: Tenure, call: Call, standing: Standing) -> Found:
-    intent = loads(tenure.intent_of(call)) if call.seq else {}
+    intent = contents_of(tenure.intent_of(call)) if call.seq else {}
     if "args_blob" in intent:
         intent["args"] = loads(read_blob(tenure.store, intent["args_blob"]))
     return Found(
@@ -185,7 +184,6 @@ def _done(tenure: Tenure, call: Call) -> Found:
     outcome = call.outcomes[-1]
     body = tenure.body_of(outcome)
     found = _asked(tenure, call, "done")._replace(point=outcome.point)
-    tree = unpack_body(body)
-    if is_hollow(body) or "lost" in tree:
+    if is_hollow(body) or part_of(body, "lost") is not None:
         return found._replace(is_pruned=True)
-    return found._replace(value=value_of(tenure, tree, body, what=f"result of {call.name!r}"))
+    return found._replace(value=value_of(tenure, body, what=f"result of {call.name!r}"))

@@ -16,6 +16,7 @@ from holdfast.mcp.runs import RunTools
 from holdfast.mcp.sdk import Context, session_of
 from holdfast.model.events import HANDOFF, Event, Kind
 from holdfast.storehandle import Store
+from holdfast.storehandle.privacy import private
 
 
 class HandoffTools:
@@ -110,7 +111,7 @@ def _check_free(path: Path) -> None:
 
 def _write(path: Path, document: dict[str, Any]) -> None:
     try:
-        with path.open("xb") as file:
+        with open(path, "xb", opener=private) as file:
             file.write(dumps(document, option=OPT_INDENT_2))
     except OSError as refused:
         raise Misuse(

@@ -1,7 +1,7 @@
 """Tools about a whole run: start or resume it, where it stands, its end; and looking at any run of the store."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,11 @@ from holdfast.views.timeline import Timeline
 
 STATE_CHARS_MAX = 2_000
 LOG_LINES = 30
+_REPEATED: Final = {
+    "answer": "The same call is answered from its record.",
+    "ask": "The same call is put to a person.",
+    "again": "The fork may do it again.",
+}
 
 
 class RunTools:
@@ -160,17 +165,26 @@ class RunTools:
             ),
         ],
         new_run: Annotated[str, Field(description="The id of the new run.")],
+        effects: Annotated[
+            Literal["answer", "ask", "again"],
+            Field(
+                description="What becomes of an effect that happened after the point, when the new run makes exactly the same call: "
+                "answered from its record, put to a person, or done again."
+            ),
+        ] = "answer",
     ) -> Told:
         """Make another run whose history is this one's up to a point, to try something else. Then start_run it."""
         store = self._holder.store
-        later = await asyncio.to_thread(store.later_effects, place)
-        info = await asyncio.to_thread(lambda: store.fork(place, as_=new_run))
+        info = await asyncio.to_thread(lambda: store.fork(place, as_=new_run, effects=effects))
         lines = [f"Forked {info.run} from {place}; start_run(run={info.run!r}) goes on with it."]
-        if later:
-            lines.append(
-                f"Happened after that point, and so not known to the fork: {', '.join(dict.fromkeys(later))}."
-            )
-        return Told("\n".join(lines), {"run": info.run, "from": place, "later_effects": later})
+        done = [one.step for one in info.behind if one.how == "done"]
+        if done:
+            lines.append(f"Happened after that point: {', '.join(dict.fromkeys(done))}. {_REPEATED[effects]}")
+        doubted = [one.step for one in info.behind if one.how != "done"]
+        if doubted:
+            lines.append(f"In doubt after that point: {', '.join(dict.fromkeys(doubted))}.")
+        facts = {"run": info.run, "from": place, "effects": effects, "later_effects": done}
+        return Told("\n".join(lines), {**facts, "behind": [one._asdict() for one in info.behind]})
 
     async def diff_runs(
         self,

@@ -9,11 +9,15 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from orjson import JSONDecodeError, loads
+from holdfast.model.event_fields import fields_of
 
 
 class Event(NamedTuple):
-    """One record. ``crc`` covers every other field and the run it belongs to."""
+    """One record. ``crc`` covers every other field and the run it belongs to; ``chain`` covers all events before it, too.
+
+    A chain of 0 is that of an event of format 1, which had none. A negative one is an anchor: the event has lost content, or
+    stands for others, and keeps the chain of what it replaced, so that what follows still fits.
+    """
 
     seq: int
     at: float
@@ -23,9 +27,12 @@ class Event(NamedTuple):
     fence: int
     body: bytes
     crc: int
+    chain: int = 0
 
 
 _PLACE = Struct("<qdq")
+_LINK = Struct("<II")
+_CHAIN_MAX: Final = 0xFFFFFFFF
 
 
 def checksum(run: str, seq: int, at: float, kind: str, name: str, key: str, fence: int, body: bytes) -> int:
@@ -37,11 +44,69 @@ def checksum(run: str, seq: int, at: float, kind: str, name: str, key: str, fenc
 
 def is_intact(run: str, event: Event) -> bool:
     """Whether the event is, bit for bit, what was appended to this run at this place."""
-    seq, at, kind, name, key, fence, body, crc = event
+    seq, at, kind, name, key, fence, body, crc, _ = event
     try:
         return checksum(run, seq, at, kind, name, key, fence, body) == crc
     except (TypeError, ValueError, StructError):  # damage that turned a field into something of another type
         return False
+
+
+def link(before: int, crc: int) -> int:
+    """The chain of an event: over what it is chained to and its own checksum. Never 0, which means none."""
+    return crc32(_LINK.pack(before, crc)) or 1
+
+
+def first_link(birth: str) -> int:
+    """What the first event of a run is chained to: the run itself, by its birth."""
+    return crc32(birth.encode("utf-8", "surrogatepass")) or 1
+
+
+def link_behind(chain: int, birth: str) -> int:
+    """What the next event of a run is chained to, behind one of this chain; 0 where there is none, or it has none."""
+    return abs(chain) or first_link(birth)
+
+
+def anchor(chain: int) -> int:
+    """The chain of what takes an event's place: it says that it is not to be compared with the event's checksum."""
+    return -abs(chain)
+
+
+class Links:
+    """Follows the chain of a journal, event by event.
+
+    ``before`` is the chain of the event before the first one: 0 where there is none, None where it is not known. Without
+    ``birth`` it cannot be told what the first chained event is chained to.
+    """
+
+    def __init__(self, before: int | None = None, birth: str | None = None) -> None:
+        self.before = before
+        self._birth = birth
+
+    def fits(self, event: Event) -> bool:
+        """Whether an intact event follows what came before it; the next one is compared with this one."""
+        chain, before = event.chain, self.before
+        if type(chain) is not int:  # damage that made it something else
+            return False
+        self.before = chain
+        if chain <= 0:  # an anchor is taken as it is; none behind one is an event of somewhere else
+            return chain >= -_CHAIN_MAX and (chain < 0 or not before)
+        if before is None or (before == 0 and self._birth is None):
+            return chain <= _CHAIN_MAX
+        return chain == link(abs(before) if before else first_link(self._birth or ""), event.crc)
+
+
+def relinked(run: str, birth: str, events: Iterable[Event], before: int) -> Iterator[Event]:
+    """The events as those of another run, or behind other ones: checksums and chains are made anew.
+
+    Those that have no chain stay so, and anchors stay what they are: what they replaced is gone.
+    """
+    for event in events:
+        crc = checksum(run, *event[:7])
+        chain = event.chain
+        if chain > 0:
+            chain = link(link_behind(before, birth), crc)
+        before = chain
+        yield event._replace(crc=crc, chain=chain)
 
 
 class Kind:
@@ -68,6 +133,9 @@ class Kind:
     STEP_SETTLED: Final = "step.settled"
     STEP_ABANDONED: Final = "step.abandoned"
     STEP_OVERRIDDEN: Final = "step.overridden"
+
+    JOURNAL_CUT: Final = "journal.cut"
+    """What was acknowledged after this place is lost, and a person has said to go on without it."""
 
     MARK: Final = "mark"
     CHECKPOINT: Final = "checkpoint"
@@ -151,8 +219,8 @@ def covers_from(event: Event) -> int:
     if event.kind not in COVERING:
         return event.seq
     try:
-        first = loads(event.body)["from_seq"]
-    except (JSONDecodeError, KeyError, TypeError):
+        first = fields_of(event.body)["from_seq"]
+    except (ValueError, KeyError):
         return event.seq
     return first if type(first) is int and 0 < first <= event.seq else event.seq
 

@@ -28,6 +28,15 @@ class ExportedInbox(NamedTuple):
     sha256: str
 
 
+class SingleUse(NamedTuple):
+    """What an export of a moved run says of itself: it is the run, and it is to be imported once, in one place."""
+
+    move: str
+    """The id of the move: the same in every file that was written of it."""
+    origin: str
+    """The store that the run was moved out of, which knows who took it."""
+
+
 class Manifest(NamedTuple):
     """What an export holds: a run and those it was forked from, nearest first, and the blobs that they need."""
 
@@ -36,6 +45,9 @@ class Manifest(NamedTuple):
     runs: tuple[ExportedRun, ...]
     inbox: ExportedInbox | None
     blobs: tuple[str, ...]
+    single_use: SingleUse | None = None
+    """Of a moved run; None also where version 1 of the format wrote it, which did not say so."""
+    version: int = 2
     sha256: str = ""
     """Of the manifest without this field. The parts' hashes are in it, so it stands for the whole."""
 
@@ -70,6 +82,10 @@ class Imported(NamedTuple):
     events: int
     blobs: int
     sha256: str
+    owner: str = ""
+    """As whom the run acts here: minted by this import, in the journal, and recorded beside every idempotency key."""
+    origin: str = ""
+    """What is known of the store that a moved run came out of: ``told`` that it was taken, or why it was not."""
 
 
 class CopiedRun(NamedTuple):

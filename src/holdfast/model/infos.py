@@ -6,6 +6,20 @@ from holdfast.model.questions import Wants
 from holdfast.model.rows import Lease, Liveness
 
 
+class EffectBehind(NamedTuple):
+    """An effect that a run has behind a point: a history that begins there may come to the same call."""
+
+    step: str
+    key: str
+    effect: str
+    how: str
+    """``done``, or ``doubt`` where nobody knows."""
+    run: str
+    event: int
+    """Where its end stands recorded; of one in doubt, its beginning."""
+    idempotency_key: str
+
+
 class RunInfo(NamedTuple):
     """One run at a glance. ``status`` includes what only looking can tell: crashed, stale."""
 
@@ -16,6 +30,8 @@ class RunInfo(NamedTuple):
     lease: Lease
     holder: Liveness | None
     """Whether the holder lives; None when nobody holds the run."""
+    behind: tuple[EffectBehind, ...] = ()
+    """Of a fork that was just made: the effects that its origin has behind the point."""
 
 
 class Doubt(NamedTuple):

@@ -34,7 +34,8 @@ class RunRow(NamedTuple):
 
     ``revision`` grows with every change to status or body or to events already written, and with every fork from it.
     ``agent`` names the entry point that a worker runs it by; empty, it is no worker's business. ``due_at`` is when one
-    is to take it, while nobody holds it; None means never, until somebody calls it up.
+    is to take it, while nobody holds it; None means never, until somebody calls it up. ``damage`` says that the row is not
+    what was written: then nothing in it is to be believed, and it is listed only so that people see it.
     """
 
     run: str
@@ -49,6 +50,7 @@ class RunRow(NamedTuple):
     lease: Lease = Lease()
     agent: str = ""
     due_at: float | None = None
+    damage: str = ""
 
 
 class Blob(NamedTuple):
@@ -116,12 +118,16 @@ AppendOutcome = Appended | Refusal
 
 
 class Record(NamedTuple):
-    """A small mutable thing: labels, pins, inbox letters, cached snapshots. Revisions start at 1."""
+    """A small mutable thing: labels, pins, inbox letters, cached snapshots. Revisions start at 1.
+
+    ``damage`` says that it is not what was written; only who asks for such records is given one.
+    """
 
     space: str
     key: str
     revision: int
     body: bytes
+    damage: str = ""
 
 
 class Cursor(NamedTuple):
@@ -167,13 +173,21 @@ class Status:
 OVER: Final = frozenset({Status.FINISHED, Status.CANCELLED})
 """A run that stands so takes no new work, unless it is opened again on purpose."""
 
-RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning")
+TRUSTS: Final = "trusts"
+"""The record space of the foreign commands that people have trusted."""
+
+RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning", TRUSTS)
 """The record spaces whose keys begin with a run's name: that alone, or up to an ``@``, which no name holds."""
 
 
 def inbox_space(run: str) -> str:
     """The record space that holds a run's inbox."""
     return f"inbox/{run}"
+
+
+def host_of(owner: str) -> str:
+    """The host of an owner: of ``4242@host/…``."""
+    return owner.partition("/")[0].partition("@")[2]
 
 
 def owner_name(owner: str) -> str:

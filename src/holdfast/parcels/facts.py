@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from orjson import JSONDecodeError, dumps, loads
 
+from holdfast.core.soundness import UNSOUND
 from holdfast.errors import HoldfastError, NewerExport, NotAnExport
 from holdfast.model.memories import Fact
 
@@ -39,7 +40,7 @@ def read(lines: Iterable[bytes], path: str, parse: Callable[[bytes], Fact]) -> I
     for number, line in enumerate(kept, 2):
         try:
             yield parse(line)
-        except (TypeError, ValueError, HoldfastError) as error:
+        except (*UNSOUND, HoldfastError) as error:
             problem = f"has a line {number} that is no fact: {error}"
             raise NotAnExport(path=path, problem=problem, advice=_HINT) from error
 

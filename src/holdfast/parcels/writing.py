@@ -154,7 +154,7 @@ class DirectoryCrate(Crate):
     def put(self, name: str, data: bytes) -> None:
         place = self.draft / name
         place.parent.mkdir(mode=0o700, exist_ok=True)
-        with place.open("xb") as file:
+        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

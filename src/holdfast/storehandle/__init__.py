@@ -4,15 +4,42 @@ Whoever is not the holder of a run does not write to its journal: ``resolve`` le
 """
 
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from holdfast.engine.context import here_now
 from holdfast.engine.workshop import Workshop
+from holdfast.errors import HoldfastError
 from holdfast.limits import LEASE_S
 from holdfast.storehandle.moving import Moving
 from holdfast.storehandle.reading import Reading
-from holdfast.storehandle.settling import How, Settling
-from holdfast.stores.url import is_there, lease_s_of, open_store, without_password
+from holdfast.storehandle.settling import How, Settling, whoami
+from holdfast.stores.port import StorePort
+from holdfast.stores.url import (
+    find_open,
+    is_own_file,
+    is_there,
+    lease_s_of,
+    open_remains,
+    open_store,
+    without_password,
+)
 
-__all__ = ["How", "Store", "check_export", "find_store", "store", "store_at", "target_at", "workshop_at"]
+if TYPE_CHECKING:
+    from holdfast.model.salvage import Salvaged
+
+__all__ = [
+    "How",
+    "Store",
+    "check_export",
+    "find_store",
+    "origin_at",
+    "salvage",
+    "store",
+    "store_at",
+    "target_at",
+    "workshop_at",
+]
 
 
 class Store(Settling, Moving):
@@ -29,23 +56,62 @@ def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
     return store(url) if is_there(url) else None
 
 
-def check_export(path: "str | os.PathLike[str]") -> None:
-    """Look through an export without a store to import it into. NotAnExport, NewerExport, DamagedExport."""
-    from holdfast.engine.unpacking import verified
+def salvage(
+    damaged: "str | os.PathLike[str] | None",
+    into: "str | os.PathLike[str]",
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> "Salvaged":
+    """Bring whatever is intact out of a damaged store in a file into a new one; what is lost is named."""
+    from holdfast.engine.salvage import salvage as bring
+
+    remains = open_remains(damaged)
+    fresh = store(into)
+    return bring(remains, fresh._workshop, by=whoami(), progress=progress)  # noqa: SLF001 - one room
+
+
+def check_export(
+    path: "str | os.PathLike[str]",
+    named: "str | os.PathLike[str] | Store | None" = None,
+    *,
+    again: bool = False,
+) -> None:
+    """Look through an export without a store to import it into, as an import with these would. ExportError."""
+    from holdfast.engine.importing import check_free
     from holdfast.parcels.reading import open_parcel
 
     with open_parcel(path) as parcel:
-        verified(parcel)
+        check_free(parcel, (lambda _: None) if again else (lambda url: origin_at(url, named)))
 
 
 def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
-    """The workshop of a store handle, or of the store at a URL or path."""
+    """The workshop of a store handle, or of the store at a URL or path; as ``store_at``."""
     return store_at(place)._workshop  # noqa: SLF001 - its own handle
 
 
 def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
-    """A store handle as it is, or that of the store at a URL or path."""
-    return place if isinstance(place, Store) else store(place)
+    """A store handle as it is, or that of the store at a URL or path. Without one: that of the run which this is called in, if any."""
+    if isinstance(place, Store):
+        return place
+    here = here_now() if place is None else None
+    if here is not None and here.tenure.is_ours:
+        return Store(here.tenure.store)
+    return store(place)
+
+
+def origin_at(url: str, named: "str | os.PathLike[str] | Store | None") -> StorePort | None:
+    """The store that a moved run came out of, as its export says, where it can be asked; or the one that somebody has named.
+
+    A file must not make anybody connect to somewhere: unnamed, only a store is asked that this process has open already,
+    or that is a file of this user's own.
+    """
+    if named is not None:
+        return workshop_at(named).store
+    try:
+        found = find_open(url)
+        return open_store(url) if found is None and is_own_file(url) else found
+    except (HoldfastError, OSError):
+        return None
 
 
 def target_at(place: "str | os.PathLike[str] | Reading", *, dry_run: bool) -> tuple[Workshop, str]:

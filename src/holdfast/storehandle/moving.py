@@ -2,17 +2,19 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.core.behind import REPEATS, told
 from holdfast.core.names import check_run_id
 from holdfast.core.points import Place
 from holdfast.engine import branching
 from holdfast.engine.branching import Rewound
 from holdfast.engine.journal import Draft
+from holdfast.engine.treatments import choose
 from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.handoffs import Accepted
-from holdfast.model.infos import RunInfo
+from holdfast.model.infos import EffectBehind, RunInfo
 from holdfast.model.pruned import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.storehandle.files import Files
@@ -20,6 +22,9 @@ from holdfast.storehandle.reading import Reading
 
 if TYPE_CHECKING:
     from holdfast.storehandle import Store
+
+
+Repeats = Literal["answer", "ask", "again"]
 
 
 class Moving(Files):
@@ -31,6 +36,7 @@ class Moving(Files):
         *,
         as_: str,
         override: Mapping[str, Any] | None = None,
+        effects: Repeats = "answer",
         files: "str | os.PathLike[str] | None" = None,
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
@@ -38,10 +44,13 @@ class Moving(Files):
         """Another run whose history is this one's up to a place: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@label``.
 
         No event is copied. ``override`` replaces recorded outcomes, by step name or key. The new run goes on with the
-        unchanged script under ``HOLDFAST_RUN``; effects recorded before the place are not repeated, later ones may be.
+        unchanged script under ``HOLDFAST_RUN``. Effects recorded before the place are not repeated. Those behind it (``behind`` of the
+        answer lists them) are known too: when the new run makes exactly the same call, ``effects`` says what becomes of it:
+        ``"answer"`` with the recorded outcome, ``"ask"`` a person, or do it ``"again"`` under a new key. One in doubt is asked.
         With ``files``, a directory, the files that the run had made up to there are first written there, each told to
         ``tell``; the new run relies on those. One that was changed there is kept, unless ``force``.
         """
+        choose("effects", effects, REPEATS)
         row, seq = self._at(place)
         notes: Sequence[Draft] = ()
         if files is not None:
@@ -52,31 +61,35 @@ class Moving(Files):
                 self._port, Wanted(row.run, seq, os.fspath(files), frozenset(), force), tell
             )
             notes = restoring.notes(restoring.go())
-        return self._info(branching.fork(self._workshop, row, seq, as_, override or {}, notes))
+        made = branching.fork(self._workshop, row, seq, as_, override or {}, notes, effects)
+        return self._info(made.row)._replace(behind=made.behind)
 
     def rewind(
         self,
         place: str,
         *,
+        effects: Repeats = "answer",
         files: bool = False,
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
     ) -> Rewound:
         """Move a run's head back to a place; what lay after it is kept as a fork. RunHeld while somebody holds it.
 
+        ``effects`` is as in ``fork``, for those that lay after it; ``behind`` of the answer lists them.
         With ``files``, the files that it had made up to there are brought back in place, each told to ``tell``; one that
         was changed outside is kept, unless ``force``.
         """
+        choose("effects", effects, REPEATS)
         row, seq = self._at(place)
         if not files:
-            return branching.rewind(self._workshop, row, seq)
+            return branching.rewind(self._workshop, row, seq, repeats=effects)
         from holdfast.engine.restoring import Restoring, Wanted
 
         def bring_back() -> list[Draft]:
             restoring = Restoring(self._port, Wanted(row.run, seq, None, frozenset(), force), tell)
             return restoring.notes(restoring.go())
 
-        return branching.rewind(self._workshop, row, seq, bring_back)
+        return branching.rewind(self._workshop, row, seq, bring_back, effects)
 
     def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes this run's work over, as it stands.
@@ -124,8 +137,13 @@ class Moving(Files):
 
         return [f"message {one.at}: {one.text}" for one in repair(self._workshop, check_run_id(run))]
 
+    def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
+        """The effects that the run has behind a place, done or in doubt: what ``fork`` and ``rewind`` would list. Nothing is written."""
+        row, seq = self._at(place)
+        return told(branching.entries_behind(self._port, row.run, seq))
+
     def later_effects(self, place: str) -> list[str]:
-        """The once effects that a history from this place may repeat, since they happened after it."""
+        """The names of the once effects that happened after this place."""
         row, seq = self._at(place)
         return branching.later_effects(self._workshop, row.run, seq)
 
@@ -149,17 +167,29 @@ class Moving(Files):
         with writing(path, directory=directory) as crate:
             return (exporting.move if move else exporting.export)(self._workshop, run, crate)
 
-    def import_(self, path: "str | os.PathLike[str]", *, as_: str | None = None) -> Imported:
+    def import_(
+        self,
+        path: "str | os.PathLike[str]",
+        *,
+        as_: str | None = None,
+        from_: "str | os.PathLike[str] | Store | None" = None,
+        again: bool = False,
+    ) -> Imported:
         """Bring an exported run into this store, its history byte for byte. Nothing is written unless all of it is sound.
 
-        The export of a moved run is that run. Any other becomes a fork, ``RUN~1`` unless ``as_`` names it: so two copies
-        never both act. Importing again what was cut off goes on. NotAnExport, NewerExport, DamagedExport, ImportClash.
+        The export of a moved run is that run, for a single use: ExportTaken where this store or the one it came out of
+        knows that it was taken, unless ``again``. That one is asked if it is a file of this user's, or is named by
+        ``from_``. Any other export becomes a fork, ``RUN~1`` unless ``as_`` names it: so two copies never both act.
+        Importing again what was cut off goes on. NotAnExport, NewerExport, DamagedExport, ImportClash.
         """
         from holdfast.engine.importing import bring_in
         from holdfast.parcels.reading import open_parcel
+        from holdfast.storehandle import origin_at
 
         with open_parcel(path) as parcel:
-            return bring_in(self._workshop, parcel, as_)
+            return bring_in(
+                self._workshop, parcel, as_, find_origin=lambda url: origin_at(url, from_), again=again
+            )
 
     def copy(
         self,

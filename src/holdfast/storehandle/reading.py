@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orjson import loads
 
-from holdfast.codec.bodies import unpack_body
-from holdfast.core.facts import facts_of
+from holdfast.core.facts import facts_of, row_damage
 from holdfast.core.fold import View
 from holdfast.core.lineage import Branch, effective, tree
 from holdfast.core.liveness import status_seen
@@ -17,10 +16,13 @@ from holdfast.core.points import Place, find_event, last_point, parse_place
 from holdfast.core.progress import Overview
 from holdfast.core.questions import told_end
 from holdfast.core.recorded import is_once
+from holdfast.core.soundness import UNSOUND
 from holdfast.core.statistics_of_runs import gather
 from holdfast.core.tallies import Source, Stats
 from holdfast.engine import branching, letters
-from holdfast.engine.journal import read_all, read_blob
+from holdfast.engine.contents import read_blob
+from holdfast.engine.damage import as_damage, check_row, check_run
+from holdfast.engine.journal import chain_of, read_all
 from holdfast.engine.loading import load
 from holdfast.engine.overviews import Overviews
 from holdfast.engine.recounting import recount
@@ -37,12 +39,13 @@ from holdfast.errors import (
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.contexts import BUDGET_TOKENS, Context, Count, Style
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.handoffs import Promises
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
-from holdfast.model.markers import Neutral
 from holdfast.model.questions import Question
-from holdfast.model.rows import OVER, Cursor, Finding, RunRow, Status, inbox_space
+from holdfast.model.rows import OVER, Cursor, RunRow, Status, inbox_space
+from holdfast.storehandle.examination import Examining
 from holdfast.stores.port import StorePort
 
 # Every program that opens a run loads this module. What few of them call (diff, prune, pins, export, import, erase)
@@ -51,17 +54,20 @@ if TYPE_CHECKING:
     from holdfast.core.differences import Diff
     from holdfast.core.resume import ResumePlan
     from holdfast.core.thoughts import Trace
+    from holdfast.model.commands import Command
     from holdfast.model.memories import Hit
     from holdfast.storehandle.memory import Memory
 
 _EVERY_RUN: Final = 1 << 40
+_FIRST_PAGE: Final = 50
+"""How many rows are looked at first where only some are asked for."""
 _NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
 
 FOLLOW_WAIT_S: Final = 5.0
 """A follower looks again at least this often: a holder's death changes nothing in the store."""
 
 
-class Reading(Neutral):
+class Reading(Examining):
     """The part of a store handle that only looks."""
 
     def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
@@ -92,29 +98,62 @@ class Reading(Neutral):
         rows = [self._row(run)] if run is not None else self._rows("", RUN_PAGE_MAX)
         return search(self._workshop, query, rows, k=k, are_all=run is None)
 
-    def runs(self, *, prefix: str = "", limit: int = RUN_PAGE_MAX) -> list[RunInfo]:
-        """The runs of this store, newest first."""
-        return [self._info(row) for row in islice(self._rows(prefix, limit), limit)]
+    def runs(
+        self,
+        *,
+        prefix: str = "",
+        statuses: Collection[str] = (),
+        limit: int = RUN_PAGE_MAX,
+        skip: int = 0,
+    ) -> list[RunInfo]:
+        """The runs of this store, newest first, of these statuses only; ``skip`` leaves so many of them out.
+
+        Only rows are read, and no journal: which one is ``damaged`` is not known here.
+        """
+        rows = self._rows(prefix, _FIRST_PAGE if statuses else skip + limit)
+        infos = (self._info(row) for row in rows)
+        chosen = (info for info in infos if not statuses or info.status in statuses)
+        return list(islice(chosen, skip, skip + limit))
 
     def overview(
-        self, *, prefix: str = "", statuses: Collection[str] = (), limit: int = RUN_PAGE_MAX
+        self,
+        *,
+        prefix: str = "",
+        statuses: Collection[str] = (),
+        limit: int = RUN_PAGE_MAX,
+        skip: int = 0,
     ) -> list[Overview]:
-        """The runs of this store, newest first, each with what its journal tells and its size; of these statuses only.
+        """The same, each with what its journal tells and its size. Only the journals of these are read.
 
         Looked at again through the same handle, only what is new is read. A run whose journal cannot be read is
-        ``damaged`` and has no view.
+        ``damaged`` and has no view; to find those, all journals have to be read.
         """
-        found: list[Overview] = []
-        for row in self._rows(prefix, RUN_PAGE_MAX if statuses else limit):
-            if len(found) == limit:
-                break
-            info = self._info(row)
-            if not statuses or info.status in statuses or "damaged" in statuses:
-                one = self._look(row, info)
-                if not statuses or one.info.status in statuses:
-                    found.append(one)
+        found = list(islice(self._looks(prefix, statuses, limit, skip, keeps=True), limit))
         self._overviews.forget_others(one.info.run for one in found)
         return found
+
+    def survey(self, *, prefix: str = "", statuses: Collection[str] = ()) -> Iterator[Overview]:
+        """The same one after the other, of as many as are asked for; nothing is remembered of them."""
+        return self._looks(prefix, statuses, RUN_PAGE_MAX, 0, keeps=False)
+
+    def _looks(
+        self, prefix: str, statuses: Collection[str], limit: int, skip: int, *, keeps: bool
+    ) -> Iterator[Overview]:
+        """The runs that were asked for, each looked at; those that are skipped only where it has to be."""
+        for row in self._rows(prefix, _FIRST_PAGE if statuses else skip + limit):
+            info = self._info(row)
+            if statuses and info.status not in statuses and "damaged" not in statuses:
+                continue
+            if skip and "damaged" not in statuses:
+                skip -= 1
+                continue
+            one = self._look(row, info, keeps=keeps)
+            if statuses and one.info.status not in statuses:
+                continue
+            if skip:
+                skip -= 1
+            else:
+                yield one
 
     def size(self, run: str) -> int | None:
         """The run's bytes on disk: the bodies of its own events and the blobs they brought, each once, as stored.
@@ -140,7 +179,8 @@ class Reading(Neutral):
     def view(self, run: str) -> View:
         """The run's journal, folded."""
         self._row(run)
-        return load(self._port, run)
+        with as_damage(self._port, run):
+            return load(self._port, run)
 
     def doubts(self, run: str) -> list[Doubt]:
         """The steps of the run that are in doubt, and what was already said about them."""
@@ -188,7 +228,7 @@ class Reading(Neutral):
         if question is not None:
             for event in reversed(read_all(self._port, run)):
                 if event.kind == Kind.QUESTION_ANSWERED and event.name == question:
-                    raise AlreadyAnswered(run=run, question=question, state=told_end(loads(event.body)))
+                    raise AlreadyAnswered(run=run, question=question, state=told_end(contents_of(event.body)))
         names = ", ".join(one.id for one in found)
         problem = "asks nothing" if not found else f"asks {names}: name one of them"
         if question is not None and found:
@@ -207,6 +247,25 @@ class Reading(Neutral):
 
         return plan_from_outside(self._port, self.get(run), self.events(run), self.doubts(run), self.now())
 
+    def command(self, run: str, attempt: Event | None = None) -> "Command | None":
+        """The command with which the run was last started, or with which this attempt was; None where it never was.
+
+        It tells where it came from, if that was elsewhere, and whether somebody has trusted it. Nothing is started.
+        """
+        from holdfast.engine.commands import command_of
+
+        self._row(run)
+        attempts = load(self._port, run).attempts if attempt is None else ()
+        attempt = attempt or (attempts[-1].event if attempts else None)
+        return None if attempt is None else command_of(self._port, run, attempt)
+
+    def came_from(self, run: str) -> str:
+        """In words, where the history of the run was brought in from, as far as it was; empty where it began in this store."""
+        from holdfast.core.commands import whence
+
+        self._row(run)
+        return whence(chain_of(self._port, run), 1)
+
     def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
         """The run's events as they come, verified, beginning after one; ends when the run is finished or cancelled, and let go."""
         while True:
@@ -216,13 +275,13 @@ class Reading(Neutral):
                 after_seq = event.seq
             if info.status in OVER and info.holder in {None, "dead"}:
                 return
-            inbox = self._port.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX)
+            inbox = self._port.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
             seen = Cursor(info.lease.fence, after_seq, len(inbox))
             self._port.wait({run: seen}, timeout_s=FOLLOW_WAIT_S)
 
     def content(self, event: Event) -> dict[str, Any]:
         """An event's body as it is recorded, with the values that lie in blobs put in their places. Corrupt if one is damaged."""
-        body = unpack_body(event.body)
+        body = contents_of(event.body)
         if event.kind == Kind.COMPACTED:  # its view is for whoever folds, and long
             return {name: value for name, value in body.items() if not name.startswith("view")}
         for name in [name for name in body if name.endswith("_blob")]:
@@ -308,60 +367,41 @@ class Reading(Neutral):
         if run is not None:
             return gather([Source(self.get(run), self.events(run, whole=True))])
         whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
-        return gather(map(self._source, whole))
-
-    def ailments(self, run: str) -> list[str]:
-        """What is wrong with the run's recorded conversation: which messages no provider would take, and why."""
-        from holdfast.engine.repairing import problems_of
-
-        self._row(run)
-        return [f"message {problem.at}: {problem.text}" for problem in problems_of(self._port, run)]
-
-    def examine(self) -> list[Finding]:
-        """What is sound about the store and what is not."""
-        return self._port.examine()
-
-    def examine_index(self) -> Finding | None:
-        """Whether what finds facts and events is in step with them; None where there is no index."""
-        from holdfast.engine.indexing import examined
-
-        return examined(self._workshop, self._rows("", RUN_PAGE_MAX))
-
-    def rebuild_index(self) -> tuple[int, int]:
-        """Make what finds facts and events anew, with the embedder in use; how many facts, and how many events there are."""
-        from holdfast.engine import indexing, remembering
-
-        found = remembering.rebuild(self._workshop)
-        return found, indexing.rebuild(self._workshop, self._rows("", RUN_PAGE_MAX))
+        infos = [*whole]
+        try:
+            return gather(map(self._source, infos))
+        except UNSOUND:  # then each is looked through before it is counted
+            return gather([self._source(info, thoroughly=True) for info in infos])
 
     def close(self) -> None:
         """Let go of the store. Runs that this process still holds in it cannot go on."""
         self._port.close()
         forget(self._port)
 
-    @property
-    def _port(self) -> StorePort:
-        return self._workshop.store
-
     def _rows(self, prefix: str, page_size: int) -> Iterator[RunRow]:
+        """All rows, newest first. Pages grow: whoever stops soon has not read much more than was asked for."""
         size = max(1, min(page_size, RUN_PAGE_MAX))
         before: RunRow | None = None
         while page := self._port.list_runs(limit=size, before=before, prefix=prefix):
             yield from page
-            before = page[-1]
+            before, size = page[-1], min(2 * size, RUN_PAGE_MAX)
 
-    def _look(self, row: RunRow, info: RunInfo) -> Overview:
+    def _look(self, row: RunRow, info: RunInfo, *, keeps: bool = True) -> Overview:
         if info.status == Status.IMPORTING:  # not whole yet, and not damaged for that
             return Overview(info, None)
         try:
-            seen = self._overviews.look(row)
-        except Corrupt:
-            return Overview(info._replace(status="damaged"), None)
-        return Overview(info, seen.view, len(doubtful(seen.view, info)), seen.size_bytes)
+            check_row(self._port, row)
+            with as_damage(self._port, row.run):
+                seen = self._overviews.look(row, keeps=keeps)
+                in_doubt = len(doubtful(seen.view, info))
+        except Corrupt as damage:
+            return Overview(info._replace(status="damaged"), None, damage=damage.problem)
+        return Overview(info, seen.view, in_doubt, seen.size_bytes)
 
     def _asked(self, row: RunRow) -> list[OpenQuestion]:
         try:
-            return self._questions(row)
+            with as_damage(self._port, row.run):
+                return self._questions(row)
         except Corrupt:  # `doctor` tells; what others ask is no less urgent
             return []
 
@@ -424,8 +464,10 @@ class Reading(Neutral):
             return PointPruned(run=place.run, what=f"event #{place.seq}", nearest=nearest)
         return UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=head)
 
-    def _source(self, info: RunInfo) -> Source:
+    def _source(self, info: RunInfo, *, thoroughly: bool = False) -> Source:
         try:
+            if thoroughly:
+                check_run(self._port, self._row(info.run))
             return Source(info, self.events(info.run, whole=True))
         except Corrupt:
             return Source(info, None)
@@ -433,6 +475,8 @@ class Reading(Neutral):
     def _info(self, row: RunRow) -> RunInfo:
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None
         status = status_seen(row.status, row.lease, holder, self._workshop.clock.wall())
+        if row_damage(row):
+            status = "damaged"
         return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
 
 

@@ -34,6 +34,8 @@ from holdfast.errors import (
 )
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call
+from holdfast.model.commands import Command
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.premises import Premise
@@ -66,7 +68,7 @@ class Settling(Reading):
                 problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon"
             )
         check_may_act(self._port, self._row(run))
-        content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or _whoami()}
+        content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or whoami()}
         if not letters.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
             raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
         check_may_act(
@@ -108,7 +110,7 @@ class Settling(Reading):
             ) from None
         check_may_act(self._port, self._row(run))
         told = {"value": loads(encode(plain, what=f"answer to {asked.id}")), "reason": reason}
-        content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or _whoami(), **told}
+        content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or whoami(), **told}
         at = self._workshop.clock.wall()
         if not letters.post(self._port, run, f"answer-{asked.seq}", content, at=at):
             raise AlreadyAnswered(run=run, question=asked.id, state="an answer waits in its inbox")
@@ -119,7 +121,7 @@ class Settling(Reading):
         """Somebody else's answer may have been taken in just before ours was left: then theirs counts."""
         for event in read_all(self._port, run, after_seq=asked.seq):
             if event.kind == Kind.QUESTION_ANSWERED and event.key == asked.key:
-                body = loads(event.body)
+                body = contents_of(event.body)
                 if (body.get("by"), body.get("answered_at")) != (by, at):
                     raise AlreadyAnswered(run=run, question=asked.id, state=told_end(body))
                 return
@@ -134,7 +136,7 @@ class Settling(Reading):
         check_may_act(self._port, row)
         if row.status in OVER:
             raise RunOver(run=run, status=row.status)
-        cancel(self._workshop, row, by=by or _whoami(), reason=reason)
+        cancel(self._workshop, row, by=by or whoami(), reason=reason)
         return self.get(run)
 
     def accept_premise(self, run: str, premise: str, *, by: str | None = None) -> Premise:
@@ -164,12 +166,30 @@ class Settling(Reading):
             "name": noted.name,
             "facts": facts,
             "policy": noted.policy,
-            "by": by or _whoami(),
+            "by": by or whoami(),
         }
         letter = f"accept-{address_of(dumps([premise, facts]))[:20]}"
         letters.post(self._port, run, letter, content, at=self._workshop.clock.wall())
         check_may_act(self._port, self._row(run))
         return noted._replace(facts=facts)
+
+    def trust(self, run: str, command: Command | None = None, *, by: str | None = None) -> Command:
+        """Say that a foreign command of the run may be started here: the one it was last started with, or this one.
+
+        Durable when it returns. From then on that command of that run, and of its forks, is started like one's own; another one
+        is not. In a store that belongs to somebody else trust is written down and not remembered. Misuse where there is no command.
+        """
+        from holdfast.engine.commands import trust
+
+        command = command or self.command(run)
+        if command is None:
+            raise Misuse(
+                problem=f"run {run} was never begun: there is no command to trust",
+                advice="start the program that works on it",
+            )
+        if not command.needs_trust:
+            return command
+        return trust(self._port, run, command, by=by or whoami(), at=self._workshop.clock.wall())
 
     def check_may_act(self, run: str) -> None:
         """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
@@ -200,8 +220,19 @@ class Settling(Reading):
         )
         raise UnknownStep(run=run, step=step, state=state, candidates=names)
 
+    def accept_loss(self, run: str, *, by: str | None = None) -> int:
+        """Let a run go on whose journal is shorter than what was acknowledged; how many events it misses.
 
-def _whoami() -> str:
+        For whom AcknowledgedLost was raised, and who has looked at what the run's tools did. Its journal tells it from then
+        on. 0 where nothing is missed.
+        """
+        from holdfast.engine.losses import accept_loss
+
+        return accept_loss(self._workshop, run, by=by or whoami())
+
+
+def whoami() -> str:
+    """Who says so, for the record."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without a passwd entry

@@ -10,6 +10,7 @@ outcome is unknown, not that nothing was written.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from holdfast.errors import StoreError
 from holdfast.model.events import Event
 from holdfast.model.rows import (
     Append,
@@ -41,6 +42,14 @@ class StorePort(Protocol):
         """This process as a lease holder of this store; others can ``probe`` it."""
         ...
 
+    @property
+    def owned_by(self) -> str | None:
+        """Who else could have put here whatever is read: the other user whose files these are, in words.
+
+        Empty where the store is this user's own; None where it is shared by design, as a server's is.
+        """
+        ...
+
     # -- runs ------------------------------------------------------------------------------------------------
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
@@ -53,11 +62,18 @@ class StorePort(Protocol):
         ...
 
     def find_run(self, run: str) -> RunRow | None:
-        """The run's row, or None."""
+        """The run's row, or None. Corrupt, which names the run, if it is not what was written."""
         ...
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
-        """Runs whose id starts with ``prefix``, newest first (then by id, descending), after ``before``."""
+        """Runs whose id starts with ``prefix``, newest first (then by id, descending), after ``before``.
+
+        A row that is not what was written is among them, marked by its ``damage``, so that people see it.
+        """
+        ...
+
+    def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
+        """The runs that were forked from this one, in order of id. Costs what they are, however many runs there are."""
         ...
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
@@ -150,6 +166,13 @@ class StorePort(Protocol):
         """
         ...
 
+    def accept_loss(self, run: str) -> int:
+        """Go on with what is left of a run whose acquiring raises AcknowledgedLost; how many events are missed.
+
+        0 where none are, and on a store that keeps nothing outside of its journals to miss them by.
+        """
+        ...
+
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         """Beat for these runs; the answer is those that are not held under that fence any more. Flushed."""
         ...
@@ -167,6 +190,7 @@ class StorePort(Protocol):
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
         """Take the leases of runs of these agents that are due and that nobody holds, the longest due first.
 
+        A row that is not what was written is left alone, and is not due any more.
         The rows show the leases, each under a new fence. Nobody else gets the same run, and whoever claims at the same
         time is neither waited for nor refused: it gets others. Synced.
         """
@@ -187,15 +211,20 @@ class StorePort(Protocol):
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
-        """The record, or None."""
+        """The record, or None. Corrupt, which names it, if it is not what was written."""
         ...
 
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
-        """Write if the stored revision is this one; 0 means that there must be none yet."""
+        """Write if the stored revision is this one; 0 means that there must be none yet, or one that is damaged."""
         ...
 
-    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
-        """Records of a space in order of key."""
+    def scan_records(
+        self, space: str, *, after: str = "", prefix: str = "", limit: int, damaged: bool = False
+    ) -> list[Record]:
+        """Records of a space in order of key. One that is not what was written is left out, and named in the log.
+
+        With ``damaged``, such ones are among them, marked: for whoever counts, or takes them away.
+        """
         ...
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
@@ -226,9 +255,16 @@ class StorePort(Protocol):
         ...
 
     def find_index(self, *, makes: bool = True) -> "IndexPort | None":
-        """What things in this store are found by; where there is none, one is made, unless ``makes`` is off.
+        """What things in this store are found by; where there is none, or a damaged one, it is made, unless ``makes`` is off.
 
-        None where it has no such part: then things are looked through.
+        None where it has no such part, or it cannot be had: then things are looked through. With ``makes`` off, a damaged one raises.
+        """
+        ...
+
+    def drop_index(self, *, because: StoreError | None = None) -> bool:
+        """Throw away what things are found by: whoever next asks for it makes it anew, also those who have it open.
+
+        With ``because``, what one of its verbs raised, only if that tells of damage, and only the one that raised it. Whether it is gone.
         """
         ...
 
@@ -290,4 +326,12 @@ class IndexPort(Protocol):
 
     def clear(self, space: str) -> None:
         """Let go of everything in a space, and of the notes that begin with its name. Synced."""
+        ...
+
+    def is_in_place(self) -> bool:
+        """Whether it is still the store's: somebody may have thrown it away, and another one may have been made."""
+        ...
+
+    def check(self) -> None:
+        """Look at all of its structure. Corrupt, where that is damaged."""
         ...

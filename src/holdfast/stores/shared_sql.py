@@ -8,12 +8,15 @@ from typing import Final
 
 LEASE: Final = "r.fence, r.owner, r.beat, r.since, r.beat_at, r.lease_s"
 QUEUE: Final = "r.agent, r.due_at"
+SUMS: Final = "r.crc, r.status_crc"
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
 BUMP_REVISION: Final = "UPDATE runs SET revision = revision + 1 WHERE run = ?"
+OF_ORIGIN: Final = "WHERE r.origin = ? AND r.run > ? ORDER BY r.run LIMIT ?"
 SWAP_RUN: Final = (
-    "UPDATE runs SET status = ?, body = ?, revision = revision + 1 WHERE run = ? AND revision = ?"
+    "UPDATE runs SET status = ?, status_crc = ?, body = ?, crc = ?, revision = revision + 1 "
+    "WHERE run = ? AND revision = ?"
 )
 FORGET_RUN: Final = "DELETE FROM runs WHERE id = ?"
 DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
@@ -38,13 +41,14 @@ SET_DUE: Final = "UPDATE runs SET due_at = ? WHERE run = ? AND fence = ? AND own
 
 # -- records --------------------------------------------------------------------------------------------------
 
-GET_RECORD: Final = "SELECT space, key, revision, body FROM records WHERE space = ? AND key = ?"
+GET_RECORD: Final = "SELECT revision, body, crc FROM records WHERE space = ? AND key = ?"
 ADD_RECORD: Final = (
-    "INSERT INTO records (space, key, revision, body) VALUES (?, ?, 1, ?) ON CONFLICT (space, key) DO NOTHING"
+    "INSERT INTO records (space, key, revision, body, crc) VALUES (?, ?, 1, ?, ?) "
+    "ON CONFLICT (space, key) DO NOTHING"
 )
-SWAP_RECORD: Final = (
-    "UPDATE records SET body = ?, revision = revision + 1 WHERE space = ? AND key = ? AND revision = ?"
-)
+SWAP_RECORD: Final = "UPDATE records SET body = ?, crc = ?, revision = revision + 1 WHERE space = ? AND key = ? AND revision = ?"
+# In the place of one that is damaged.
+REPLACE_RECORD: Final = "UPDATE records SET body = ?, crc = ?, revision = 1 WHERE space = ? AND key = ?"
 DELETE_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ? AND revision = ?"
 
 

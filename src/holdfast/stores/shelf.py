@@ -20,6 +20,7 @@ from holdfast.model.rows import (
     RunRow,
     inbox_space,
 )
+from holdfast.stores.checksums import judged, judged_record, record_crc, run_crc, status_crc
 
 
 class Shelf:
@@ -32,6 +33,8 @@ class Shelf:
         self.blobs: dict[str, bytes] = {}
         self.touched: dict[str, float] = {}
         self.records: dict[str, dict[str, Record]] = {}
+        self.sums: dict[tuple[str, ...], int] = {}
+        """The checksums: of a run's row under ("run", run), of its status under ("status", run), of a record under its place."""
         self.fences = 0
         """The highest fence of a run that was deleted: nobody may write late to a new one of the same name."""
 
@@ -50,9 +53,36 @@ class Shelf:
             if origin is None or origin.revision != origin_revision:
                 return False
             self.runs[row.origin] = origin._replace(revision=origin_revision + 1)
-        self.runs[row.run] = row._replace(head=row.origin_seq, revision=1, lease=Lease(self.fences))
+        self.put_row(row._replace(head=row.origin_seq, revision=1, lease=Lease(self.fences)))
         self.events[row.run] = []
         return True
+
+    def put_row(self, row: RunRow) -> None:
+        """Write a row, and what it is known by."""
+        self.runs[row.run] = row
+        self.sums["run", row.run] = run_crc(row)
+        self.sums["status", row.run] = status_crc(row.run, row.status)
+
+    def find(self, run: str) -> RunRow | None:
+        """The row, judged."""
+        row = self.runs.get(run)
+        return None if row is None else self.judged(row)
+
+    def judged(self, row: RunRow) -> RunRow:
+        """The row, and what is wrong with it."""
+        return judged(row, self.sums.get(("run", row.run)), self.sums.get(("status", row.run)))
+
+    def put_record(self, record: Record) -> None:
+        """Write a record, and what it is known by."""
+        self.records.setdefault(record.space, {})[record.key] = record
+        self.sums["record", record.space, record.key] = record_crc(*record[:4])
+
+    def find_record(self, space: str, key: str) -> Record | None:
+        """The record, judged."""
+        record = self.records.get(space, {}).get(key)
+        if record is None:
+            return None
+        return judged_record(record, self.sums.get(("record", space, key)))
 
     def delete(self, run: str, fence: int, revision: int) -> bool:
         """Remove a run that stands where the caller saw it and that no other one depends on."""
@@ -74,8 +104,8 @@ class Shelf:
         if other is None or any(fork.origin == of for fork in self.runs.values()):
             return False
         assert other.head == row.head, f"{run} ends at {row.head} and {of} at {other.head}"
-        self.runs[run] = row._replace(
-            origin=other.origin, origin_seq=other.origin_seq, revision=row.revision + 1
+        self.put_row(
+            row._replace(origin=other.origin, origin_seq=other.origin_seq, revision=row.revision + 1)
         )
         self.events[run] = self.events[of]
         self.fences = max(self.fences, other.lease.fence)
@@ -111,10 +141,10 @@ class Shelf:
             self.records.get(inbox_space(item.run), {}).pop(letter, None)
         self.events[item.run].extend(item.events)
         head = item.events[-1].seq if item.events else item.after_seq
-        row = row._replace(head=head)
-        self.runs[item.run] = (
-            row if item.status is None else row._replace(status=item.status, revision=row.revision + 1)
-        )
+        self.runs[item.run] = row = row._replace(head=head)
+        if item.status is not None:
+            self.runs[item.run] = row._replace(status=item.status, revision=row.revision + 1)
+            self.sums["status", item.run] = status_crc(item.run, item.status)
         return Appended(head)
 
 

@@ -6,6 +6,7 @@ invariant: one open store per place and process, shared by everybody who names t
 
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -15,15 +16,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from holdfast.errors import BadUrl
+from holdfast.stores.own_files import own_files
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
+    from holdfast.model.salvage import Remains
+
 ENVIRONMENT: Final = "HOLDFAST_URL"
 DIRECTORY: Final = ".holdfast"
 FILE: Final = "holdfast.db"
 
+_ENCODE: Final = (
+    "in a password write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25; or leave it to PGPASSWORD"
+)
+_USERINFO: Final = re.compile(r":.*@", re.DOTALL)
+_PASSWORD_OPTION: Final = re.compile(r"(?:(?<=\?)|&)(?:ssl)?password=.*?(?=&[A-Za-z_]+=|$)", re.DOTALL)
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>[^?#]*)(?:\?(?P<query>[^#]*))?")
 
 
@@ -34,7 +43,7 @@ class Place(NamedTuple):
     name: str
     lease_s: float | None = None
     password: str | None = None
-    """Not a part of where it is: whoever names the place again need not repeat it."""
+    """As it is, not percent-encoded. Not a part of where it is: whoever names the place again need not repeat it."""
 
 
 class _Store(StorePort, Protocol):
@@ -72,7 +81,8 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
         return _sqlite_place(text, text, start)
     found = _SCHEME.fullmatch(text)
     if found is None:
-        raise BadUrl(url=text, problem="is malformed")
+        advice = {"advice": _ENCODE} if "@" in text else {}
+        raise BadUrl(url=without_password(text), problem="is malformed", **advice)
     scheme = found["scheme"].lower()
     if scheme in {"postgresql", "postgres"}:
         return _postgres_place(text, found["rest"], found["query"] or "")
@@ -83,7 +93,8 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
         return _sqlite_place(text, _path_in(text, found["rest"]), start)._replace(lease_s=lease_s)
     if scheme == "memory":
         return Place(scheme, unquote(found["rest"]).strip("/"), lease_s)
-    raise BadUrl(url=text, problem=f"has the scheme {scheme!r}, which no store here answers to")
+    problem = f"has the scheme {scheme!r}, which no store here answers to"
+    raise BadUrl(url=without_password(text), problem=problem)
 
 
 def url_of(place: Place) -> str:
@@ -91,10 +102,12 @@ def url_of(place: Place) -> str:
     lease = f"lease_s={place.lease_s:g}" if place.lease_s else ""
     if place.scheme not in _EXTRAS:
         return f"{place.scheme}:///{quote(place.name)}" + (f"?{lease}" if lease else "")
-    user, at, rest = place.name.rpartition("@") if place.scheme == "postgresql" else ("", "", place.name)
-    secret = f":{place.password}" if place.password else ""
-    joint = "&" if "?" in rest else "?"
-    return f"{place.scheme}://{user}{secret}{at}{rest}" + (f"{joint}{lease}" if lease else "")
+    server, slash, rest = place.name.partition("/")
+    if place.password is not None:
+        user, _, host = server.rpartition("@")
+        server = f"{user}:{quote(place.password, safe='')}@{host}"
+    joint = "&" if "?" in place.name else "?"
+    return f"{place.scheme}://{server}{slash}{rest}" + (f"{joint}{lease}" if lease else "")
 
 
 def is_there(url: "StrPath | None" = None) -> bool:
@@ -112,6 +125,29 @@ def is_there(url: "StrPath | None" = None) -> bool:
     return True
 
 
+def find_open(url: "StrPath") -> StorePort | None:
+    """The store at a URL, if this process has it open; nothing is opened. Raises BadUrl."""
+    with _opening:
+        found = _open.get(place_of(url)[:2])
+        return found if found is not None and found.is_open else None
+
+
+def is_own_file(url: "StrPath") -> bool:
+    """Whether a URL leads to a file that is there and belongs to this user. Raises BadUrl."""
+    place = place_of(url)
+    if place.scheme != "sqlite":
+        return False
+    try:
+        found = Path(place.name).stat()
+    except OSError:
+        return False
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_size > 0
+        and (os.name == "nt" or found.st_uid == os.geteuid())
+    )
+
+
 def create_table(url: "StrPath | None" = None) -> bool:
     """Make the table that a URL names; False if it was there already. BadUrl for a store that has none."""
     place = place_of(url)
@@ -123,9 +159,44 @@ def create_table(url: "StrPath | None" = None) -> bool:
     return bool(_driver(place).create_table(place.name))
 
 
+def open_remains(url: "StrPath | None" = None) -> "Remains":
+    """What is left of a damaged store. BadUrl for one that is on a server: that has its own ways."""
+    place = place_of(url)
+    if place.scheme != "sqlite":
+        raise BadUrl(
+            url=without_password(url_of(place)),
+            problem="is on a server, which repairs its own files",
+            advice="salvage a store in a file; of a server's, restore a backup",
+        )
+    from holdfast.stores.sqlite.errors import translated_os
+    from holdfast.stores.sqlite.salvage import SqliteRemains
+
+    path = Path(place.name)
+    try:
+        found = path.stat()
+        if (found.st_dev, found.st_ino) in own_files():  # to read it would drop the locks that it relies on
+            raise BadUrl(
+                url=str(path),
+                problem="is open in this process",
+                advice="close it first, or use another process",
+            )
+        return SqliteRemains(path)
+    except OSError as error:
+        raise translated_os(error, path) from error
+
+
 def without_password(url: str) -> str:
-    """A URL as it may be shown."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1@", url)
+    """A URL as it may be shown, whatever characters are in its password.
+
+    A password that should have been percent-encoded may hold any of ``/ ? # @ :``, and then nobody can tell where it ends:
+    everything up to the last ``@`` goes. A path has no password.
+    """
+    scheme, _, rest = url.partition("://")
+    if not rest or scheme.lower() in {"sqlite", "memory"}:
+        return url
+    rest = _PASSWORD_OPTION.sub("", _USERINFO.sub("@", rest, count=1))
+    where, _, options = rest.partition("?")
+    return f"{scheme}://{where}" + (f"?{options.lstrip('&')}" if options.strip("&") else "")
 
 
 def _path_in(url: str, rest: str) -> str:
@@ -146,20 +217,37 @@ def _sqlite_place(url: str, path: str, start: Path) -> Place:
 def _postgres_place(url: str, rest: str, query: str) -> Place:
     """The form of libpq, with its options and ours; the password is kept apart, so that the name can be shown."""
     server, _, database = rest.partition("/")
+    options = _options(query)
+    if _may_hold_password(server, database, query, options):
+        problem = "has an @ behind its host, as if a password were written with / or ? in it"
+        raise BadUrl(url=without_password(url), problem=problem, advice=_ENCODE)
     if not database:
         raise BadUrl(
             url=without_password(url),
             problem="names no database",
             advice="use postgresql://user@host/database",
         )
-    user, at, host = server.rpartition("@")
-    user, _, password = user.partition(":")
-    options = parse_qs(query, keep_blank_values=True)
-    password = options.pop("password", [password])[-1]
-    lease_s = _lease_s(url, {key: options.pop(key) for key in ("lease_s",) if key in options})
-    kept = urlencode(sorted((key, values[-1]) for key, values in options.items()), safe="/", quote_via=quote)
-    name = f"{user}{at}{host}/{database}" + (f"?{kept}" if kept else "")
+    user, _, host = server.rpartition("@")
+    user, _, told = user.partition(":")
+    password = options.pop("password", unquote(told))
+    lease_s = _lease_s(url, {key: [options.pop(key)] for key in ("lease_s",) if key in options})
+    kept = urlencode(sorted(options.items()), safe="/", quote_via=quote)
+    name = f"{user}{'@' if user else ''}{host}/{database}" + (f"?{kept}" if kept else "")
     return Place("postgresql", name, lease_s, password or None)
+
+
+def _options(query: str) -> dict[str, str]:
+    """What follows the ``?``, as libpq reads it: a plus is a plus, and of two the last counts."""
+    pairs = (one.partition("=") for one in query.split("&") if one)
+    return {unquote(key): unquote(value) for key, _, value in pairs}
+
+
+def _may_hold_password(server: str, database: str, query: str, options: Mapping[str, str]) -> bool:
+    """Whether a part of a password may have been taken for something else, and would be shown as that."""
+    if "@" in database or any("@" in key for key in options):
+        return True
+    ports = [host.rpartition(":")[2] for host in server.split(",") if not host.endswith("]") and ":" in host]
+    return "@" in query and "@" not in server and not all(port.isdecimal() for port in ports)
 
 
 def _dynamodb_place(url: str, table: str, query: str) -> Place:
@@ -167,7 +255,8 @@ def _dynamodb_place(url: str, table: str, query: str) -> Place:
 
     options = parse_qs(query, keep_blank_values=True)
     lease_s = _lease_s(url, {key: options.pop(key) for key in ("lease_s",) if key in options})
-    return Place("dynamodb", target_of(f"{table}?{urlencode(options, doseq=True)}", url).name, lease_s)
+    shown = without_password(url)
+    return Place("dynamodb", target_of(f"{table}?{urlencode(options, doseq=True)}", shown).name, lease_s)
 
 
 def _nearest(start: Path) -> Path:
@@ -182,7 +271,7 @@ def _nearest(start: Path) -> Path:
 def _lease_s(url: str, options: Mapping[str, list[str]]) -> float | None:
     unknown = sorted(options.keys() - {"lease_s"})
     if unknown:
-        raise BadUrl(url=url, problem=f"has an unknown option {unknown[0]!r}")
+        raise BadUrl(url=without_password(url), problem=f"has an unknown option {unknown[0]!r}")
     if "lease_s" not in options:
         return None
     try:
@@ -191,7 +280,7 @@ def _lease_s(url: str, options: Mapping[str, list[str]]) -> float | None:
         lease_s = 0.0
     if not 0 < lease_s < float("inf"):
         raise BadUrl(
-            url=url,
+            url=without_password(url),
             problem=f"has lease_s={options['lease_s'][-1]!r}, which is no number of seconds",
             advice="",
         )
@@ -226,7 +315,7 @@ def _driver(place: Place) -> ModuleType:
         return import_module(_DRIVERS[place.scheme])
     except ImportError as error:
         raise BadUrl(
-            url=f"{place.scheme}://{place.name}",
+            url=without_password(f"{place.scheme}://{place.name}"),
             problem=f"needs {error.name}, which cannot be imported ({error})",
             advice=f"pip install 'holdfast[{_EXTRAS[place.scheme]}]'",
         ) from error

@@ -8,7 +8,8 @@ A backend's test is five lines::
         def make_store(self, directory):
             return MyStore(directory / "store")
 
-There is no way to leave a verb out. The rules themselves are in ``holdfast.testing.rules``, one module a noun.
+There is no way to leave a verb out. What becomes of damaged rows is asked of a store whose suite says how to damage one
+(``damage``). The rules themselves are in ``holdfast.testing.rules``, one module a noun.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ pytest.register_assert_rewrite("holdfast.testing.rules")
 
 from holdfast.stores.port import StorePort  # noqa: E402 - the registration must come before the rules are imported
 from holdfast.testing.rules.blobs import BlobRules  # noqa: E402
+from holdfast.testing.rules.damage import DamageRules  # noqa: E402
 from holdfast.testing.rules.events import EventRules  # noqa: E402
 from holdfast.testing.rules.handles import HandleRules  # noqa: E402
 from holdfast.testing.rules.index import IndexRules  # noqa: E402
@@ -42,6 +44,7 @@ class StoreContract(
     LeaseRules,
     QueueRules,
     RecordRules,
+    DamageRules,
     IndexRules,
     RemovalRules,
     RaceRules,

@@ -20,8 +20,7 @@ from signal import SIGKILL
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from orjson import loads
-
+from holdfast.model.event_fields import contents_of
 from holdfast.storehandle import Store, store
 from holdfast.testing.children import Children, Exit, Start, children
 from holdfast.testing.killing import ENV_MARK, ENV_TALLY, WHENS, Kill, KillingStore, killing_store
@@ -306,7 +305,7 @@ def _ends(of: Store, *, with_result: bool) -> dict[str, Any]:
     ends = {}
     for info in of.runs():
         result = of.view(info.run).result
-        ends[info.run] = (info.status, loads(result) if with_result and result is not None else None)
+        ends[info.run] = (info.status, contents_of(result) if with_result and result is not None else None)
     return ends
 
 

@@ -7,6 +7,7 @@ what they mean; what a subclass wants to do around a call, it does in ``pass_on`
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from holdfast.errors import StoreError
 from holdfast.model.events import Event
 from holdfast.model.rows import (
     Append,
@@ -48,6 +49,10 @@ class Relay:
         return self.port.owner
 
     @property
+    def owned_by(self) -> str | None:
+        return self.port.owned_by
+
+    @property
     def is_open(self) -> bool:
         """Whether the store behind can still be used in this process."""
         return bool(getattr(self.port, "is_open", True))
@@ -62,6 +67,9 @@ class Relay:
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         return self.pass_on(self.port.list_runs, limit=limit, before=before, prefix=prefix)
+
+    def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
+        return self.pass_on(self.port.list_forks, run, after=after, limit=limit)
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         return self.pass_on(self.port.swap_run, run, revision=revision, status=status, body=body)
@@ -130,6 +138,9 @@ class Relay:
     ) -> Grant:
         return self.pass_on(self.port.acquire, run, at=at, lease_s=lease_s, over=over, above=above)
 
+    def accept_loss(self, run: str) -> int:
+        return self.pass_on(self.port.accept_loss, run)
+
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         return self.pass_on(self.port.renew, fences, at=at)
 
@@ -161,8 +172,11 @@ class Relay:
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         return self.pass_on(self.port.put_record, space, key, body, revision=revision, synced=synced)
 
-    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
-        return self.pass_on(self.port.scan_records, space, after=after, prefix=prefix, limit=limit)
+    def scan_records(
+        self, space: str, *, after: str = "", prefix: str = "", limit: int, damaged: bool = False
+    ) -> list[Record]:
+        asked: dict[str, Any] = {"after": after, "prefix": prefix, "limit": limit, "damaged": damaged}
+        return self.pass_on(self.port.scan_records, space, **asked)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         return self.pass_on(self.port.delete_record, space, key, revision=revision)
@@ -184,6 +198,9 @@ class Relay:
     def find_index(self, *, makes: bool = True) -> "IndexPort | None":
         index = self.pass_on(self.port.find_index, makes=makes)
         return None if index is None else IndexRelay(index, self.pass_on)
+
+    def drop_index(self, *, because: StoreError | None = None) -> bool:
+        return self.pass_on(self.port.drop_index, because=because)
 
     def close(self) -> None:
         self.pass_on(self.port.close)
@@ -237,3 +254,9 @@ class IndexRelay:
 
     def clear(self, space: str) -> None:
         self.pass_on(self.port.clear, space)
+
+    def is_in_place(self) -> bool:
+        return bool(self.pass_on(self.port.is_in_place))
+
+    def check(self) -> None:
+        self.pass_on(self.port.check)

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.views.words import state_line
 
@@ -32,7 +31,7 @@ def checkpoint_lines(events: Iterable[Event]) -> list[CheckpointLine]:
     for event in events:
         view.add(event)
         if event.kind == Kind.CHECKPOINT:
-            body = loads(event.body)
+            body = contents_of(event.body)
             lines.append(
                 CheckpointLine(
                     point=view.points,

@@ -39,6 +39,8 @@ class StepDetail(NamedTuple):
     run: str
     step: StepLine
     idempotency_key: str
+    owner: str
+    """As whom the run made the call, where an import had brought it to the store."""
     arguments: Any
     value: Any
     lost: str
@@ -71,6 +73,7 @@ def step_detail(
         run=run,
         step=step,
         idempotency_key=intent.get("idempotency_key", ""),
+        owner=intent.get("owner", ""),
         arguments=intent.get("args"),
         value=end.get("state") if step.what == "checkpoint" else end.get("value"),
         lost=value_line(end) if "lost" in end or "pruned" in end else "",

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
+from holdfast.model.event_fields import contents_of
 from holdfast.model.infos import Doubt
 from holdfast.views.words import value_line
 
@@ -18,12 +17,13 @@ class DoubtLine(NamedTuple):
     reason: str
     arguments: str
     idempotency_key: str
+    owner: str
     pending: str | None
 
 
 def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
     """The step with its recorded arguments and the key that an outside service knows it by."""
-    body = loads(view.calls[doubt.key].body or b"{}")
+    body = contents_of(view.calls[doubt.key].body or b"{}")
     arguments = value_line(body, "args")
     return DoubtLine(
         step=doubt.step,
@@ -32,5 +32,6 @@ def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
         reason=doubt.reason,
         arguments="" if arguments == "{}" else arguments,
         idempotency_key=body.get("idempotency_key", ""),
+        owner=body.get("owner", ""),
         pending=doubt.pending,
     )

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
 from holdfast.core.phrasing import count
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.handoffs import Loss, Promise, Promises
 
 
@@ -40,14 +39,16 @@ class PromiseLine(NamedTuple):
 
 def taken_from(view: View | None) -> Taken | None:
     """Where a run's work comes from; None where it began by itself."""
-    source = loads(view.started.body).get("handed_over") if view is not None and view.started else None
+    source = fields_of(view.started.body).get("handed_over") if view is not None and view.started else None
     return None if source is None else Taken(source["run"], source["store"], source["event"], source["to"])
 
 
 def losses_of(view: View) -> tuple[Loss, ...]:
     """What could not be carried over when the run began."""
     return (
-        () if view.handed is None else tuple(Loss(**one) for one in loads(view.handed.body).get("losses", ()))
+        ()
+        if view.handed is None
+        else tuple(Loss(**one) for one in contents_of(view.handed.body).get("losses", ()))
     )
 
 

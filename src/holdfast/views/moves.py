@@ -4,10 +4,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
 from holdfast.core.questions import example
+from holdfast.model.event_fields import contents_of
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
 from holdfast.model.rows import Status, owner_name
 from holdfast.views.questions import unanswered
@@ -18,6 +17,8 @@ class Desk(NamedTuple):
 
     cwd: str = ""
     store: str = ""
+    untrusted: str = ""
+    """The run whose recorded command is foreign, and trusted by nobody: it is not put before people to be typed."""
 
     def holdfast(self, *words: str) -> str:
         """A command line of ours; the words are quoted, the store is named."""
@@ -114,7 +115,7 @@ def again_words(view: View) -> str:
     """How a run that stands still goes on."""
     if is_workers(view):
         return _ANY_WORKER
-    return _CLIENT if view.attempts and is_served(loads(view.attempts[-1].event.body)) else _AGAIN
+    return _CLIENT if view.attempts and is_served(contents_of(view.attempts[-1].event.body)) else _AGAIN
 
 
 def is_served(attempt: Mapping[str, Any]) -> bool:
@@ -122,9 +123,20 @@ def is_served(attempt: Mapping[str, Any]) -> bool:
     return bool(attempt.get("served"))
 
 
+def submission(attempt: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words that let a worker go on with a run that one had; empty where it has recorded others.
+
+    A recorded attempt may have come from elsewhere: nothing but this is put before people to be typed.
+    """
+    match attempt.get("again"):
+        case ["submit", str(agent), str(run)] if agent[:1] != "-" and run[:1] != "-":
+            return ("submit", agent, run)
+    return ()
+
+
 def is_workers(view: View) -> bool:
     """Whether a worker had it last: then any goes on with it."""
-    return bool(view.attempts) and "again" in loads(view.attempts[-1].event.body)
+    return bool(view.attempts) and "again" in contents_of(view.attempts[-1].event.body)
 
 
 _OUT_OF_BUDGET = (
@@ -144,7 +156,7 @@ def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
         return Move("somebody has to answer", (*answer_choices(questions, desk), *then))
     if is_workers(view):
         return Move("any worker of its agent takes the answer in, and goes on")
-    if view.attempts and is_served(loads(view.attempts[-1].event.body)):
+    if view.attempts and is_served(contents_of(view.attempts[-1].event.body)):
         return Move("its client takes the answer in, over MCP: get_answer")
     return Move("start its program again: it takes the answer in, and goes on", resume_choices(view, desk))
 
@@ -206,9 +218,23 @@ def resume_choices(view: View, desk: Desk, *, meaning: str = "") -> tuple[Choice
     """The command line of the last attempt, from where it was typed; nothing where that is no single line."""
     if not view.attempts:
         return ()
-    body = loads(view.attempts[-1].event.body)
+    body = contents_of(view.attempts[-1].event.body)
     if "again" in body:  # it was a worker's
-        return (Choice(desk.holdfast(*body["again"]), meaning or "any worker of its agent takes it up"),)
+        words = submission(body)
+        return (
+            (Choice(desk.holdfast(*words), meaning or "any worker of its agent takes it up"),)
+            if words
+            else ()
+        )
+    if desk.untrusted and not is_served(body):
+        look = Choice(
+            desk.holdfast("resume", desk.untrusted, "--dry-run"), "see the command, which is not yours"
+        )
+        trust = desk.holdfast("resume", desk.untrusted, "--trust")
+        return (
+            look,
+            Choice(trust, f"{meaning}, if you trust it" if meaning else "start it, if you trust it"),
+        )
     argv = [str(part) for part in body.get("argv", ())]
     if not argv or any("\n" in part for part in argv) or is_served(body):
         return ()

@@ -7,6 +7,8 @@ moment; ``mood`` is for the eye and left out; everything else is written as it i
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.core.moments import is_told
+
 
 def as_plain(value: Any) -> Any:
     """The value as dicts, lists, texts and numbers, ready for any JSON writer."""
@@ -21,7 +23,9 @@ def as_plain(value: Any) -> Any:
 
 
 def iso(at: float) -> str:
-    """``2026-03-01T14:02:11.250Z``."""
+    """``2026-03-01T14:02:11.250Z``; of what lies outside of every calendar, the number."""
+    if not is_told(at):
+        return f"{at:g} s"
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

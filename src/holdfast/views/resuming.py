@@ -2,8 +2,10 @@
 
 from typing import Final, NamedTuple
 
+from holdfast.core.moments import moment
 from holdfast.core.phrasing import count, money
 from holdfast.core.resume import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
+from holdfast.model.commands import Command
 from holdfast.model.premises import Judged
 from holdfast.model.waits import Waiting
 from holdfast.views.words import span
@@ -17,6 +19,7 @@ __all__ = [
     "arrange",
     "premises_line",
     "saved_line",
+    "trust_line",
 ]
 
 
@@ -53,6 +56,8 @@ class ResumeLines(NamedTuple):
     again: tuple[Repeat, ...]
     next_item: str
     launch: Launch
+    command: Command | None = None
+    came_from: str = ""
 
 
 _ORDER: Final = {"missing": 0, "changed": 1, "unknown": 2, "holds": 3}
@@ -72,6 +77,19 @@ def arrange(plan: ResumePlan, launch: Launch) -> ResumeLines:
 def _premise(judged: Judged) -> PremiseLine:
     premise = judged.premise
     return PremiseLine(premise.id, judged.verdict, judged.act, judged.text, premise.seq)
+
+
+def trust_line(command: Command | None, came_from: str = "") -> str:
+    """Whose the command is, if it is not this user's own, and whether anybody trusts it; empty where there is nothing to say.
+
+    ``came_from`` is what was said already of where the run came from.
+    """
+    if command is None or not command.origin or command.starter != "program":
+        return ""
+    whose = "not yours" if command.origin == came_from else f"not yours ({command.origin})"
+    if command.trusted_at is not None:
+        return f"{whose}, and trusted by {command.trusted_by} on {moment(command.trusted_at)}"
+    return f"{whose}, and not trusted"
 
 
 def answers_line(answers: Answers) -> str:

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
 from holdfast.core.progress import Overview, last_sign, plan_position
+from holdfast.core.soundness import UNSOUND
 from holdfast.model.budget import NOTHING_SPENT
+from holdfast.model.event_fields import contents_of
 from holdfast.model.rows import OVER, Liveness, Status, owner_name
 from holdfast.views.bills import bill
 from holdfast.views.handoffs import taken_from
@@ -41,11 +41,21 @@ class RunLine(NamedTuple):
     quiet_s: float
     holder: str
     liveness: Liveness | None
+    damage: str
+    """Why the run cannot be understood; empty where it can."""
 
 
 def run_line(overview: Overview, *, now: float) -> RunLine:
-    """The line of a run."""
-    info, view, in_doubt, size_bytes = overview
+    """The line of a run; of one that cannot be understood, that it is damaged and why."""
+    try:
+        return _line(overview, now)
+    except UNSOUND as error:  # what was not looked at when the journal was folded
+        damaged = overview.info._replace(status="damaged")
+        return _line(Overview(damaged, None, damage=f"{type(error).__name__}: {error}"), now)
+
+
+def _line(overview: Overview, now: float) -> RunLine:
+    info, view, in_doubt, size_bytes, damage = overview
     made = bill(view.spent if view else NOTHING_SPENT)
     sign = last_sign(info, view)
     position = plan_position(view) if view else None
@@ -75,6 +85,7 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
         quiet_s=round(max(0.0, now - sign.at), 3),
         holder=owner_name(info.lease.owner) if info.lease.owner else "",
         liveness=info.holder,
+        damage=one_line(damage),
     )
 
 
@@ -96,5 +107,5 @@ def goal_of(view: View | None) -> str:
     """The run's goal in one line; where it has none, the agent that it is a run of."""
     if view is None or view.started is None:
         return ""
-    body = loads(view.started.body)
+    body = contents_of(view.started.body)
     return one_line(body.get("goal") or (f"agent {body['agent']}" if body.get("agent") else ""))

@@ -7,9 +7,8 @@ that a later attempt tried again is a line of its own. Point numbers are the fol
 from collections.abc import Collection, Iterable
 from typing import Any, Literal, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.views.telling import settled_by
 from holdfast.views.timeline import Depths
@@ -72,7 +71,7 @@ class _Walk:
             self._further(event, point)
 
     def _started(self, event: Event, depth: int) -> None:
-        body = loads(event.body)
+        body = contents_of(event.body)
         here = self._open.get(event.key)
         if here is not None:
             line = self.lines[here]
@@ -109,7 +108,7 @@ class _Walk:
         )
 
     def _checkpoint(self, event: Event, depth: int, point: int | None) -> StepLine:
-        body = loads(event.body)
+        body = contents_of(event.body)
         return StepLine(
             point=point,
             what="checkpoint",
@@ -131,7 +130,7 @@ class _Walk:
 
     def _further(self, event: Event, point: int | None) -> None:
         here = self._open[event.key]
-        line, body = self.lines[here], loads(event.body)
+        line, body = self.lines[here], contents_of(event.body)
         if event.kind == Kind.STEP_RETRIED:
             line = line._replace(tries=line.tries + 1)
         elif event.kind == Kind.STEP_DOUBTED:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.fold import View, fold
 from holdfast.core.progress import Overview, work_on_plan
 from holdfast.errors import BudgetExceeded
+from holdfast.model.commands import Command
+from holdfast.model.event_fields import contents_of, fields_of, part_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.handoffs import Loss, Promises
 from holdfast.model.infos import Doubt, OpenQuestion, RunInfo
@@ -58,7 +58,8 @@ class RunSummary(NamedTuple):
 
     ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed,
     ``cancellation`` says by whom it was cancelled. ``taken_from`` is the run that has handed its work over to this one, and
-    ``losses`` what did not come along.
+    ``losses`` what did not come along. ``came_from`` says where its history was brought in from, and ``command`` is what it was
+    last started with, if that is foreign.
     """
 
     line: RunLine
@@ -80,6 +81,8 @@ class RunSummary(NamedTuple):
     losses: tuple[Loss, ...]
     promises: tuple[PromiseLine, ...]
     next: Move
+    came_from: str = ""
+    command: Command | None = None
 
 
 def summarize(
@@ -151,7 +154,7 @@ def _files(view: View) -> Iterator[FileLine]:
 def _handed_to(events: Sequence[Event]) -> str | None:
     """Whom the run was handed over to when it was sealed; None where that is not why it is sealed, if it is."""
     last = events[-1] if events else None
-    body = loads(last.body) if last is not None and last.kind == Kind.RUN_SEALED else {}
+    body = contents_of(last.body) if last is not None and last.kind == Kind.RUN_SEALED else {}
     return str(body["to"]) if "handoff" in body else None
 
 
@@ -170,20 +173,20 @@ def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:
 
 def _budget(view: View) -> dict[str, Any] | None:
     """What the last attempt was allowed to spend; None without a limit."""
-    return loads(view.attempts[-1].event.body).get("budget") if view.attempts else None
+    return fields_of(view.attempts[-1].event.body).get("budget") if view.attempts else None
 
 
 def _is_out_of_budget(events: Sequence[Event]) -> bool:
     """Whether the last attempt was stopped by its budget."""
     end = next((event for event in reversed(events) if event.kind == Kind.ATTEMPT_ENDED), None)
-    error = loads(end.body).get("error") if end else None
+    error = part_of(end.body, "error") if end else None
     return error is not None and str(error.get("type", "")).endswith(BudgetExceeded.__name__)
 
 
 def _drifted_from(events: Sequence[Event]) -> str:
     """The key of the recorded call in whose place the program last asked for another; empty if it never did."""
     drift = next((event for event in reversed(events) if event.kind == Kind.DRIFTED), None)
-    return str(loads(drift.body)["recorded"]) if drift else ""
+    return str(fields_of(drift.body)["recorded"]) if drift else ""
 
 
 def _circle(events: Sequence[Event]) -> str:
@@ -194,7 +197,7 @@ def _circle(events: Sequence[Event]) -> str:
             break
         was_let_go |= event.kind == Kind.ATTEMPT_STARTED
         if event.kind == Kind.LOOP_NOTICED:
-            body = loads(event.body)
+            body = contents_of(event.body)
             is_over = body["level"] == "warn" or (body["level"] == "pause" and was_let_go)
             return "" if is_over else circle_line(body)
     return ""
@@ -206,12 +209,12 @@ def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[Attem
     lines = []
     begins = [attempt.event.seq for attempt in view.attempts] + [view.head + 1]
     for attempt, (first, after) in zip(view.attempts, pairwise(begins), strict=True):
-        body = loads(attempt.event.body)
+        body = contents_of(attempt.event.body)
         # One that was left behind by a fork or a rewind has no end: each end belongs to the attempt that it lies in.
         end = next((end for end in ends if first <= end.seq < after), None)
         took_s = None if attempt.ended_at is None else attempt.ended_at - attempt.event.at
         if end is not None:
-            how, last = attempt.how or "", _last(loads(end.body))
+            how, last = attempt.how or "", _last(contents_of(end.body))
         else:
             how, last = (attempt.how, "") if attempt.how else _open_end(info, view)
         if how == "crashed":

@@ -7,11 +7,10 @@ kind's own name: a timeline never hides anything.
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
-from orjson import loads
-
 from holdfast.core.moments import moment, span
 from holdfast.core.phrasing import readable
 from holdfast.core.questions import told_end
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDED_OVER, HANDOFF, MENDED, PENDING, Event, Kind
 from holdfast.model.rows import owner_name
 from holdfast.views.words import (
@@ -42,7 +41,7 @@ Body = dict[str, Any]
 
 def tell(event: Event, *, attempt: int = 0) -> Told:
     """An event in words. ``attempt`` is the number of the attempt that it belongs to, where that is known."""
-    body = loads(event.body)
+    body = contents_of(event.body)
     if event.kind == Kind.MARK:
         return _mark(event.name, body)
     if event.kind == Kind.ATTEMPT_ENDED:
@@ -54,7 +53,7 @@ def tell(event: Event, *, attempt: int = 0) -> Told:
 def subject(event: Event) -> str:
     """The name of the step or checkpoint that an event is about; empty for what concerns the whole run."""
     if event.kind == Kind.CHECKPOINT:
-        body = loads(event.body)
+        body = contents_of(event.body)
         return str(body.get("label") or body.get("note") or "")
     return (
         ""
@@ -79,11 +78,17 @@ def _run_reopened(_: Body) -> Told:
 
 
 def _run_forked(body: Body) -> Told:
-    return Told("forked", f"from {body['from']} at #{body['at_seq']}")
+    return Told("forked", f"from {body['from']} at #{body['at_seq']}{_repeats(body)}")
 
 
 def _run_rewound(body: Body) -> Told:
-    return Told("rewound", f"to #{body['to_seq']}; {body['kept']} keeps what lay between")
+    return Told("rewound", f"to #{body['to_seq']}; {body['kept']} keeps what lay between{_repeats(body)}")
+
+
+def _repeats(body: Body) -> str:
+    """What was chosen for effects behind the point."""
+    words = {"answer": "answered from their record", "ask": "asked about", "again": "made again"}
+    return f"; effects behind it are {words[body['effects']]}" if body.get("effects") in words else ""
 
 
 def _run_cancelled(body: Body) -> Told:
@@ -106,6 +111,14 @@ def _attempt_started(body: Body) -> Told:
 
 def _attempt_crashed(body: Body) -> Told:
     return Told(f"attempt {body['attempt']} crashed", one_line(body["last"]), "bad")
+
+
+def _journal_cut(body: Body) -> Told:
+    return Told(
+        "journal cut",
+        f"{count(body['events'], 'event')} after this are lost; accepted by {body['by']}",
+        "bad",
+    )
 
 
 def _attempt_ended(body: Body, attempt: int) -> Told:
@@ -182,6 +195,8 @@ def settled_by(body: Body) -> str:
         return f"by {body['by']}"
     if via == "handoff":
         return f"by {body['run']}, which handed over (#{body['event']})"
+    if via == "origin" and body.get("from"):
+        return f"by {body['from']}, which has made the same call (#{body['seq']})"
     return {
         "verify": "by its verify",
         "policy": "by its in_doubt policy",
@@ -392,6 +407,7 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
     Kind.RUN_CANCELLED: _run_cancelled,
     Kind.ATTEMPT_STARTED: _attempt_started,
     Kind.ATTEMPT_CRASHED: _attempt_crashed,
+    Kind.JOURNAL_CUT: _journal_cut,
     Kind.STEP_STARTED: _step_started,
     Kind.STEP_FINISHED: _step_finished,
     Kind.STEP_FAILED: _step_failed,

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.errors import Misuse
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.views.telling import KINDS, Mood, subject, tell
 
@@ -67,11 +66,11 @@ class Depths:
     def of(self, event: Event) -> int:
         """The depth of an event; a step's own is noted when it starts."""
         if event.kind == Kind.STEP_STARTED:
-            self._of[event.key] = self._inside(loads(event.body).get("in", ""))
+            self._of[event.key] = self._inside(fields_of(event.body).get("in", ""))
         if event.key in self._of:
             return self._of[event.key]
         if event.kind in _PLACED:
-            return self._inside(loads(event.body).get("in", ""))
+            return self._inside(fields_of(event.body).get("in", ""))
         return 0
 
     def _inside(self, scope: str) -> int:
@@ -101,11 +100,11 @@ class Timeline:
         """The line of one further event; None if the filter drops it."""
         depth = self._depths.of(event)
         if event.kind == Kind.ATTEMPT_STARTED:
-            self._attempt = loads(event.body)["number"]
+            self._attempt = fields_of(event.body)["number"]
         if not self._only.keeps(event):
             return None
         what, detail, mood = tell(event, attempt=self._attempt)
-        body = loads(event.body)
+        body = contents_of(event.body)
         body.pop("view", None)  # of a compacted event: for whoever folds, and long
         return Line(
             event.seq,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from agents import Agent, Runner
-from orjson import loads
 from tests.frameworks.openai_agents.scripted import Scripted, say
 
 import holdfast
 from holdfast.adapters.openai_agents import durable
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
@@ -48,7 +48,7 @@ def test_what_had_arrived_is_seen_and_the_answer_is_begun_again(tmp_path: Path) 
     with pytest.raises(Gone):
         asyncio.run(stream(tmp_path / "s.db", model))
     events = holdfast.store(tmp_path / "s.db").events("r")
-    pieces = [loads(event.body).get("text", "") for event in events if event.kind == Kind.STREAM_CHUNK]
+    pieces = [contents_of(event.body).get("text", "") for event in events if event.kind == Kind.STREAM_CHUNK]
     assert "".join(pieces) == "one two "
     for _ in range(2):
         text, output = asyncio.run(stream(tmp_path / "s.db", model))

@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from orjson import loads
 from tests.crash.pace import OFTEN
 
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.testing.crash import Case, CrashMatrix
 
@@ -36,7 +36,7 @@ def check(case: Case) -> None:
 
 def is_settled(event: Event) -> bool:
     """Whether a payment that was cut off was found to have happened."""
-    return bool(event.kind == "step.settled" and loads(event.body)["how"] == "done")
+    return bool(event.kind == "step.settled" and contents_of(event.body)["how"] == "done")
 
 
 @pytest.mark.parametrize(("way", "sparser"), [("awaiting", 1), ("streaming", 3), ("blocking", 3)])
@@ -66,7 +66,7 @@ def test_killed_inside_a_tool_of_the_batch(
         looked = asked.pop("look 3")  # in a thread of its own: it may have begun when another one was struck
         assert asked == {"model 0": 1, "model 1": 1}, place
         assert looked == 2 if place == "look" else looked <= 2, place
-        assert loads(case.store.view("agent").result or b"") == DONE
+        assert contents_of(case.store.view("agent").result or b"") == DONE
         case.close()
 
 

@@ -22,6 +22,8 @@ from langgraph.checkpoint.serde import types
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from holdfast.model.names import fixed_name
+
 _TAG: Final = "lc"
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 _ROLES: Final[dict[type[BaseMessage], str]] = {
@@ -71,6 +73,8 @@ class Values:
             return {_TAG: "dict", "v": made} if _TAG in made else made
         if kind in _ROLES:
             return self._message(value, kind)
+        if fixed_name(kind.__module__, kind.__qualname__) is not None:
+            return value  # the serializer would write where our class lies today
         return self._written(value)
 
     def _message(self, message: BaseMessage, kind: type[BaseMessage]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeVar
@@ -10,6 +11,13 @@ from orjson import dumps
 
 from holdfast.adapters.openai.exchanges import REPLAYED, Exchange, Fallback, Manner
 from holdfast.adapters.openai.probes import Prefill
+from holdfast.adapters.openai.unjournaled import (
+    Passthrough,
+    check_call,
+    check_passthrough,
+    is_known,
+    refused_client,
+)
 from holdfast.core.partials.plans import OnPartial
 from holdfast.engine.context import here_now
 from holdfast.engine.hands import AWAITING, BLOCKING, drive
@@ -22,6 +30,7 @@ from holdfast.model.patience import PATIENCE, Patience
 
 C = TypeVar("C")
 _MARK: Final = "_holdfast_replayed"
+_COPYING: Final[ContextVar[bool]] = ContextVar("holdfast-copying", default=False)
 
 
 def wrap(
@@ -31,6 +40,7 @@ def wrap(
     prefill: Prefill = "auto",
     patience: Patience = PATIENCE,
     fallbacks: Iterable[str | tuple[Any, str]] = (),
+    passthrough: Passthrough = False,
 ) -> C:
     """The client, with every model call journaled in the current run; outside of one it is the client it was.
 
@@ -38,16 +48,18 @@ def wrap(
     by itself unless said), asked to be continued where it cannot, begun again (``"restart"``) or kept (``"keep"``).
     A provider that does not answer is waited for, as ``patience`` says. ``fallbacks`` are asked in their order where it
     does not come back or does not have the model: a model of the same provider, or a client and its model.
+    What cannot be journaled is refused: another SDK's client here, an endpoint that is no model call at its first call inside
+    a run (Unjournaled). ``passthrough`` lets it pass on purpose: True, or endpoints such as ``{"images", "audio/speech"}``.
     """
     choose("on_partial", on_partial, ON_PARTIAL)
+    passed = check_passthrough(passthrough)
+    if not is_known(client):
+        if passed is True:
+            return client
+        raise refused_client(client)
     kind = type(client)
-    if not all(hasattr(kind, name) for name in ("request", "_process_response", "copy")):
-        raise Misuse(
-            problem=f"holdfast.wrap(...) was given a {kind.__module__}.{kind.__name__}",
-            advice="give it a client of the openai package; any other SDK's call goes through run.model(name, call, request)",
-        )
     others = tuple(_fallback(one, kind) for one in fallbacks)
-    manner = Manner(on_partial, prefill, patience, others)
+    manner = Manner(on_partial, prefill, patience, others, passed)
     durable: Any = _durable(kind)  # type: ignore[arg-type]  # a class is hashable
     likeness = durable.__new__(durable)
     likeness.__dict__.update(client.__dict__, _holdfast=manner)
@@ -57,6 +69,8 @@ def wrap(
 
 def _fallback(given: str | tuple[Any, str], kind: Any) -> Fallback:
     client, model = (None, given) if isinstance(given, str) else given
+    if client is not None and not is_known(client):
+        raise refused_client(client)
     if client is not None and iscoroutinefunction(type(client).request) != iscoroutinefunction(kind.request):
         raise Misuse(
             problem=f"the fallback {model!r} is of another kind of client",
@@ -88,11 +102,40 @@ class Durable:
 
     def copy(self, **options: Any) -> Any:
         """A copy of the client is as durable as the client."""
-        made = super().copy(**options)  # type: ignore[misc]
+        token = _COPYING.set(True)
+        try:
+            made = super().copy(**options)  # type: ignore[misc]
+        finally:
+            _COPYING.reset(token)
         made._holdfast = self._holdfast  # noqa: SLF001 - its own mark
         return made
 
     with_options = copy
+
+    @property
+    def websocket_base_url(self) -> Any:
+        """Where the SDK looks before it opens a socket, of which no request comes by here: refused inside a run."""
+        if not _COPYING.get():
+            check_call(self, self._holdfast.passed, "websocket", "realtime")
+        return self.__dict__.get("websocket_base_url")
+
+    @websocket_base_url.setter
+    def websocket_base_url(self, url: Any) -> None:
+        self.__dict__["websocket_base_url"] = url
+
+    def _configure_realtime(self, *args: Any, **more: Any) -> Any:
+        """The same for Azure's, which go another way."""
+        check_call(self, self._holdfast.passed, "websocket", "realtime")
+        return super()._configure_realtime(*args, **more)  # type: ignore[misc]
+
+    def _check_unjournaled(self, exchange: Exchange | None, options: Any) -> None:
+        """Refuse what would be lost with the process: a model call with no current run, while there is one; what nobody journals."""
+        if exchange is None:
+            check_call(self, self._holdfast.passed, options.method, options.url)
+        elif held := held_runs():
+            raise NoCurrentRun(
+                what=f"model call {exchange.ask.name!r}", held=", ".join(held), problem="", advice=""
+            )
 
 
 class BlockingDurable(Durable):
@@ -104,7 +147,7 @@ class BlockingDurable(Durable):
         exchange = Exchange.of(self, self._holdfast, cast_to, options)
         here = here_now()
         if exchange is None or here is None:
-            _check_outside(exchange)
+            self._check_unjournaled(exchange, options)
             return send(cast_to, options, *args, stream=stream, **more)
 
         def call(body: dict[str, Any]) -> Any:
@@ -147,7 +190,7 @@ class AwaitedDurable(Durable):
         exchange = Exchange.of(self, self._holdfast, cast_to, options)
         here = here_now()
         if exchange is None or here is None:
-            _check_outside(exchange)
+            self._check_unjournaled(exchange, options)
             return await send(cast_to, options, *args, stream=stream, **more)
 
         async def call(body: dict[str, Any]) -> Any:
@@ -178,15 +221,6 @@ class AwaitedDurable(Durable):
             stream_cls=more.get("stream_cls"),
         )
         return _marked(found, response)
-
-
-def _check_outside(exchange: Exchange | None) -> None:
-    """A model call with no current run: refused while this process holds one, since it would be lost with the process."""
-    held = held_runs() if exchange is not None and here_now() is None else []
-    if exchange is not None and held:
-        raise NoCurrentRun(
-            what=f"model call {exchange.ask.name!r}", held=", ".join(held), problem="", advice=""
-        )
 
 
 def _marked(found: Any, response: Any) -> Any:

@@ -57,6 +57,8 @@ class Manner(NamedTuple):
     prefill: Prefill
     patience: Patience
     fallbacks: tuple["Fallback", ...] = ()
+    passed: tuple[str, ...] | bool = False
+    """What may pass without being journaled: endpoints by the beginnings of their paths, or all."""
 
 
 class Fallback(NamedTuple):

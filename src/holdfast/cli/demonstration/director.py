@@ -4,7 +4,6 @@ What it hands back is what a parent sees from outside: process ids, times, exit 
 a performance that is handed back had every kill that was asked for, and ended with the agent's own normal exit.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from holdfast.cli.demonstration.agent import FILING_S, PROGRAM
 from holdfast.cli.demonstration.evidence import Process, cut_off_in, recorded_count, rows_of
 from holdfast.cli.demonstration.moments import Moment, choose_moment
 from holdfast.cli.demonstration.provider import Provider
+from holdfast.model.event_fields import part_of
 from holdfast.model.events import Event
 
 ROUNDS_MAX = 5
@@ -97,7 +97,7 @@ def perform(provider: Provider, directory: Path, *, seed: int, kills: int, tell:
 
 def _performance(stage: Stage, processes: list[Process], number: int) -> Performance:
     view = stage.store.view(stage.run)
-    result = "" if view.result is None else str(json.loads(view.result)["value"])
+    result = "" if view.result is None else str(part_of(view.result, "value"))
     status = stage.store.get(stage.run).status
     return Performance(
         stage.run, stage.ledger, tuple(processes), tuple(stage.events()), result, status, number

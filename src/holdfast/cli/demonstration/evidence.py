@@ -4,11 +4,11 @@ Pure: it looks at events and never acts. A step counts as replayed in a process 
 that process began, and the process says that it got past it without the journal showing it run again.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from holdfast.cli.demonstration.agent import PROGRAM
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 
 Outcome = Literal[
@@ -70,7 +70,7 @@ def tracks_of(events: Sequence[Event]) -> dict[str, Track]:
     """Every step of the journal by what a reader calls it, in the order of their beginnings."""
     by_key: dict[str, Track] = {}
     for event in events:
-        body = json.loads(event.body)
+        body = contents_of(event.body)
         if event.kind == Kind.STEP_STARTED:
             track = by_key.setdefault(event.key, _track(event, body))
             track.started.append(event.seq)

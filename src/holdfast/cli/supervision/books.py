@@ -7,9 +7,8 @@ step began or failed, is recorded anew at every crash, and would count a run tha
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.errors import StoreError
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.infos import RunInfo
 from holdfast.storehandle import Store, find_store
@@ -97,11 +96,11 @@ class Books:
 
 def _owners(events: Sequence[Event]) -> set[str]:
     """The process ids of the attempts that begin in these events."""
-    begun = (loads(event.body)["owner"] for event in events if event.kind == Kind.ATTEMPT_STARTED)
+    begun = (fields_of(event.body)["owner"] for event in events if event.kind == Kind.ATTEMPT_STARTED)
     return {str(owner).partition("@")[0] for owner in begun}
 
 
 def _is_outcome(event: Event) -> bool:
     if event.kind == Kind.STEP_SETTLED:
-        return bool(loads(event.body)["how"] == "done")
+        return bool(fields_of(event.body)["how"] == "done")
     return event.kind in _OUTCOMES

@@ -46,7 +46,8 @@ def check_document(document: object) -> dict[str, Any]:
     """The document, if it is one, whole and unchanged. BadHandoff says what is wrong."""
     if not isinstance(document, dict) or "holdfast_handoff" not in document:
         raise BadHandoff(problem="it is no handoff: the field holdfast_handoff is missing")
-    if document["holdfast_handoff"] != FORMAT:
+    _check_is_json(document)
+    if document["holdfast_handoff"] != FORMAT or type(document["holdfast_handoff"]) is not int:
         raise BadHandoff(
             problem=f"its format is {document['holdfast_handoff']!r}, and this version reads {FORMAT}"
         )
@@ -57,6 +58,16 @@ def check_document(document: object) -> dict[str, Any]:
             problem="it was changed, or cut off, since it was written: its digest is another one"
         )
     return document
+
+
+def _check_is_json(document: dict[Any, Any]) -> None:
+    """Whoever was handed it by a program, and not by a file, may hold what no file can: NaN, objects, endless depths."""
+    try:
+        is_json = loads(dumps(document)) == document
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadHandoff(problem=f"it holds what JSON cannot: {error}") from None
+    if not is_json:
+        raise BadHandoff(problem="it holds what JSON cannot: a number that is none, or a type of its own")
 
 
 def problems_of(document: object) -> Iterator[str]:
@@ -84,15 +95,25 @@ def _problems(schema: Mapping[str, Any], value: object, path: str) -> Iterator[s
 
 def _is_wrong(schema: Mapping[str, Any], value: object) -> str:
     """What else it should be; empty where it is as it should be, as far as this value goes by itself."""
-    if "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and not any(
+        value is one or (isinstance(value, str) and value == one) for one in schema["enum"]
+    ):
         return f", and none of {', '.join(map(str, schema['enum']))}"
     if "const" in schema and value != schema["const"]:
         return f", and not {schema['const']}"
     if "type" in schema and not _is_a(schema["type"], value):
         return f", and no {schema['type']}"
+    if not _is_within(schema, value):
+        return ", which is beyond what can be"
     if "pattern" in schema and not re.search(schema["pattern"], str(value)):
         return ", which cannot be"
     return ""
+
+
+def _is_within(schema: Mapping[str, Any], value: object) -> bool:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+    return not isinstance(value, list) or len(value) <= schema.get("maxItems", len(value))
 
 
 def _members(schema: Mapping[str, Any], value: Mapping[str, Any], path: str) -> Iterator[str]:

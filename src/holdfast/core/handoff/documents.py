@@ -5,22 +5,22 @@ from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
+from holdfast.core import promises
 from holdfast.core.binding import CLOSURE
 from holdfast.core.context import context_of
 from holdfast.core.handoff.carried import CARRIED, Effect, arguments_digest, effects_in
 from holdfast.core.handoff.checking import digest_of
 from holdfast.core.handoff.schema import FORMAT
-from holdfast.core.hollow import is_hollow
 from holdfast.core.moments import moment
 from holdfast.core.phrases import SECTIONS
 from holdfast.core.progress import planned, work_on_plan
-from holdfast.core.promises import fields_of
 from holdfast.core.recorded import is_once
 from holdfast.core.story import Story, is_done
 from holdfast.core.thoughts import Read, value_in
 from holdfast.errors import TooLarge
 from holdfast.limits import HANDOFF_DOUBTS_MAX, HANDOFF_ITEMS_MAX, HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 from holdfast.model.events import Event
 from holdfast.model.handoffs import TELL, Loss, LossKind
 
@@ -57,7 +57,7 @@ def document_of(
     told = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
     writing = _Writing(Story(events), read, baggage or Baggage(), is_held=is_held)
     story, view = writing.story, writing.story.view
-    started = {} if view.started is None else loads(view.started.body)
+    started = {} if view.started is None else contents_of(view.started.body)
     document: dict[str, Any] = {
         "holdfast_handoff": FORMAT,
         "run": run,
@@ -81,7 +81,7 @@ def document_of(
         "artifacts": [*_premises(story, {"artifact"})],
         "dependencies": [*_premises(story, {"file", "endpoint"})],
         "promises": writing.listed(
-            "promises", [{**fields_of(p), "events": [*p.seqs]} for p in view.promises.values()]
+            "promises", [{**promises.fields_of(p), "events": [*p.seqs]} for p in view.promises.values()]
         ),
         "questions": [*_questions(story)],
         **writing.luggage(),
@@ -102,7 +102,7 @@ class _Writing:
         self._baggage = baggage
         self._is_held = is_held
         self._owners = {
-            attempt.event.fence: str(loads(attempt.event.body).get("owner", ""))
+            attempt.event.fence: str(fields_of(attempt.event.body).get("owner", ""))
             for attempt in story.view.attempts
         }
 
@@ -154,7 +154,7 @@ class _Writing:
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
 
     def _document_in(self, handed: Event) -> dict[str, Any]:
-        fields = loads(handed.body)
+        fields = contents_of(handed.body)
         found = fields.get("value") or loads(self._baggage.whole(fields["value_blob"]))
         assert isinstance(found, dict), "a handoff is an object"
         return found
@@ -178,7 +178,7 @@ class _Writing:
 
     def _step(self, call: Call) -> dict[str, Any]:
         """A call as it stands: what was asked for, under which key, and what came of it."""
-        intent = {} if call.body is None else loads(call.body)
+        intent = {} if call.body is None else contents_of(call.body)
         step: dict[str, Any] = {"step": call.name, "effect": intent.get("effect", ""), **self._asked(intent)}
         carried = intent.get("carried")
         key = carried["key"] if carried else call.key if call.key.endswith(".k") else ""
@@ -205,7 +205,7 @@ class _Writing:
 
     def _result(self, call: Call) -> dict[str, Any]:
         body = call.outcomes[-1].body or b"{}"
-        fields = loads(body)
+        fields = contents_of(body)
         if "lost" in fields:
             return {"lost": fields["lost"]}
         value = None if is_hollow(body) else value_in(body, self._read)
@@ -222,7 +222,7 @@ class _Writing:
         return {"result": value}
 
     def _doubt(self, call: Call) -> dict[str, Any]:
-        intent = {} if call.body is None else loads(call.body)
+        intent = {} if call.body is None else contents_of(call.body)
         is_over = call.doubt is not None or not call.is_open
         if "carried" in intent:
             is_over = bool(intent["carried"]["is_over"])
@@ -286,7 +286,7 @@ class _Writing:
 
 
 def _effect_of(call: Call) -> str:
-    return "" if call.body is None else str(loads(call.body).get("effect", ""))
+    return "" if call.body is None else str(fields_of(call.body).get("effect", ""))
 
 
 def _without_number(effect: Effect) -> dict[str, Any]:
@@ -308,7 +308,7 @@ def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
         if premise.kind in kinds:
             facts = {name: value for name, value in (premise.facts or {}).items() if name != "at"}
             broken = story.broken.get(premise.id)
-            state = "holds" if broken is None else str(loads(broken.body).get("verdict", "broken"))
+            state = "holds" if broken is None else str(fields_of(broken.body).get("verdict", "broken"))
             yield {
                 "kind": premise.kind,
                 "name": premise.name,
@@ -321,13 +321,13 @@ def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
 def _questions(story: Story) -> Iterator[dict[str, Any]]:
     for question in story.view.questions.values():
         asked = story.events.get(question.seq)
-        about = None if asked is None else loads(asked.body).get("about")
+        about = None if asked is None else part_of(asked.body, "about")
         yield {"id": question.id, "text": question.text, "about": about, "events": [story.cite(question.seq)]}
 
 
 def _budget(story: Story) -> dict[str, Any]:
     view = story.view
-    allowed = loads(view.attempts[-1].event.body).get("budget") if view.attempts else None
+    allowed = fields_of(view.attempts[-1].event.body).get("budget") if view.attempts else None
     spent: dict[str, float] = {
         "tokens": view.spent.tokens,
         "cost": view.spent.cost,

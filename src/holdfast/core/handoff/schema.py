@@ -5,9 +5,14 @@ Whoever reads documents ignores fields that are not here: later versions add som
 
 from typing import Any, Final
 
+from holdfast.limits import COUNT_MAX, HANDOFF_DOUBTS_MAX, SEQ_MAX, TIME_MAX
+
 FORMAT: Final = 1
 _TEXT: Final = {"type": "string"}
-_NUMBER: Final = {"type": "integer"}
+_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
+_SEQ: Final = {"type": "integer", "minimum": 0, "maximum": SEQ_MAX}
+_TIME: Final = {"type": "number", "minimum": 0, "maximum": TIME_MAX}
+_TIME_OR_NULL: Final = {**_TIME, "type": ["number", "null"]}
 _EVENTS: Final = {"$ref": "#/$defs/events"}
 _ANY: Final[dict[str, Any]] = {}
 
@@ -36,7 +41,10 @@ _STEP: Final = _object(
     {
         "step": _TEXT,
         "effect": {"enum": ["read", "idempotent", "once", "model", ""]},
-        "arguments": {"description": "By name, as recorded; typed values are tagged with $."},
+        "arguments": {
+            "type": ["object", "null"],
+            "description": "By name, as recorded; typed values are tagged with $.",
+        },
         "events": _EVENTS,
     },
     {
@@ -49,9 +57,13 @@ _STEP: Final = _object(
             **_NUMBER,
             "description": "How long the result is, where it was too long to be here.",
         },
-        "lost": {"type": "object", "description": "Why the result could not be recorded."},
+        "lost": _object(
+            {},
+            {"what": _TEXT, "size": _NUMBER, "size_max": _NUMBER, "unit": _TEXT},
+            "Why the result could not be recorded.",
+        ),
         "since": _TEXT,
-        "since_at": {"type": "number"},
+        "since_at": _TIME,
         "doubt": _TEXT,
         "is_over": {
             "type": "boolean",
@@ -60,10 +72,11 @@ _STEP: Final = _object(
         "policy": {"enum": ["stop", "tell", "retry"]},
         "verify": {"type": "boolean"},
         "tool": {"type": "boolean"},
-        "from": {
-            "type": "object",
-            "description": "The run that had it before this one, with its store and event.",
-        },
+        "from": _object(
+            {"run": _TEXT, "store": _TEXT},
+            {"event": _SEQ},
+            "The run that had it before this one, with its store and event.",
+        ),
     },
     "A call as it stands.",
 )
@@ -84,15 +97,17 @@ _PROMISE: Final = _object(
         "by": _TEXT,
         "to": _TEXT,
         "state": {"enum": ["open", "kept", "broken"]},
-        "at": {"type": "number"},
+        "at": _TIME,
         "side": {"enum": ["made", "received"]},
-        "due": _or_null("number"),
+        "due": _TIME_OR_NULL,
         "note": _TEXT,
-        "settled_at": _or_null("number"),
+        "settled_at": _TIME_OR_NULL,
         "events": _EVENTS,
     }
 )
-_LIMITS: Final = _object({}, {name: {"type": "number"} for name in ("tokens", "cost", "calls", "wall_s")})
+_LIMITS: Final = _object(
+    {}, {name: {"type": "number", "minimum": 0} for name in ("tokens", "cost", "calls", "wall_s")}
+)
 
 _FIELDS: Final[dict[str, Any]] = {
     "holdfast_handoff": {"const": FORMAT, "description": "The format of this document."},
@@ -100,7 +115,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "store": {**_TEXT, "description": "Where its journal is."},
     "to": {**_TEXT, "description": "Who is to go on; empty where anybody may."},
     "at": {**_TEXT, "description": "When it was written."},
-    "event": {**_NUMBER, "description": "The last event of the journal that it tells of."},
+    "event": {**_SEQ, "description": "The last event of the journal that it tells of."},
     "attempt": {**_NUMBER, "description": "The number of the giver's last attempt."},
     "agent": _TEXT,
     "status": {**_TEXT, "description": "How the giver stood."},
@@ -117,7 +132,10 @@ _FIELDS: Final[dict[str, Any]] = {
     "last_step": {"anyOf": [{"$ref": "#/$defs/step"}, {"type": "null"}]},
     "plan": _list(_object({"item": _TEXT, "begun": {"type": "boolean"}}), "What was planned, in order."),
     "pending": _list({"$ref": "#/$defs/step"}, "Begun and not ended, and harmless to begin again."),
-    "in_doubt": _list({"$ref": "#/$defs/step"}, "Effects of which nobody knows whether they happened."),
+    "in_doubt": {
+        **_list({"$ref": "#/$defs/step"}, "Effects of which nobody knows whether they happened."),
+        "maxItems": HANDOFF_DOUBTS_MAX,
+    },
     "effects": _list(
         {"$ref": "#/$defs/step"}, "Effects that are done and must not be repeated: all of them, in order."
     ),
@@ -163,7 +181,7 @@ SCHEMA: Final[dict[str, Any]] = {
     "required": list(_FIELDS),
     "properties": _FIELDS,
     "$defs": {
-        "events": {"type": "array", "items": _NUMBER, "description": "Events of the giver's journal."},
+        "events": {"type": "array", "items": _SEQ, "description": "Events of the giver's journal."},
         "step": _STEP,
         "place": _PLACE,
     },

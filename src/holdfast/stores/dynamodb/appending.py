@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.errors import TooLarge
 from holdfast.model.rows import Append, Appended, AppendOutcome, Refusal, inbox_space
+from holdfast.stores.checksums import status_crc
 from holdfast.stores.dynamodb.actions import Action, delete, update
 from holdfast.stores.dynamodb.blobs import (
     TRIES_MAX,
@@ -132,8 +133,8 @@ class Appender:
         change = "SET #head = :head"
         told: dict[str, Any] = {"fence": item.fence, "after": item.after_seq, "journal": journal}
         if item.status is not None:
-            change += ", #status = :status, #revision = #revision + :one"
-            told |= {"status": item.status, "one": 1}
+            change += ", #status = :status, #status_crc = :status_crc, #revision = #revision + :one"
+            told |= {"status": item.status, "status_crc": status_crc(item.run, item.status), "one": 1}
         actions = [update(row_key(item.run), change, _GUARD, head=_head(item), **told)]
         for event in item.events:
             actions += event_actions(journal, event)

@@ -1,13 +1,14 @@
 """Making runs and changing what they are: the row with its place in the listing, and its fork's origin."""
 
 from holdfast.model.rows import RunRow
+from holdfast.stores.checksums import run_crc, sound, status_crc
 from holdfast.stores.dynamodb.actions import put, update
-from holdfast.stores.dynamodb.keys import listing_key, name_key, new_id, row_key
+from holdfast.stores.dynamodb.keys import fork_key, listing_key, name_key, new_id, row_key
 from holdfast.stores.dynamodb.queueing import due_note
-from holdfast.stores.dynamodb.rows import ROW_BODY_BYTES_MAX, fields_of, find_item
+from holdfast.stores.dynamodb.rows import ROW_BODY_BYTES_MAX, fields_of, find_item, row_of
 from holdfast.stores.dynamodb.sweeping import sweep_let_go
 from holdfast.stores.dynamodb.table import Table
-from holdfast.stores.dynamodb.values import bodied, discarded
+from holdfast.stores.dynamodb.values import bodied, discarded, read_body
 
 _FREE = "attribute_not_exists(#pk) OR attribute_exists(#gone)"
 
@@ -31,9 +32,10 @@ def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
         if row.origin == row.run:
             return False
         grows = "SET #revision = #revision + :one, #forks = #forks + :one"
-        actions.append(
-            update(row_key(row.origin), grows, "#revision = :revision", one=1, revision=origin_revision)
-        )
+        actions += [
+            update(row_key(row.origin), grows, "#revision = :revision", one=1, revision=origin_revision),
+            put(fork_key(row.origin, row.run)),
+        ]
     return table.transact(actions)
 
 
@@ -42,8 +44,13 @@ def swap_run(table: Table, run: str, revision: int, status: str, body: bytes) ->
     found = find_item(table, run)
     if found is None or found["revision"] != revision:
         return False
+    was = read_body(table, found)
+    if was is None:  # it was changed meanwhile
+        return False
+    row = sound(row_of(found, was), table.target.url)._replace(status=status, body=body)
     attributes, parts = bodied(body, ROW_BODY_BYTES_MAX)
-    told = {"status": status, **attributes}
+    sums = {"crc": run_crc(row), "status_crc": status_crc(run, status)}
+    told = {"status": status, **sums, **attributes}
     sets = ", ".join(f"#{name} = :{name}" for name in told)
     stale = [name for name in ("body", "stage", "parts") if name in found and name not in told]
     removes = f" REMOVE {', '.join(f'#{name}' for name in stale)}" if stale else ""

@@ -4,27 +4,35 @@ from collections.abc import Iterator
 
 from holdfast import limits
 from holdfast.errors import AccessDenied, StoreMissing
-from holdfast.model.events import is_intact, uncovered
+from holdfast.model.events import Links, uncovered
 from holdfast.model.rows import Finding, RunRow, Status
-from holdfast.stores import bounds
+from holdfast.stores import bounds, checksums
 from holdfast.stores.dynamodb.keys import SHARDS, TRASH, blob_key
 from holdfast.stores.dynamodb.listing import list_runs
 from holdfast.stores.dynamodb.logs import read_page
+from holdfast.stores.dynamodb.records import every_record
+from holdfast.stores.dynamodb.rows import find_row
 from holdfast.stores.dynamodb.table import Item, Table
 
 
 def examined(table: Table) -> list[Finding]:
     """See ``StorePort.examine``."""
     findings = [_table(table), *_bucket(table), _trash(table)]
-    damage: list[str] = []
+    events: list[str] = []
+    rows: list[str] = []
     for row in _every_run(table):
-        if row.status == Status.IMPORTING:
+        if row.damage:
+            rows.append(row.damage)
+        elif row.status == Status.IMPORTING:
             findings.append(bounds.partial_finding(row.run))
         else:
-            damage += _damage(table, row)
-    if not damage:
-        return [*findings, Finding("events", "ok", "every event is what was appended")]
-    return findings + [Finding("events", "failure", text) for text in damage]
+            events += _damage(table, row, rows)
+    return [
+        *findings,
+        *checksums.findings("events", events, "every event is what was appended"),
+        *checksums.findings("runs", rows, "every run's row is what was written"),
+        *_records(table),
+    ]
 
 
 def _table(table: Table) -> Finding:
@@ -104,13 +112,41 @@ def _every_run(table: Table) -> Iterator[RunRow]:
         page = list_runs(table, limit=limits.RUN_PAGE_MAX, before=page[-1], prefix="")
 
 
-def _damage(table: Table, row: RunRow) -> Iterator[str]:
+def _records(table: Table) -> list[Finding]:
+    """Which spaces there are, nobody knows: the whole table is looked through for records."""
+    try:
+        damage = [found.damage for found in every_record(table) if found.damage]
+    except AccessDenied:
+        text = "they were not looked at: dynamodb:Scan is not granted"
+        return [Finding("records", "warning", text, "grant it to whoever runs doctor; agents do without")]
+    return list(checksums.findings("records", damage, "every record is what was written", checksums.AGAIN))
+
+
+def _links(table: Table, row: RunRow) -> Links:
+    """What a run's first own event is chained to; of a fork, that lies in another journal."""
+    name, seq = row.origin, row.origin_seq
+    while seq and name is not None:
+        origin = find_row(table, name)
+        if origin is None:
+            return Links(None, row.birth)
+        if seq > origin.origin_seq:
+            found = read_page(table, name, seq - 1, seq, 1)
+            return Links(found[0].chain if found else None, row.birth)
+        name = origin.origin
+    return Links(0, row.birth)
+
+
+def _damage(table: Table, row: RunRow, rows: list[str]) -> Iterator[str]:
+    """What is wrong with its events; that the row is behind them goes to ``rows``."""
     after, covered = 0, row.origin_seq
+    links = _links(table, row)
     while True:
         events = read_page(table, row.run, after, None, limits.EVENT_PAGE_MAX)
-        for event in events:
-            if not is_intact(row.run, event):
-                yield f"event {event.seq} of run {row.run} fails its checksum"
+        yield from filter(None, (checksums.event_damage(row.run, event, links) for event in events))
+        if events and events[-1].chain and events[-1].fence > row.lease.fence:
+            now = find_row(table, row.run) or row  # it may have been written since the row was read
+            if events[-1].fence > now.lease.fence:
+                rows.append(checksums.late_fence(row.run, now.lease.fence, events[-1].fence))
         for first, last in uncovered(covered, events):
             yield f"no event of run {row.run} covers {first} to {last}"
         if len(events) < limits.EVENT_PAGE_MAX:

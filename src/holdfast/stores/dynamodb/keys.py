@@ -6,6 +6,7 @@ pk                    sk                                    what
 ``run/ID``            ``row``                               a run's row, or the fence that a deleted one has left
 ``runs``              time and id                           which runs there are, in order of creation
 ``names``             id                                    the same in order of id, with the time: for prefixes
+``forks/ID``          id                                    which runs were forked from this one
 ``log/JOURNAL``       seq, ten digits                       an event; the run's row names its journal
 ``space/SPACE``       ``.KEY``                              a record; the inbox of a run is a space
 ``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content,
@@ -47,6 +48,10 @@ def listing_key(run: str, created_at: float) -> Key:
 
 def name_key(run: str) -> Key:
     return {"pk": NAMES, "sk": run}
+
+
+def fork_key(origin: str, run: str) -> Key:
+    return {"pk": f"forks/{origin}", "sk": run}
 
 
 def listed_run(sk: str) -> str:

@@ -2,6 +2,9 @@
 
 A page of all runs costs what the page has. Of those with a prefix the service cannot tell the newest ones by itself: all
 their ids are read, some 7,000 in a request, and only the rows of the page.
+
+Forks have a note each in a partition of their origin's, written and deleted with them. Runs that were there before notes
+were are not noted: the first who asks for the forks of such a one looks through all rows, and notes them.
 """
 
 from collections.abc import Iterator
@@ -9,8 +12,9 @@ from heapq import nlargest
 from itertools import islice
 
 from holdfast.model.rows import RunRow
-from holdfast.stores.dynamodb.keys import NAMES, RUNS, listed_run, listing_key, row_key
-from holdfast.stores.dynamodb.rows import find_row, row_of
+from holdfast.stores.dynamodb.actions import check, put, update
+from holdfast.stores.dynamodb.keys import NAMES, RUNS, fork_key, listed_run, listing_key, row_key
+from holdfast.stores.dynamodb.rows import find_item, find_row, row_of
 from holdfast.stores.dynamodb.table import Table
 from holdfast.stores.dynamodb.values import read_body
 
@@ -29,6 +33,38 @@ def list_runs(table: Table, *, limit: int, before: RunRow | None, prefix: str) -
         rows += [found[run] for run in wanted if run in found]
         below = places[-1]
     return rows
+
+
+def list_forks(table: Table, run: str, *, after: str, limit: int) -> list[RunRow]:
+    """See ``StorePort.list_forks``. One that is deleted meanwhile is left out, and the page goes on behind it."""
+    origin = find_item(table, run)
+    if origin is None or not origin["forks"]:
+        return []
+    if "noted" not in origin:
+        _note_forks(table, run)
+    rows: list[RunRow] = []
+    while len(rows) < limit:
+        asked = limit - len(rows)
+        notes = table.query(f"forks/{run}", above=after, page=asked, attributes=("sk",))
+        wanted = [note["sk"] for note in islice(notes, asked)]
+        if not wanted:
+            break
+        found = dict(_rows(table, wanted))
+        rows += [found[fork] for fork in wanted if fork in found and found[fork].origin == run]
+        after = wanted[-1]
+    return rows
+
+
+def _note_forks(table: Table, run: str) -> None:
+    """Each only while it is a fork of this run: whoever deletes it meanwhile finds no note, and leaves none."""
+    for item in table.get_all(
+        row_key(listed_run(one["sk"])) for one in table.query(RUNS, attributes=("sk",))
+    ):
+        if item.get("origin") == run:
+            fork = item["pk"].removeprefix("run/")
+            is_fork = check(row_key(fork), "#origin = :origin", origin=run)
+            table.transact([is_fork, put(fork_key(run, fork))])
+    table.update(update(row_key(run), "SET #noted = :yes", "attribute_exists(#forks)", yes=True))
 
 
 def _newest(table: Table, below: str, limit: int) -> list[str]:

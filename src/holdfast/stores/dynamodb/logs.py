@@ -22,9 +22,11 @@ _NO_BODY: Final = ("sk", "size")
 
 def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
     """How an event is written; one that replaces others says in which edition."""
-    seq, at, kind, name, key, fence, body, crc = event
+    seq, at, kind, name, key, fence, body, crc, chain = event
     attributes, parts = bodied(body, PART_BYTES_MAX)
     told = {"at": at, "kind": kind, "name": name, "key": key, "fence": fence, "crc": crc}
+    if chain:
+        told["chain"] = chain
     return [put({**event_key(journal, seq), **told, "edition": edition or None, **attributes}), *parts]
 
 
@@ -95,4 +97,5 @@ def _event(table: Table, item: Item) -> Event | None:
         item["fence"],
         body,
         item["crc"],
+        item.get("chain", 0),
     )

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from holdfast.model.rows import Lease, RunRow
+from holdfast.stores.checksums import undamaged
 from holdfast.stores.dynamodb.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.blobs import TRIES_MAX, contended
 from holdfast.stores.dynamodb.keys import due_key, due_run, held_key, ordered, row_key
@@ -32,7 +33,7 @@ def claim(table: Table, agents: Sequence[str], *, at: float, lease_s: float, lim
     while len(claimed) < limit and (page := list(islice(notes, limit - len(claimed)))):
         rows = _items(table, [due_run(note["sk"]) for note in page])
         confirmed = [rows[due_run(note["sk"])] for note in page if _is_so(table, note, rows)]
-        free = [row for row in confirmed if not row.get("owner")]
+        free = [row for row in confirmed if not row.get("owner") and not _left_alone(table, row)]
         random.shuffle(free)  # whoever claims at the same time sees the same ones
         taken = (_take(table, row, lease._replace(fence=row["fence"] + 1)) for row in free)
         claimed += [row for row in taken if row is not None]
@@ -134,6 +135,16 @@ def _take(table: Table, row: Item, lease: Lease) -> RunRow | None:
         return None
     found = _whole(table, row)
     return None if found is None else found._replace(lease=lease)
+
+
+def _left_alone(table: Table, item: Item) -> bool:
+    """Whether the row is damaged: then no worker can do anything with it, and it is not due any more."""
+    row = _whole(table, item)
+    if row is None or not row.damage:
+        return False
+    undamaged([row], table.target.url)
+    _move(table, item, None, "attribute_not_exists(#gone)")
+    return True
 
 
 def _items(table: Table, runs: Sequence[str]) -> dict[str, Item]:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.model.events import Event
 from holdfast.model.rows import Blob, inbox_space
+from holdfast.stores.checksums import adopted, run_crc, sound
 from holdfast.stores.dynamodb.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.blobs import (
     TRIES_MAX,
@@ -21,12 +22,12 @@ from holdfast.stores.dynamodb.blobs import (
     missing,
     wanted,
 )
-from holdfast.stores.dynamodb.keys import listing_key, name_key, record_key, row_key, trash_key
+from holdfast.stores.dynamodb.keys import fork_key, listing_key, name_key, record_key, row_key, trash_key
 from holdfast.stores.dynamodb.logs import event_actions, live_items
-from holdfast.stores.dynamodb.rows import STANDS, find_item
+from holdfast.stores.dynamodb.rows import STANDS, find_item, row_of
 from holdfast.stores.dynamodb.sweeping import leaving_the_rest, sweep_journal, sweep_let_go, sweep_void
 from holdfast.stores.dynamodb.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
-from holdfast.stores.dynamodb.values import discarded
+from holdfast.stores.dynamodb.values import discarded, read_body
 
 _LETTERS_MAX: Final = 30
 """So many go in the transaction that deletes the run, each with a marker if need be."""
@@ -45,7 +46,8 @@ def delete_run(table: Table, run: str, fence: int, revision: int) -> bool:
         if letters is None:
             continue
         origin = _let_go_of_origin(row.get("origin"))
-        if table.transact([*_farewell(row), *origin, *_doomed(row), *_letters_gone(run, letters)]):
+        notes = _notes_moved({_note(row)}, set())
+        if table.transact([*_farewell(row), *origin, *notes, *_doomed(row), *_letters_gone(run, letters)]):
             with leaving_the_rest():
                 sweep_journal(table, row["journal"])
             sweep_let_go(table, [row, *letters])
@@ -68,10 +70,16 @@ def adopt_events(table: Table, run: str, of: str, fence: int, revision: int) -> 
         if "void" in other:
             sweep_void(table, other)
             continue
+        own, taken = read_body(table, row), read_body(table, other)
+        if own is None or taken is None:
+            continue
+        url = table.target.url
+        crc = run_crc(adopted(sound(row_of(row, own), url), sound(row_of(other, taken), url)))
         actions = [
-            _takes_over(run, row, other),
+            _takes_over(run, row, other, crc),
             *_farewell(other),
             *_let_go_of_origin(row.get("origin")),
+            *_notes_moved({_note(row), _note(other)}, {(other.get("origin"), run)}),
             *_doomed(row),
             *_letters_gone(of, letters),
         ]
@@ -161,14 +169,13 @@ def _moves_on(stretch: Stretch, row: Item, void: dict[str, Any] | None) -> Actio
     return update(row_key(stretch.run), change, when, **values)
 
 
-def _takes_over(run: str, row: Item, other: Item) -> Action:
+def _takes_over(run: str, row: Item, other: Item, crc: int) -> Action:
     """The row of the run that adopts: another journal, another origin, and an edition that no reader has seen of either."""
-    change = (
-        "SET #journal = :journal, #origin_seq = :origin_seq, #revision = #revision + :one, #edition = :newer"
-    )
+    change = "SET #journal = :journal, #origin_seq = :origin_seq, #revision = #revision + :one, #edition = :newer, #crc = :crc"
     values = {
         "journal": other["journal"],
         "origin_seq": other["origin_seq"],
+        "crc": crc,
         "one": 1,
         "newer": max(row["edition"], other["edition"]) + 1,
         "fence": row["fence"],
@@ -202,6 +209,21 @@ def _let_go_of_origin(origin: str | None) -> list[Action]:
     if origin is None:
         return []
     return [update(row_key(origin), "SET #forks = #forks - :one", "attribute_exists(#forks)", one=1)]
+
+
+def _note(row: Item) -> tuple[str | None, str]:
+    """What a row is the fork of, and its name: where its origin's forks are listed."""
+    return row.get("origin"), row["pk"].removeprefix("run/")
+
+
+def _notes_moved(gone: set[tuple[str | None, str]], come: set[tuple[str | None, str]]) -> Iterator[Action]:
+    """The notes by which forks are found: one item is written once in a transaction."""
+    for origin, run in gone - come:
+        if origin is not None:
+            yield delete(fork_key(origin, run))
+    for origin, run in come:
+        if origin is not None:
+            yield put(fork_key(origin, run))
 
 
 def _letters_gone(run: str, letters: Sequence[Item]) -> Iterator[Action]:

@@ -1,12 +1,13 @@
 """A run's row as an item, and back.
 
-Beside what ``RunRow`` has, the row keeps how many runs are forks of it, the name of its journal, the journal's edition
+Beside what ``RunRow`` has, the row keeps how many runs are forks of it and whether each has its note, the name of its journal, the journal's edition
 (which grows whenever events already written are changed), and what of the journal is void.
 """
 
 from typing import Any, Final
 
 from holdfast.model.rows import Lease, RunRow
+from holdfast.stores.checksums import judged, run_crc, status_crc
 from holdfast.stores.dynamodb.keys import row_key
 from holdfast.stores.dynamodb.table import Item, Table
 from holdfast.stores.dynamodb.values import read_body
@@ -35,7 +36,8 @@ def find_row(table: Table, run: str) -> RunRow | None:
 
 
 def row_of(item: Item, body: bytes) -> RunRow:
-    return RunRow(
+    """The row, judged."""
+    row = RunRow(
         run=item["pk"].removeprefix("run/"),
         birth=item["birth"],
         created_at=float(item["created_at"]),
@@ -49,6 +51,7 @@ def row_of(item: Item, body: bytes) -> RunRow:
         agent=item.get("agent", ""),
         due_at=due_of(item),
     )
+    return judged(row, item.get("crc"), item.get("status_crc"))
 
 
 def due_of(item: Item) -> float | None:
@@ -80,8 +83,11 @@ def fields_of(row: RunRow, journal: str) -> dict[str, Any]:
         "revision": 1,
         "owner": "",
         "forks": 0,
+        "noted": True,
         "journal": journal,
         "edition": 0,
         "agent": row.agent or None,
         "due_at": row.due_at,
+        "crc": run_crc(row),
+        "status_crc": status_crc(row.run, row.status),
     }

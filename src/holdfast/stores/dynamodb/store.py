@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from holdfast import limits
+from holdfast.errors import StoreError
 from holdfast.model.events import Event
 from holdfast.model.rows import (
     Append,
@@ -23,7 +24,7 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
-from holdfast.stores import bounds, owners
+from holdfast.stores import bounds, checksums, owners
 from holdfast.stores.dynamodb import blobs as blobs_
 from holdfast.stores.dynamodb import leases, listing, logs, queueing, records, removing, rows
 from holdfast.stores.dynamodb.appending import Appender
@@ -53,6 +54,10 @@ class DynamoStore:
         return self._owner
 
     @property
+    def owned_by(self) -> str | None:
+        return None
+
+    @property
     def is_open(self) -> bool:
         """Whether this handle can still be used in this process."""
         return self._table.is_open
@@ -64,11 +69,16 @@ class DynamoStore:
         return create_run(self._table, row, origin_revision)
 
     def find_run(self, run: str) -> RunRow | None:
-        return rows.find_row(self._table, run)
+        found = rows.find_row(self._table, run)
+        return None if found is None else checksums.sound(found, self.url)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
         return listing.list_runs(self._table, limit=limit, before=before, prefix=prefix)
+
+    def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_page("forks", limit, limits.RUN_PAGE_MAX)
+        return listing.list_forks(self._table, run, after=after, limit=limit)
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
@@ -143,6 +153,10 @@ class DynamoStore:
             self._appender.remember(run, row["journal"])
         return grant
 
+    def accept_loss(self, run: str) -> int:  # noqa: ARG002 - the service answers for what it acknowledged
+        self._table.check()
+        return 0
+
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         self._table.check()
         return leases.renew(self._table, fences, at)
@@ -180,9 +194,15 @@ class DynamoStore:
         bounds.check_record(space, key, body)
         return records.put_record(self._table, space, key, body, revision)
 
-    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+    def scan_records(
+        self, space: str, *, after: str = "", prefix: str = "", limit: int, damaged: bool = False
+    ) -> list[Record]:
         bounds.check_page("records", limit, limits.RECORD_PAGE_MAX)
-        return list(islice(records.scan_records(self._table, space, after, prefix, limit), limit))
+
+        def page(behind: str, count: int) -> list[Record]:
+            return list(islice(records.scan_records(self._table, space, behind, prefix, count), count))
+
+        return checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         return records.delete_record(self._table, space, key, revision)
@@ -204,6 +224,9 @@ class DynamoStore:
 
     def find_index(self, *, makes: bool = True) -> None:  # noqa: ARG002
         return None
+
+    def drop_index(self, *, because: StoreError | None = None) -> bool:  # noqa: ARG002
+        return False  # there is none
 
     def examine(self) -> list[Finding]:
         return examined(self._table)

@@ -97,6 +97,7 @@ class Table:
         low: str = "",
         high: str = "",
         below: str = "",
+        above: str = "",
         prefix: str = "",
         newest_first: bool = False,
         page: int = 0,
@@ -115,9 +116,11 @@ class Table:
             condition, values = f"{condition} AND #sk >= :low", {**values, "low": low}
         elif below:
             condition, values = f"{condition} AND #sk < :below", {**values, "below": below}
+        elif above:
+            condition, values = f"{condition} AND #sk > :above", {**values, "above": above}
         elif prefix:
             condition, values = f"{condition} AND begins_with(#sk, :prefix)", {**values, "prefix": prefix}
-        if low or below or prefix:
+        if low or below or above or prefix:
             names["#sk"] = "sk"
         request["ExpressionAttributeValues"] = encoded({f":{name}": value for name, value in values.items()})
         request.update(TableName=self.target.table, KeyConditionExpression=condition, ConsistentRead=True)
@@ -126,6 +129,22 @@ class Table:
             request["Limit"] = page
         while True:
             answer = self._request("query", **request)
+            yield from map(decoded, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def scan(self, prefix: str) -> Iterator[Item]:
+        """The items of all partitions whose key begins like this, in any order. It reads the whole table, and costs so much."""
+        request: dict[str, Any] = {
+            "TableName": self.target.table,
+            "FilterExpression": "begins_with(#pk, :prefix)",
+            "ExpressionAttributeNames": {"#pk": "pk"},
+            "ExpressionAttributeValues": encoded({":prefix": prefix}),
+            "ConsistentRead": True,
+        }
+        while True:
+            answer = self._request("scan", **request)
             yield from map(decoded, answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return

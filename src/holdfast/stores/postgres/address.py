@@ -5,7 +5,7 @@ Knows libpq's URLs; connects to nothing. The invariant: a password is used for c
 
 import re
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -15,6 +15,8 @@ from holdfast.errors import BadUrl
 SCHEMA: Final = "holdfast"
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _OURS: Final = frozenset({"schema", "poll"})
+_SECRET: Final = frozenset({"password", "sslpassword"})
+"""What a shown URL leaves out."""
 
 
 class Address(NamedTuple):
@@ -36,9 +38,10 @@ class Address(NamedTuple):
 
 def address_of(name: str, password: str | None = None) -> Address:
     """The address that the part of a URL behind ``postgresql://`` names. Raises BadUrl."""
-    url = f"postgresql://{name}"
     rest, _, query = name.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
+    shown = {key: value for key, value in options.items() if key not in _SECRET}
+    url = f"postgresql://{rest}" + (f"?{urlencode(shown, safe='/', quote_via=quote)}" if shown else "")
     schema = options.get("schema", SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):
         raise BadUrl(
@@ -59,5 +62,5 @@ def address_of(name: str, password: str | None = None) -> Address:
             url=url, problem=f"is refused by libpq: {' '.join(str(error).split())}", advice=""
         ) from error
     if password is not None:
-        conninfo["password"] = unquote(password)
+        conninfo["password"] = password
     return Address(url, schema, polls == "1", conninfo)

@@ -14,6 +14,7 @@ from psycopg import RawCursor
 from holdfast import limits
 from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
+from holdfast.stores.checksums import status_crc
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database, Stage
@@ -211,10 +212,12 @@ def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
     events = item.events
     values: dict[str, Any] = {
         "run": item.run, "fence": item.fence, "after_seq": item.after_seq,
-        "head": events[-1].seq if events else item.after_seq, "status": item.status, "commit": "on" if synced else "off",
+        "head": events[-1].seq if events else item.after_seq, "status": item.status,
+        "status_crc": None if item.status is None else status_crc(item.run, item.status), "commit": "on" if synced else "off",
         "seqs": [e.seq for e in events], "ats": [e.at for e in events], "kinds": [e.kind for e in events],
         "names": [escaped(e.name) for e in events], "keys": [escaped(e.key) for e in events],
         "fences": [e.fence for e in events], "bodies": [e.body for e in events], "crcs": [e.crc for e in events],
+        "chains": [e.chain for e in events],
     }  # fmt: skip
     if not item.blobs and not item.consumed:
         return connection.execute(sql.APPEND_EVENTS, values, binary=True)

@@ -103,6 +103,12 @@ def is_lost(error: psycopg.Error, connection: "psycopg.Connection[object]") -> b
     return connection.closed or connection.broken or (error.sqlstate or "")[:3] in {"57P", "08"}
 
 
+def is_damage(error: StoreError) -> bool:
+    """Whether a table or function that a statement names is not there or not like that, or its pages are damaged."""
+    state = getattr(error.__cause__, "sqlstate", None) or ""
+    return state != "42501" and state[:2] in {"42", "XX"}
+
+
 def is_undone(error: psycopg.Error) -> bool:
     """Whether the server gave the transaction up by itself, so that the very same may be tried again."""
     return (error.sqlstate or "") in {"40001", "40P01"}

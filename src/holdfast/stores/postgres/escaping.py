@@ -23,11 +23,11 @@ def plain(text: str) -> str:
 
 
 def event_of(row: tuple[Any, ...]) -> Event:
-    """The event that a row of the eight columns holds."""
-    seq, at, kind, name, key, fence, body, crc = row
+    """The event that a row of the nine columns holds."""
+    seq, at, kind, name, key, fence, body, crc, chain = row
     if "\1" in name or "\1" in key:
         name, key = plain(name), plain(key)
-    return Event(seq, at, kind, name, key, fence, body, crc)
+    return Event(seq, at, kind, name, key, fence, body, crc, chain)
 
 
 def events_of(rows: Sequence[tuple[Any, ...]]) -> list[Event]:

@@ -9,9 +9,11 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from holdfast.clock import SystemClock
-from holdfast.limits import EVENT_PAGE_MAX
-from holdfast.model.events import Event, is_intact, uncovered
-from holdfast.model.rows import Finding
+from holdfast.errors import Corrupt
+from holdfast.limits import EVENT_PAGE_MAX, RECORD_PAGE_MAX, RUN_PAGE_MAX
+from holdfast.model.events import Event, Links, uncovered
+from holdfast.model.rows import Finding, Lease, Record, RunRow
+from holdfast.stores import checksums
 from holdfast.stores.bounds import partial_finding
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.connection import SERVER_VERSION_MIN, Connection
@@ -20,7 +22,7 @@ from holdfast.stores.postgres.escaping import event_of
 from holdfast.stores.postgres.reclaiming import size_of
 
 _ROUND_TRIPS: Final = 5
-_RESTORE: Final = "restore from a copy or an export; what is named here is not to be trusted"
+_RESTORE: Final = checksums.RESTORE
 
 
 def examined(database: Database) -> list[Finding]:
@@ -84,6 +86,8 @@ def _size(connection: Connection, database: Database) -> Finding:
 
 def _contents(connection: Connection) -> Iterator[Finding]:
     yield from _sound_or("events", _events(connection), "every event is what was appended")
+    yield from _sound_or("runs", _runs(connection), "every run's row is what was written")
+    yield from _sound_or("records", _records(connection), "every record is what was written")
     for (run,) in connection.execute(sql.PARTIAL_RUNS).fetchall():
         yield partial_finding(run)
     yield from _sound_or("blobs", _blobs(connection), "every address has the form of one")
@@ -105,16 +109,16 @@ def _sound_or(subject: str, failures: Iterator[Finding], sound: str) -> Iterator
 
 
 def _events(connection: Connection) -> Iterator[Finding]:
-    place = (0, 0)
+    place, reading, links = (0, 0), 0, Links()
     while page := connection.execute(sql.ALL_EVENTS, (*place, EVENT_PAGE_MAX), binary=True).fetchall():
-        for run, _, *fields in page:
+        for run, number, *fields in page:
             event = event_of(tuple(fields))
+            if number != reading:
+                reading, links = number, _links(connection, number)
             if run is None:
                 yield Finding("events", "failure", f"event {event.seq} belongs to no run", _RESTORE)
-            elif not is_intact(run, event):
-                yield Finding(
-                    "events", "failure", f"event {event.seq} of run {run} fails its checksum", _RESTORE
-                )
+            elif damage := checksums.event_damage(run, event, links):
+                yield Finding("events", "failure", damage, _RESTORE)
         place = page[-1][1], page[-1][2]
     for run, head, last in connection.execute(sql.STRAY_HEADS).fetchall():
         yield Finding(
@@ -125,6 +129,49 @@ def _events(connection: Connection) -> Iterator[Finding]:
         for first, last in uncovered(origin_seq, (Event(*row) for row in rows)):
             text = f"no event of run {run} covers {first} to {last}"
             yield Finding("events", "failure", text, _RESTORE)
+
+
+def _links(connection: Connection, number: int) -> Links:
+    """What a run's first own event is chained to; of a fork, that lies in another journal."""
+    found = connection.execute(sql.PLACE, (number,)).fetchone()
+    if found is None:
+        return Links()
+    birth, origin, seq = found
+    before: int | None = 0
+    while seq and origin is not None:
+        found = connection.execute(sql.CHAIN_AT, (seq, origin)).fetchone()
+        if found is None:
+            return Links(None, birth)
+        origin, first, before = found
+        if seq > first:
+            break
+    return Links(before, birth)
+
+
+def _runs(connection: Connection) -> Iterator[Finding]:
+    after = ""
+    while page := connection.execute(sql.ALL_RUNS, (after, RUN_PAGE_MAX), binary=True).fetchall():
+        for row in page:
+            found = RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], ""))
+            if damage := checksums.judged(found, row[17], row[18]).damage:
+                yield Finding("runs", "failure", damage, _RESTORE)
+        after = page[-1][0]
+    for run, fence, last in connection.execute(sql.LATE_FENCES).fetchall():
+        yield Finding("runs", "failure", checksums.late_fence(run, fence, last), _RESTORE)
+    ((fences, id_, crc),) = connection.execute(sql.META).fetchall()
+    try:
+        checksums.sound_fences(fences, id_, crc, "")
+    except Corrupt as error:
+        yield Finding("runs", "failure", error.problem, _RESTORE)
+
+
+def _records(connection: Connection) -> Iterator[Finding]:
+    place = ("", "")
+    while page := connection.execute(sql.ALL_RECORDS, (*place, RECORD_PAGE_MAX), binary=True).fetchall():
+        for *fields, crc in page:
+            if damage := checksums.judged_record(Record(*fields), crc).damage:
+                yield Finding("records", "failure", damage, checksums.AGAIN)
+        place = page[-1][0], page[-1][1]
 
 
 def _blobs(connection: Connection) -> Iterator[Finding]:

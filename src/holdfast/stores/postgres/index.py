@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, LiteralString, NamedTuple
 
 from holdfast.errors import AccessDenied, StoreReadOnly
-from holdfast.model.searching import Document, Match, Query, Within
+from holdfast.model.searching import SPACES, Document, Match, Query, Within
 from holdfast.stores.postgres import index_statements as sql
 from holdfast.stores.postgres import words
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database
-from holdfast.stores.postgres.index_creation import ensure_index
+from holdfast.stores.postgres.index_creation import ensure_index, identity
 from holdfast.stores.postgres.statements import after_prefix
 from holdfast.stores.postgres.vectors import InProcess, InServer, Vectors, model_of
 
@@ -41,7 +41,7 @@ def find_index(address: Address) -> "PostgresIndex | None":
         if shape is not None:
             place = shape.extension
             vectors = InProcess(database) if place is None else InServer(database, place)
-            index = PostgresIndex(database, vectors)
+            index = PostgresIndex(database, vectors, database.read(identity))
     except (AccessDenied, StoreReadOnly):
         return None
     finally:
@@ -53,7 +53,8 @@ def find_index(address: Address) -> "PostgresIndex | None":
 class PostgresIndex:
     """Implements ``IndexPort`` over tables of the store's schema."""
 
-    def __init__(self, database: Database, vectors: Vectors) -> None:
+    def __init__(self, database: Database, vectors: Vectors, identity: int | None) -> None:
+        self.identity: Final = identity
         self._database: Final = database
         self._vectors: Final = vectors
         self._known: Final[dict[tuple[str, str], _Known]] = {}
@@ -176,6 +177,13 @@ class PostgresIndex:
         return documents, terms, words.weighed(parts, found, documents)
 
     # -- the rest --------------------------------------------------------------------------------------------
+
+    def is_in_place(self) -> bool:
+        return self._database.read(identity) == self.identity
+
+    def check(self) -> None:
+        for space in SPACES:
+            self.count(space)
 
     def close(self) -> None:
         """Let go of the connections; idempotent."""

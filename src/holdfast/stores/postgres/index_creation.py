@@ -52,6 +52,25 @@ def is_made(connection: Connection) -> bool:
     return connection.execute("SELECT to_regclass('search_meta')").fetchone() != (None,)
 
 
+def identity(connection: Connection) -> int | None:
+    """Which index it is: one that is thrown away and made anew is another."""
+    found: tuple[Any, ...] | None = connection.execute(
+        "SELECT to_regclass('search_documents')::oid"
+    ).fetchone()
+    return None if found is None or found[0] is None else int(found[0])
+
+
+def drop_index(database: Database, lost: int | None, *, is_damaged: bool) -> None:
+    """Remove all of an index; where it ``is_damaged``, only this one: another process may have made it anew already."""
+
+    def drop(connection: Connection) -> None:
+        connection.execute(LOCK, (database.address.schema,))
+        if not is_damaged or lost is None or identity(connection) in (lost, None):
+            connection.execute(_DROP)
+
+    database.write(drop, synced=True)
+
+
 def ensure_index(database: Database) -> Shape | None:
     """See that an index is there; None where a newer Holdfast made it. Raises AccessDenied where this user may not make one."""
     found = database.read(_shape)

@@ -17,16 +17,17 @@ def _bound(text: LiteralString) -> LiteralString:
 
 _RUN: Final = (
     "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
-    f"r.head, r.revision, {shared.LEASE}, {shared.QUEUE} FROM runs r "
+    f"r.head, r.revision, {shared.LEASE}, {shared.QUEUE}, {shared.SUMS} FROM runs r "
 )
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
-FENCES: Final = "SELECT fences FROM meta FOR SHARE"
+META: Final = "SELECT fences, store, crc FROM meta"
+FENCES: Final = f"{META} FOR SHARE"
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence, agent, due_at) "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence, agent, due_at, crc, status_crc) "
     "VALUES (%(run)s, %(birth)s, %(created_at)s, %(status)s, %(body)s, %(origin)s, %(origin_seq)s, %(origin_seq)s, %(fence)s, "
-    "%(agent)s, %(due_at)s) "
+    "%(agent)s, %(due_at)s, %(crc)s, %(status_crc)s) "
     "ON CONFLICT (run) DO NOTHING"
 )
 FORK_RUN: Final = "UPDATE runs SET revision = revision + 1 WHERE run = %s AND revision = %s"
@@ -40,7 +41,9 @@ LIST_RUNS_BEFORE: Final = _RUN + (
     "WHERE r.run >= %(first)s AND (%(behind)s::text IS NULL OR r.run < %(behind)s) "
     "AND (r.created_at, r.run) < (%(created_at)s, %(run)s) ORDER BY r.created_at DESC, r.run DESC LIMIT %(limit)s"
 )
+LIST_FORKS: Final = _RUN + _bound(shared.OF_ORIGIN)
 SWAP_RUN: Final = _bound(shared.SWAP_RUN)
+FIND_TO_SWAP: Final = FIND_RUN + " FOR NO KEY UPDATE"
 FIND_GUARDED: Final = (
     "SELECT id, origin_seq, head FROM runs WHERE run = %s AND fence = %s AND revision = %s FOR UPDATE"
 )
@@ -51,11 +54,12 @@ DELETE_EVENTS: Final = "DELETE FROM events WHERE run = %s"
 # The events name their run by number, so it is the row that moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = (
     "UPDATE runs SET run = %s, birth = %s, created_at = %s, status = %s, body = %s, revision = %s + 1, fence = %s, "
-    "owner = %s, beat = %s, since = %s, beat_at = %s, lease_s = %s, agent = %s, due_at = %s WHERE id = %s"
+    "owner = %s, beat = %s, since = %s, beat_at = %s, lease_s = %s, agent = %s, due_at = %s, crc = %s, status_crc = %s WHERE id = %s"
 )
 DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
 # Before anything else is locked: who creates a run holds this row while it waits for a deleter to be done.
-RAISE_FENCES: Final = "UPDATE meta SET fences = greatest(fences, %s)"
+LOCK_FENCES: Final = f"{META} FOR UPDATE"
+SET_FENCES: Final = "UPDATE meta SET fences = %s, crc = %s"
 
 # -- events ---------------------------------------------------------------------------------------------------
 
@@ -64,14 +68,15 @@ RAISE_FENCES: Final = "UPDATE meta SET fences = greatest(fences, %s)"
 # this statement ends in, or is part of, is PostgreSQL's SET LOCAL; so one connection serves both kinds of durability.
 _GUARDED: Final = (
     "guarded AS (UPDATE runs SET head = %(head)s, status = coalesce(%(status)s, status), "
+    "status_crc = CASE WHEN %(status)s::text IS NULL THEN status_crc ELSE %(status_crc)s::bigint END, "
     "revision = revision + CASE WHEN %(status)s::text IS NULL THEN 0 ELSE 1 END "
     "WHERE run = %(run)s AND fence = %(fence)s AND head = %(after_seq)s"
 )
-_INTO_EVENTS: Final = "INSERT INTO events (run, seq, at, kind, name, key, fence, body, crc) "
+_INTO_EVENTS: Final = "INSERT INTO events (run, seq, at, kind, name, key, fence, body, crc, chain) "
 _WRITTEN: Final = (
     "written AS (" + _INTO_EVENTS + "SELECT g.id, e.* FROM guarded g, unnest(%(seqs)s::bigint[], "  # noqa: S608 - constants
     "%(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(fences)s::bigint[], "
-    "%(bodies)s::bytea[], %(crcs)s::bigint[]) AS e)"
+    "%(bodies)s::bytea[], %(crcs)s::bigint[], %(chains)s::bigint[]) AS e)"
 )
 _SETTING: Final = "set_config('synchronous_commit', %(commit)s, true)"
 _NOTICE: Final = "(SELECT pg_notify(current_schema(), w.run) FROM waiting w, guarded WHERE w.run = %(run)s)"
@@ -81,8 +86,8 @@ _BEFORE: Final = f"SELECT g.id, r.head, {shared.LEASE}, {_SETTING}, {_NOTICE}"
 # The hot path: one event of a run. Taken, the run comes back; refused, nothing does, and why is asked then.
 APPEND_EVENT: Final = (
     "WITH guarded AS (UPDATE runs SET head = $3 WHERE run = $1 AND fence = $2 AND head = $3 - 1 RETURNING id) "  # noqa: S608 - constants
-    f"{_INTO_EVENTS}SELECT id, $3, $4, $5, $6, $7, $8, $9, $10 FROM guarded "
-    "RETURNING $1::text, set_config('synchronous_commit', $11, true), "
+    f"{_INTO_EVENTS}SELECT id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM guarded "
+    "RETURNING $1::text, set_config('synchronous_commit', $12, true), "
     "(SELECT pg_notify(current_schema(), w.run) FROM waiting w WHERE w.run = $1)"
 )
 APPEND_EVENTS: Final = f"WITH {_GUARDED} RETURNING id), {_WRITTEN} {_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
@@ -105,14 +110,14 @@ APPEND_WITH_BLOBS: Final = (
 # in which everybody does.
 APPEND_MANY: Final = (
     "WITH item AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::double precision[], "  # noqa: S608 - constants
-    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bytea[], $10::bigint[]) "
-    "AS i (run, run_fence, seq, at, kind, name, key, fence, body, crc)), "
+    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[]) "
+    "AS i (run, run_fence, seq, at, kind, name, key, fence, body, crc, chain)), "
     "locked AS MATERIALIZED (SELECT id FROM runs WHERE run = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE), "
     "guarded AS (UPDATE runs r SET head = i.seq FROM locked l, item i "
     "WHERE r.id = l.id AND r.run = i.run AND r.fence = i.run_fence AND r.head = i.seq - 1 RETURNING r.id, r.run), "
-    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc "
+    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc, i.chain "
     "FROM guarded g JOIN item i ON i.run = g.run), "
-    "told AS MATERIALIZED (SELECT set_config('synchronous_commit', $11, true), "
+    "told AS MATERIALIZED (SELECT set_config('synchronous_commit', $12, true), "
     "(SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
     "SELECT g.run, told.* FROM told, guarded g"
 )
@@ -120,11 +125,11 @@ LOCK_RUNS: Final = "SELECT 1 FROM runs WHERE run = ANY(%s::text[]) ORDER BY id F
 HEAD_AND_LEASE: Final = f"SELECT r.head, {shared.LEASE} FROM runs r WHERE r.run = %s"  # noqa: S608 - constants
 # Not a join: that would be sorted, and so every page would read all that follows it.
 READ_EVENTS: Final = (
-    "SELECT seq, at, kind, name, key, fence, body, crc FROM events WHERE run = (SELECT id FROM runs WHERE run = %s) "
+    "SELECT seq, at, kind, name, key, fence, body, crc, chain FROM events WHERE run = (SELECT id FROM runs WHERE run = %s) "
     "AND seq > %s AND seq <= %s ORDER BY run, seq LIMIT %s"
 )
 DELETE_STRETCH: Final = "DELETE FROM events WHERE run = %s AND seq > %s AND seq <= %s"
-PUT_EVENT: Final = _INTO_EVENTS + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+PUT_EVENT: Final = _INTO_EVENTS + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 MEASURE: Final = "SELECT count(e.seq), coalesce(sum(length(e.body)), 0)::bigint FROM runs r JOIN events e ON e.run = r.id WHERE r.run = %s"
 
 # -- blobs ----------------------------------------------------------------------------------------------------
@@ -167,12 +172,13 @@ CLAIM: Final = (
     "ORDER BY due_at, created_at, run LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED) "
     "UPDATE runs r SET fence = r.fence + 1, owner = %(owner)s, beat = 0, since = %(at)s, beat_at = %(at)s, "
     "lease_s = %(lease_s)s FROM due WHERE r.id = due.id RETURNING r.run, r.birth, r.created_at, r.status, r.body, "
-    f"r.origin, r.origin_seq, r.head, r.revision, {shared.LEASE}, {shared.QUEUE}"
+    f"r.origin, r.origin_seq, r.head, r.revision, {shared.LEASE}, {shared.QUEUE}, {shared.SUMS}"
 )
 LIST_HELD: Final = _RUN + (
     "WHERE r.agent = ANY(%s) AND r.agent <> '' AND r.owner <> '' AND r.run > %s ORDER BY r.run LIMIT %s"
 )
 SET_DUE: Final = _bound(shared.SET_DUE)
+GIVE_BACK: Final = "UPDATE runs SET owner = '', due_at = NULL WHERE run = ANY(%s::text[])"
 CALL_UP: Final = "UPDATE runs SET due_at = least(due_at, %s) WHERE run = %s AND agent <> ''"
 
 # -- records --------------------------------------------------------------------------------------------------
@@ -180,9 +186,10 @@ CALL_UP: Final = "UPDATE runs SET due_at = least(due_at, %s) WHERE run = %s AND 
 GET_RECORD: Final = _bound(shared.GET_RECORD)
 ADD_RECORD: Final = _bound(shared.ADD_RECORD)
 SWAP_RECORD: Final = _bound(shared.SWAP_RECORD)
+REPLACE_RECORD: Final = _bound(shared.REPLACE_RECORD)
 DELETE_RECORD: Final = _bound(shared.DELETE_RECORD)
 SCAN_RECORDS: Final = (
-    "SELECT space, key, revision, body FROM records WHERE space = %(space)s AND key > %(after)s AND key >= %(first)s "
+    "SELECT space, key, revision, body, crc FROM records WHERE space = %(space)s AND key > %(after)s AND key >= %(first)s "
     "AND (%(behind)s::text IS NULL OR key < %(behind)s) ORDER BY key LIMIT %(limit)s"
 )
 
@@ -207,7 +214,7 @@ NOTIFY: Final = "SELECT pg_notify(current_schema(), run) FROM waiting WHERE run 
 # Something must be written, or the commit flushes nothing; and no row, or everybody who syncs would wait for everybody else.
 MARK: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
 ALL_EVENTS: Final = (
-    "SELECT r.run, e.run, e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc FROM events e "
+    "SELECT r.run, e.run, e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc, e.chain FROM events e "
     "LEFT JOIN runs r ON r.id = e.run WHERE r.status IS DISTINCT FROM 'importing' AND (e.run, e.seq) > (%s, %s) "
     "ORDER BY e.run, e.seq LIMIT %s"
 )
@@ -219,6 +226,17 @@ STRAY_HEADS: Final = (
 GAPPED: Final = (
     "SELECT r.id, r.run, r.origin_seq FROM runs r JOIN events e ON e.run = r.id WHERE r.status <> 'importing' "
     "GROUP BY r.id HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
+)
+PLACE: Final = "SELECT birth, origin, origin_seq FROM runs WHERE id = %s"
+CHAIN_AT: Final = "SELECT r.origin, r.origin_seq, (SELECT chain FROM events e WHERE e.run = r.id AND e.seq = %s) FROM runs r WHERE r.run = %s"
+LATE_FENCES: Final = (
+    "SELECT r.run, r.fence, e.fence FROM runs r JOIN events e ON e.run = r.id AND e.seq = r.head "
+    "WHERE e.fence > r.fence AND e.chain <> 0 AND r.status <> 'importing' ORDER BY r.run"
+)
+ALL_RUNS: Final = _RUN + "WHERE r.run > %s ORDER BY r.run LIMIT %s"
+ALL_RECORDS: Final = (
+    "SELECT space, key, revision, body, crc FROM records WHERE crc IS NOT NULL AND (space, key) > (%s, %s) "
+    "ORDER BY space, key LIMIT %s"
 )
 OWN_EVENTS: Final = "SELECT seq, at, kind, '', '', 0, body, 0 FROM events WHERE run = %s ORDER BY seq"
 ODD_ADDRESSES: Final = "SELECT address FROM blobs WHERE address !~ '^[0-9a-zA-Z_:.-]+$' LIMIT 20"

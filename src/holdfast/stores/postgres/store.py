@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from holdfast import limits
+from holdfast.errors import AccessDenied, Corrupt, StoreError, StoreReadOnly
 from holdfast.model.events import Event
 from holdfast.model.rows import (
     Append,
@@ -25,16 +26,17 @@ from holdfast.model.rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores import bounds, owners
+from holdfast.stores import bounds, checksums, owners
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.address import address_of
 from holdfast.stores.postgres.appending import Appender, keep_blobs, missing
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.errors import is_damage
 from holdfast.stores.postgres.escaping import escaped, events_of
 from holdfast.stores.postgres.examination import examined
 from holdfast.stores.postgres.index import PostgresIndex, find_index
-from holdfast.stores.postgres.index_creation import is_made
+from holdfast.stores.postgres.index_creation import drop_index, is_made
 from holdfast.stores.postgres.reclaiming import reclaimed
 from holdfast.stores.postgres.waiting import Waiting
 
@@ -68,6 +70,10 @@ class PostgresStore:
         return self._owner
 
     @property
+    def owned_by(self) -> str | None:
+        return None
+
+    @property
     def is_open(self) -> bool:
         """Whether this handle can still be used in this process."""
         return not self._database.is_gone
@@ -76,20 +82,21 @@ class PostgresStore:
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
-        values = row._asdict()
+        sums = {"crc": checksums.run_crc(row), "status_crc": checksums.status_crc(row.run, row.status)}
+        values = {**row._asdict(), **sums}
 
         def create(connection: Connection) -> None:
             if row.origin is not None:
                 _must(connection, sql.FORK_RUN, (row.origin, origin_revision))
             # shared, so that no deleter of a run of this name ends between this look and the insert
-            ((fence,),) = connection.execute(sql.FENCES).fetchall()
+            fence, _ = self._fences(connection, sql.FENCES)
             _must(connection, sql.CREATE_RUN, {**values, "fence": fence})
 
         return self._guarded(create)
 
     def find_run(self, run: str) -> RunRow | None:
         found = self._database.read(lambda c: c.execute(sql.FIND_RUN, (run,), binary=True).fetchone())
-        return None if found is None else _run_row(found)
+        return None if found is None else checksums.sound(_run_row(found), self.url)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
@@ -101,13 +108,27 @@ class PostgresStore:
         rows = self._database.read(lambda c: c.execute(statement, values, binary=True).fetchall())
         return [_run_row(row) for row in rows]
 
+    def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_page("forks", limit, limits.RUN_PAGE_MAX)
+        values = (run, after, limit)
+        rows = self._database.read(lambda c: c.execute(sql.LIST_FORKS, values, binary=True).fetchall())
+        return [_run_row(row) for row in rows]
+
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
-        return self._guarded(lambda c: _must(c, sql.SWAP_RUN, (status, body, run, revision)))
+
+        def swap(connection: Connection) -> None:
+            row = _run_row(_found(connection, sql.FIND_TO_SWAP, (run,)))
+            _refuse_if(row.revision != revision)
+            crc = checksums.run_crc(checksums.sound(row, self.url)._replace(body=body))
+            of_status = checksums.status_crc(run, status)
+            _must(connection, sql.SWAP_RUN, (status, of_status, body, crc, run, revision))
+
+        return self._guarded(swap)
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
         def delete(connection: Connection) -> None:
-            connection.execute(sql.RAISE_FENCES, (fence,))
+            self._raise_fences(connection, fence)
             number, _, _ = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
             _refuse_if(connection.execute(sql.HAS_FORKS, (run,)).fetchone() is not None)
             connection.execute(sql.FORGET_RUN, (number,))
@@ -162,19 +183,24 @@ class PostgresStore:
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
         def adopt(connection: Connection) -> None:
             # All that waits is waited for in one order: the fences, then the rows by name.
-            connection.execute(sql.RAISE_FENCES, (0,))
+            self._raise_fences(connection, 0)
             connection.execute(sql.LOCK_RUNS, ([run, of],))
             number, _, head = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
             other, other_fence, other_head = _found(connection, sql.FIND_LOCKED, (of,))
             _refuse_if(connection.execute(sql.HAS_FORKS, (of,)).fetchone() is not None)
             assert other_head == head, f"{run} ends at {head} and {of} at {other_head}"
-            row = _run_row(_found(connection, sql.FIND_RUN, (run,)))
+            row, taken = (
+                checksums.sound(_run_row(_found(connection, sql.FIND_RUN, (name,))), self.url)
+                for name in (run, of)
+            )
+            crc = checksums.run_crc(checksums.adopted(row, taken))
+            sums = (crc, checksums.status_crc(run, row.status))
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
-            connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, other))
+            connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
-            connection.execute(sql.RAISE_FENCES, (other_fence,))
+            self._raise_fences(connection, other_fence)
             connection.execute(sql.NOTIFY, (of,))
 
         return self._guarded(adopt)
@@ -231,6 +257,10 @@ class PostgresStore:
         self._waiting.wake_here()
         return grant
 
+    def accept_loss(self, run: str) -> int:  # noqa: ARG002 - the server answers for what it acknowledged
+        self._database.check()
+        return 0
+
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         values = (list(fences), list(fences.values()), at)
         beaten = self._database.write(lambda c: c.execute(sql.BEAT, values).fetchall(), synced=False)
@@ -256,10 +286,15 @@ class PostgresStore:
             "limit": limit,
             "owner": self.owner,
         }
-        rows = self._database.write(
-            lambda c: c.execute(sql.CLAIM, values, binary=True).fetchall(), synced=True
-        )
-        claimed = [_run_row(row) for row in rows]
+
+        def take(connection: Connection) -> list[RunRow]:
+            rows = [_run_row(row) for row in connection.execute(sql.CLAIM, values, binary=True).fetchall()]
+            damaged = [row.run for row in rows if row.damage]
+            if damaged:  # no worker can do anything with them, and they stand in the way of the others
+                connection.execute(sql.GIVE_BACK, (damaged,))
+            return rows
+
+        claimed = checksums.undamaged(self._database.write(take, synced=True), self.url)
         return sorted(claimed, key=lambda row: (row.due_at, row.created_at, row.run))
 
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
@@ -277,32 +312,39 @@ class PostgresStore:
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
-        found = self._database.read(lambda c: c.execute(sql.GET_RECORD, (space, key), binary=True).fetchone())
-        return None if found is None else Record(*found)
+        return self._database.read(lambda c: self._record(c, space, key))
 
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         bounds.check_record(space, key, body)
 
         def put(connection: Connection) -> None:
-            if revision == 0:
-                _must(connection, sql.ADD_RECORD, (space, key, body))
-            else:
-                _must(connection, sql.SWAP_RECORD, (body, space, key, revision))
+            if revision:
+                _must(connection, sql.SWAP_RECORD, (body, crc, space, key, revision))
+            elif connection.execute(sql.ADD_RECORD, (space, key, body, crc)).rowcount != 1:
+                _refuse_if(self._is_sound(connection, space, key))
+                _must(connection, sql.REPLACE_RECORD, (body, crc, space, key))
             _tell_of_letter(connection, space)
 
+        crc = checksums.record_crc(space, key, revision + 1, body)
         return self._guarded(put, synced=synced)
 
-    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+    def scan_records(
+        self, space: str, *, after: str = "", prefix: str = "", limit: int, damaged: bool = False
+    ) -> list[Record]:
         bounds.check_page("records", limit, limits.RECORD_PAGE_MAX)
-        values = {
-            "space": space,
-            "after": after,
-            "first": prefix,
-            "behind": sql.after_prefix(prefix),
-            "limit": limit,
-        }
-        rows = self._database.read(lambda c: c.execute(sql.SCAN_RECORDS, values, binary=True).fetchall())
-        return [Record(*row) for row in rows]
+
+        def page(behind: str, count: int) -> list[Record]:
+            values = {
+                "space": space,
+                "after": behind,
+                "first": prefix,
+                "behind": sql.after_prefix(prefix),
+                "limit": count,
+            }
+            rows = self._database.read(lambda c: c.execute(sql.SCAN_RECORDS, values, binary=True).fetchall())
+            return [checksums.judged_record(Record(*row[:4]), row[4]) for row in rows]
+
+        return checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         def delete(connection: Connection) -> None:
@@ -326,11 +368,32 @@ class PostgresStore:
     def find_index(self, *, makes: bool = True) -> PostgresIndex | None:
         self._database.check()  # before the lock: in a fork it may be held by a thread that does not exist there
         with self._indexing:
+            if self._index is not None and not self._index.is_in_place():
+                self._index.close()  # thrown away by another process: what is in memory of it leads astray
+                self._index = None
             is_wanted = self._index is None and not self._is_refused
             if is_wanted and (makes or self._database.read(is_made)):
                 self._index = find_index(self._database.address)
                 self._is_refused = self._index is None
             return self._index
+
+    def drop_index(self, *, because: StoreError | None = None) -> bool:
+        if because is not None and not is_damage(because):
+            return False
+        with self._indexing:
+            lost, self._index = self._index, None
+            if lost is not None:
+                lost.close()
+            try:
+                if because is not None or self._database.read(is_made):
+                    drop_index(
+                        self._database,
+                        None if lost is None else lost.identity,
+                        is_damaged=because is not None,
+                    )
+            except (AccessDenied, StoreReadOnly):
+                return False
+            return True
 
     def examine(self) -> list[Finding]:
         return examined(self._database)
@@ -343,6 +406,30 @@ class PostgresStore:
                 self._waiting.close()
                 if self._index is not None:
                     self._index.close()
+
+    def _record(self, connection: Connection, space: str, key: str) -> Record | None:
+        """The record, checked. Corrupt."""
+        found = connection.execute(sql.GET_RECORD, (space, key), binary=True).fetchone()
+        if found is None:
+            return None
+        return checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
+
+    def _is_sound(self, connection: Connection, space: str, key: str) -> bool:
+        try:
+            self._record(connection, space, key)
+        except Corrupt:
+            return False
+        return True
+
+    def _fences(self, connection: Connection, statement: LiteralString) -> tuple[int, str]:
+        """The highest fence of a deleted run, and the store's id. Corrupt."""
+        ((fences, id_, crc),) = connection.execute(statement).fetchall()
+        return checksums.sound_fences(fences, id_, crc, self.url), id_
+
+    def _raise_fences(self, connection: Connection, fence: int) -> None:
+        fences, id_ = self._fences(connection, sql.LOCK_FENCES)
+        raised = max(fences, fence)
+        connection.execute(sql.SET_FENCES, (raised, checksums.meta_crc(id_, raised)))
 
     def _guarded(self, work: Any, *, synced: bool = True) -> bool:
         """Whether the work went through; where something refused it, nothing of it is there."""
@@ -382,4 +469,4 @@ def _kept(event: Event) -> Event:
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
-    return RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:]))
+    return checksums.judged(RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18])

@@ -41,13 +41,13 @@ class Request(NamedTuple):
 ONE: Final = Prepared(
     b"holdfast_append_event",
     sql.APPEND_EVENT.encode(),
-    (_TEXT, _BIGINT, _BIGINT, _DOUBLE, _TEXT, _TEXT, _TEXT, _BIGINT, _BYTEA, _BIGINT, _TEXT),
+    (_TEXT, _BIGINT, _BIGINT, _DOUBLE, _TEXT, _TEXT, _TEXT, _BIGINT, _BYTEA, _BIGINT, _BIGINT, _TEXT),
 )
 MANY: Final = Prepared(
     b"holdfast_append_many",
     sql.APPEND_MANY.encode(),
     (
-        _TEXTS, _BIGINTS, _BIGINTS, _DOUBLES, _TEXTS, _TEXTS, _TEXTS, _BIGINTS, _BYTEAS, _BIGINTS, _TEXT,
+        _TEXTS, _BIGINTS, _BIGINTS, _DOUBLES, _TEXTS, _TEXTS, _TEXTS, _BIGINTS, _BYTEAS, _BIGINTS, _BIGINTS, _TEXT,
     ),
 )  # fmt: skip
 
@@ -68,10 +68,10 @@ def request_of(items: Sequence[Append], *, synced: bool) -> Request:
     if len(items) > 1:
         return Request(MANY.name, _many(items, synced=synced), tuple(items))
     (item,) = items
-    seq, at, kind, name, key, fence, body, crc = item.events[0]
+    seq, at, kind, name, key, fence, body, crc, chain = item.events[0]
     values = [
         item.run.encode(), _bigint(item.fence), _bigint(seq), _double(at), kind.encode(), escaped(name).encode(),
-        escaped(key).encode(), _bigint(fence), body, _bigint(crc), _COMMIT[synced],
+        escaped(key).encode(), _bigint(fence), body, _bigint(crc), _bigint(chain), _COMMIT[synced],
     ]  # fmt: skip
     return Request(ONE.name, values, tuple(items))
 
@@ -88,11 +88,11 @@ def columns_of(items: Sequence[Append], *, synced: bool) -> list[object]:
 
 
 def _many(items: Sequence[Append], *, synced: bool) -> list[bytes]:
-    seqs, ats, kinds, names, keys, fences, bodies, crcs = _columns([item.events[0] for item in items])
+    seqs, ats, kinds, names, keys, fences, bodies, crcs, chains = _columns([item.events[0] for item in items])
     return [
         _texts([item.run for item in items]), _bigints([item.fence for item in items]), _bigints(seqs), _doubles(ats),
         _texts(kinds), _texts(names), _texts(keys), _bigints(fences), _elements(_BYTEA, bodies), _bigints(crcs),
-        _COMMIT[synced],
+        _bigints(chains), _COMMIT[synced],
     ]  # fmt: skip
 
 
@@ -100,6 +100,7 @@ def _columns(events: Sequence[Event]) -> tuple[list, ...]:  # type: ignore[type-
     return (
         [e.seq for e in events], [e.at for e in events], [e.kind for e in events], [escaped(e.name) for e in events],
         [escaped(e.key) for e in events], [e.fence for e in events], [e.body for e in events], [e.crc for e in events],
+        [e.chain for e in events],
     )  # fmt: skip
 
 

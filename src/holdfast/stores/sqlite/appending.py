@@ -12,7 +12,8 @@ import apsw
 from holdfast import limits
 from holdfast.model.rows import Append, Appended, AppendOutcome, Blob, Lease, Refusal, inbox_space
 from holdfast.stores.bounds import append_too_large, check_items
-from holdfast.stores.sqlite.database import Database
+from holdfast.stores.checksums import status_crc
+from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
     CONSUME_LETTER,
@@ -37,36 +38,48 @@ class Appender:
         run, fence, after_seq, events, blobs, consumed, status, synced, _ = items[0]
         if len(events) != 1 or status is not None or blobs or consumed or events[0].seq != after_seq + 1:
             return self._commit(items)
-        seq, at, kind, name, key, event_fence, body, crc = events[0]
+        seq, at, kind, name, key, event_fence, body, crc, chain = events[0]
         if len(body) > limits.APPEND_SIZE_BYTES_MAX:
             raise append_too_large(run, len(body))
         database = self._database
         # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
         with database.writing:
-            if database.trouble:
-                database.mend()
-            connection = database.synced if synced else database.flushed
-            if not synced:
-                database.dirty = True  # before it is: an interrupt may fall right behind the commit
             try:
-                connection.execute(
-                    APPEND_EVENT, (seq, at, kind, name, key, event_fence, body, crc, run, fence, after_seq)
-                )
-                written = connection.changes()
-            except apsw.Error as error:
-                raise database.translate(error, connection) from error
-            if not written:
-                return [_refusal_now(database, items[0])]
-            if synced:
-                database.dirty = False
-            if database.waiters:
-                database.wake()
+                database.begin_turn()
+                connection = database.synced if synced else database.flushed
+                if not synced:
+                    database.dirty = True  # before it is: an interrupt may fall right behind the commit
+                try:
+                    connection.execute(
+                        APPEND_EVENT,
+                        (seq, at, kind, name, key, event_fence, body, crc, chain, run, fence, after_seq),
+                    )
+                    written = connection.changes()
+                except apsw.Error as error:
+                    raise database.translate(error, connection) from error
+                database.confirm()
+                if written:
+                    if synced:
+                        database.dirty = False
+                        database.heads.note(run, fence, seq, chain)
+                    if database.waiters:
+                        database.wake()
+                    database.fold_if_long()
+            finally:
+                database.locks.end_turn()
+        if not written:
+            return [_refusal_now(database, items[0])]
         return [Appended(seq)]
 
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
         check_items(items)
-        with self._database.write(synced=any(item.synced for item in items)) as connection:
-            return [_apply(connection, item) for item in items]
+        synced = any(item.synced for item in items)
+        with self._database.write(synced=synced) as connection:
+            outcomes = [_apply(connection, item) for item in items]
+        for item, outcome in zip(items, outcomes, strict=True) if synced else ():
+            if item.events and isinstance(outcome, Appended):
+                self._database.heads.note(item.run, item.fence, outcome.head, item.events[-1].chain)
+        return outcomes
 
 
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
@@ -90,7 +103,7 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
     for letter in item.consumed:
         connection.execute(CONSUME_LETTER, (inbox_space(item.run), letter))
     if item.status is not None:
-        connection.execute(SET_STATUS, (item.status, item.run))
+        connection.execute(SET_STATUS, (item.status, status_crc(item.run, item.status), item.run))
     return Appended(head)
 
 
@@ -126,6 +139,7 @@ def _refusal(connection: apsw.Connection, item: Append, missing: tuple[str, ...]
     return Refusal("missing", head, lease, missing) if missing else None
 
 
+@reread
 def _refusal_now(database: Database, item: Append) -> Refusal:
     """Why the guarded statement wrote nothing, asked a moment later and outside its transaction."""
     with database.read() as connection:

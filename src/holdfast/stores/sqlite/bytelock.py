@@ -1,45 +1,207 @@
-"""Locking one byte of a file without waiting; the only place that knows how an operating system spells that.
+"""Locks on single bytes of a file, without waiting; the only place that knows how an operating system spells that.
 
-POSIX: classic ``fcntl`` record locks. They belong to the process, end with it however it ends, are not
-inherited by a fork, and are **all dropped when any descriptor of that file is closed**: ``owners`` keeps one
-descriptor per file for ever. Nothing grows: a lock may lie far behind the end of an empty file.
+Linux: *open file description* locks. They belong to the descriptor, so that closing another descriptor of the same file
+takes nothing away, and they end with the process however it ends. A forked child inherits them together with the
+descriptor: it must close its copy. Nothing grows: a lock may lie far behind the end of an empty file.
 
-Windows: ``msvcrt.locking``, which knows only exclusive locks, so two probers at the same instant may each see
-the other and say "alive"; the next look tells. Written from its documentation and never run: there is no
-Windows in our tests.
+Elsewhere: ``flock`` on a file of its own for each byte, which behaves alike. Written for macOS and tested on Linux. On
+Windows ``msvcrt.locking``, written from its documentation and never run.
+
+SQLite itself uses classic POSIX locks. They belong to the process, and **all of them on a file are dropped when any
+descriptor of that file is closed in it**. ``mark`` takes one and asks through the eyes of another owner
+whether it is still there: the only way to notice that SQLite's are gone. That takes Linux; elsewhere nothing is noticed.
 """
 
 import os
+import struct
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, Protocol
+
+NOTICES_LOSS: Final = sys.platform == "linux" and struct.calcsize("P") == 8
+"""Whether lost POSIX locks are noticed here."""
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_FLOCK: Final = struct.Struct("@hhqqi0q")
+"""Linux's ``struct flock`` on 64 bits: type, whence, start, length, process."""
+
+
+class Byte(Protocol):
+    """One byte of a lock file, as one descriptor sees it. An OSError means that locks do not work on this file."""
+
+    @property
+    def unlock(self) -> Callable[[], object]:
+        """What lets it go, or does nothing. No function of Python's on Linux, so that no signal handler comes first."""
+        ...
+
+    def try_lock(self) -> bool:
+        """Whether it could be locked now, or was already."""
+        ...
+
+    def is_taken(self) -> bool:
+        """Whether another descriptor holds it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what belongs to this byte alone."""
+        ...
+
+
+def open_lock_file(path: str) -> int:
+    """A descriptor of a file to put locks on, made where it is not there, private to the user; never through a link."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o600)
+
 
 if sys.platform == "win32":
     import msvcrt
 
-    def try_lock(fd: int, offset: int, *, shared: bool) -> bool:  # noqa: ARG001 - there is no shared lock here
-        """Whether the byte could be locked now."""
-        os.lseek(fd, offset, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+    class WindowsByte:
+        """A byte in a file of its own."""
 
-    def unlock(fd: int, offset: int) -> None:
-        os.lseek(fd, offset, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+        def __init__(self, path: str, offset: int) -> None:
+            self._fd = open_lock_file(f"{path}.{offset:x}")
+
+        @property
+        def unlock(self) -> Callable[[], object]:
+            return partial(msvcrt.locking, self._fd, msvcrt.LK_UNLCK, 1)
+
+        def try_lock(self) -> bool:
+            try:
+                msvcrt.locking(self._fd, msvcrt.LK_NBLCK, 1)
+            except OSError:
+                return False
+            return True
+
+        def is_taken(self) -> bool:
+            if self.try_lock():
+                self.unlock()
+                return False
+            return True
+
+        def close(self) -> None:
+            os.close(self._fd)
+
+    def byte_at(path: str, fd: int, offset: int) -> Byte:  # noqa: ARG001 - the path tells
+        """The byte at an offset of the file at a path."""
+        return WindowsByte(path, offset)
+
+    def mark(fd: int, offset: int) -> Callable[[], bytes]:  # noqa: ARG001
+        """Nothing is noticed here."""
+        return bytes
+
+    def is_gone(answer: bytes) -> bool:  # noqa: ARG001
+        """Nothing is noticed here."""
+        return False
+
+    def others(fd: int, first: int, last: int) -> Iterator[bool]:  # noqa: ARG001
+        """Nobody is seen here."""
+        return iter(())
 
 else:
     import fcntl
 
-    def try_lock(fd: int, offset: int, *, shared: bool) -> bool:
-        """Whether the byte could be locked now. An OSError means that locks do not work on this file."""
-        try:
-            fcntl.lockf(
-                fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, 1, offset, os.SEEK_SET
-            )
-        except (BlockingIOError, PermissionError):
-            return False
-        return True
+    _FREE: Final = struct.pack("@h", fcntl.F_UNLCK)
 
-    def unlock(fd: int, offset: int) -> None:
-        fcntl.lockf(fd, fcntl.LOCK_UN, 1, offset, os.SEEK_SET)
+    class FileByte:
+        """A byte in a file of its own."""
+
+        def __init__(self, path: str, offset: int) -> None:
+            self._path = f"{path}.{offset:x}"
+            self._fd: int | None = None
+
+        def try_lock(self) -> bool:
+            if self._fd is None:
+                self._fd = open_lock_file(self._path)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        @property
+        def unlock(self) -> Callable[[], object]:
+            return self._let_go
+
+        def _let_go(self) -> None:
+            if self._fd is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+        def is_taken(self) -> bool:
+            try:
+                fd = os.open(self._path, os.O_RDWR | _NOFOLLOW)
+            except FileNotFoundError:
+                return False
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(fd)
+            return False
+
+        def close(self) -> None:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    class DescriptorByte:
+        """A byte of a shared file, locked for one descriptor. Only where ``NOTICES_LOSS``."""
+
+        __slots__ = ("_fd", "_lock", "_unlock")
+
+        def __init__(self, fd: int, offset: int) -> None:
+            self._fd = fd
+            self._lock = _request(fcntl.F_WRLCK, offset)
+            self._unlock = partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
+
+        @property
+        def unlock(self) -> Callable[[], object]:
+            return self._unlock
+
+        def try_lock(self) -> bool:
+            try:
+                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, self._lock)
+            except (BlockingIOError, PermissionError):
+                return False
+            return True
+
+        def is_taken(self) -> bool:
+            return _found(self._fd, self._lock)[0] != fcntl.F_UNLCK
+
+        def close(self) -> None:
+            pass
+
+    def mark(fd: int, offset: int) -> Callable[[], bytes]:
+        """Take a POSIX lock of this process on a byte; and the question whether it is still there, see ``is_gone``."""
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, offset, os.SEEK_SET)
+        ask: Callable[[], Any] = partial(fcntl.fcntl, fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, offset))
+        return ask
+
+    def is_gone(answer: bytes) -> bool:
+        """Whether nobody holds what was asked for: then this process has lost all its POSIX locks on that file."""
+        return answer[:2] == _FREE
+
+    def others(fd: int, first: int, last: int) -> Iterator[bool]:
+        """The locks that other descriptors and processes have in a range; of each, whether it is a POSIX lock."""
+        ranges = [(first, last)] if NOTICES_LOSS else []
+        while ranges:
+            first, last = ranges.pop()
+            asked = _request(fcntl.F_WRLCK, first, last - first + 1)
+            kind, _, start, length, process = _found(fd, asked)
+            if kind != fcntl.F_UNLCK:
+                yield process != -1
+                # The kernel tells any lock that is in the way, not the first.
+                both = ((first, start - 1), (start + length, last))
+                ranges += [(low, high) for low, high in both if low <= high]
+
+    def _request(kind: int, offset: int, length: int = 1) -> bytes:
+        return _FLOCK.pack(kind, os.SEEK_SET, offset, length, 0)
+
+    def _found(fd: int, question: bytes) -> tuple[int, int, int, int, int]:
+        answer: bytes = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, question)
+        kind, whence, start, length, process = _FLOCK.unpack(answer)
+        return kind, whence, start, length, process
+
+    def byte_at(path: str, fd: int, offset: int) -> Byte:
+        """The byte at an offset of the file at a path, which is open as this descriptor."""
+        return DescriptorByte(fd, offset) if NOTICES_LOSS else FileByte(path, offset)

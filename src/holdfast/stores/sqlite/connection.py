@@ -14,7 +14,7 @@ from holdfast.errors import NewerFormat, NotAStore, NotDurable
 
 APPLICATION_ID: Final = 0x484F4C44
 """'HOLD' in the file's header, so that ``file`` and we can tell the file from any other database."""
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 
 class Shape(NamedTuple):
@@ -43,7 +43,7 @@ SETTINGS: Final[dict[str, int | str]] = {
     "trusted_schema": 0,  # a file is data: its views may not call functions with side effects
     "cell_size_check": 1,  # notice damaged pages earlier
     "mmap_size": 0,  # a mapped read of a bad sector is a SIGBUS, not an error
-    "wal_autocheckpoint": 1000,
+    "wal_autocheckpoint": 0,  # ``database`` folds the WAL: SQLite would say nothing of what goes wrong there
     "journal_size_limit": _WAL_SIZE_BYTES_MAX,
 }
 
@@ -69,6 +69,8 @@ def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
         int(limits.BUSY_TIMEOUT_S * 1000)
     )  # first: the pragmas below may have to wait
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    # Whoever closes last would delete the WAL; who that is, SQLite tells by locks that others may have lost.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for name, value in wanted.items():
         connection.execute(f"PRAGMA {name} = {value}")
     for name, value in wanted.items():

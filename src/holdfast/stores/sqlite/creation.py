@@ -15,6 +15,7 @@ import apsw
 from holdfast.errors import NotAStore, NotDurable
 from holdfast.stores.sqlite.connection import STORE, Shape, check_version
 from holdfast.stores.sqlite.filesystem import NETWORK, filesystem_at
+from holdfast.stores.sqlite.migration import VIEWS, seal_meta
 from holdfast.stores.sqlite.owners import Owners, owners_of
 
 _MAGIC: Final = b"SQLite format 3\0"
@@ -114,6 +115,9 @@ def _build(path: Path, shape: Shape) -> None:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN")
         connection.execute(shape.schema.read_text(encoding="utf-8"))
+        if shape is STORE:
+            seal_meta(connection)
+            connection.execute(VIEWS.read_text(encoding="utf-8"))
         connection.execute(f"PRAGMA application_id = {shape.application_id}")
         connection.execute(f"PRAGMA user_version = {shape.version}")
         connection.execute("COMMIT")

@@ -1,49 +1,97 @@
-"""The three connections of one open store, and who may use them when.
+"""The three connections of one open database, and who may use them when.
 
 ``synced`` commits with an fsync, ``flushed`` without, ``reading`` never waits for either. One lock lets a single
-thread write at a time; other processes are waited for by SQLite's busy timeout. There is one WAL, so a later
-synced commit makes earlier flushed ones durable, in order: that is what ``dirty`` keeps track of.
+thread write at a time, the turn a single process; a foreign program is waited for by SQLite's busy timeout. There is one
+WAL, so a later synced commit makes earlier flushed ones durable, in order: that is what ``dirty`` keeps track of.
 
 The invariant: ``trouble`` is empty exactly while the next write may go straight ahead. Everything that could
-make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it first.
+make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it first. Whether
+SQLite's locks were lost is asked before every use, and again before anything is acknowledged or told.
 """
 
 import atexit
 import os
-import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Final, Literal, NoReturn
+from threading import Condition
+from typing import Final, Literal, NoReturn, ParamSpec, TypeVar
 
 import apsw
 
 from holdfast import limits
-from holdfast.errors import ForkedHandle, HandleClosed, StoreUnavailable
-from holdfast.stores.sqlite import statements
+from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError, StoreUnavailable
+from holdfast.stores import own_files
+from holdfast.stores.sqlite import file_locks, statements
 from holdfast.stores.sqlite.connection import STORE, Shape, open_connection
-from holdfast.stores.sqlite.errors import translated, undecodable
-from holdfast.stores.sqlite.rewriting import rewrite_wal
+from holdfast.stores.sqlite.errors import translated, translated_os, undecodable
+from holdfast.stores.sqlite.file_locks import LOST, locks_of
+from holdfast.stores.sqlite.heads import Heads
+from holdfast.stores.sqlite.migration import is_old, migrate, show_as_is, show_as_new
+from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.rewriting import rewrite_wal, wal_size
 
-Trouble = Literal["", "closed", "forked", "open", "failed"]
+P = ParamSpec("P")
+T = TypeVar("T")
+Trouble = Literal["", "closed", "forked", "open", "failed", "shut", "old"]
+
+_FOLD_PAGES: Final = 1_000
+"""How long a WAL gets before it is folded into the file, in pages."""
+_LOOKS_MAX: Final = 50
+_UNKNOWN: Final = f"{LOST}; it is not known whether this was written"
+
+
+class LostWhileReading(Exception):
+    """The locks were lost while something was read: it may be anything, and is read again."""
+
+
+def reread(verb: Callable[P, T]) -> Callable[P, T]:
+    """A verb that reads, and reads again where the locks were lost meanwhile. Nothing that it writes is written twice."""
+
+    @wraps(verb)
+    def reading(*args: P.args, **kwargs: P.kwargs) -> T:
+        store = ""
+        for _ in range(_LOOKS_MAX):
+            try:
+                return verb(*args, **kwargs)
+            except LostWhileReading as lost:
+                store = str(lost)
+        raise StoreUnavailable(store=store, problem=f"{LOST}, again and again")
+
+    return reading
 
 
 class Database:
     """Connections, locks and the state between them. Internal to the package: verbs live in ``store``."""
 
-    def __init__(self, path: Path, shape: Shape = STORE) -> None:
+    def __init__(self, path: Path, owners: Owners, shape: Shape = STORE) -> None:
         self.path: Final = path
         self.name: Final = str(path)
-        self.trouble: Trouble = ""
+        self.shape: Final = shape
+        self.trouble: Trouble = "shut"
         self.dirty = False
         self.waiters = 0
+        self.moved = Condition()
+        self.wal_pages = 0
+        self.fold_at = _FOLD_PAGES
         self.opened_by: Final = os.getpid()
-        self._make_locks()
-        self.synced: Final = open_connection(path, "synced", shape)
-        self.flushed: Final = open_connection(path, "flushed", shape)
-        self.reading: Final = open_connection(path, "reading", shape)
-        self._inode: Final = path.stat().st_ino
+        self._is_old = self._reads_old = False
+        """Whether the file may be of an earlier format: then the first write brings it to this one."""
+        self._owners: Final = owners
+        self.heads: Final = Heads(owners)
+        with file_locks.opening:
+            self.locks: Final = locks_of(path, owners, of_search=shape is not STORE)
+            self.writing, self.looking = self.locks.writing, self.locks.looking
+            with self.writing:
+                try:
+                    self.locks.begin_turn()
+                    self.locks.join(self)
+                    self._trust_wal()
+                finally:
+                    self.locks.end_turn()
+        own_files.note(path)
         _opened.add(self)
 
     @property
@@ -51,32 +99,53 @@ class Database:
         """Whether this handle is closed, or belongs to the parent of this process."""
         return self.trouble in ("closed", "forked")
 
-    # -- using it --------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def begin_turn(self, *, writes: bool = True) -> None:
+        """Make writing safe and keep all others out; the caller holds ``writing`` and ends the turn in any case.
+
+        Who does not write does not bring an old store to this format.
+        """
+        self.check_usable()
+        self.locks.begin_turn()
+        if self.trouble == "shut" or self.locks.is_lost:
+            self._take_back()
+        if self.trouble and (writes or self.trouble != "old"):
+            self._mend()
+
+    def confirm(self) -> None:
+        """Right behind a commit: with the locks lost on the way, nobody knows where it went."""
+        if self.locks.is_lost:
+            raise StoreUnavailable(store=self.name, problem=_UNKNOWN)
 
     @contextmanager
     def transaction(self, *, synced: bool) -> Iterator[apsw.Connection]:
         """One transaction, committed at the end and undone by any exception; the caller holds ``writing``."""
-        if self.trouble:
-            self.mend()
-        connection = self.synced if synced else self.flushed
-        before = connection.total_changes()
-        self.trouble = "open"
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            if not synced:
-                self.dirty = True  # before it is: an interrupt may fall right behind the commit
-            connection.execute("COMMIT")
-        except BaseException as error:
-            self._undo(connection, error)
-            if isinstance(error, apsw.Error):
-                raise self.translate(error, connection) from error
-            raise
-        self.trouble = ""
-        if connection.total_changes() != before:  # an empty commit writes nothing, so it syncs nothing
-            if synced:
-                self.dirty = False
-            self.wake()
+            self.begin_turn()
+            connection = self.synced if synced else self.flushed
+            before = connection.total_changes()
+            self.trouble = "open"
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                if not synced:
+                    self.dirty = True  # before it is: an interrupt may fall right behind the commit
+                connection.execute("COMMIT")
+            except BaseException as error:
+                self._undo(connection, error)
+                if isinstance(error, apsw.Error):
+                    raise self.translate(error, connection) from error
+                raise
+            self.trouble = ""
+            self.confirm()
+            if connection.total_changes() != before:  # an empty commit writes nothing, so it syncs nothing
+                if synced:
+                    self.dirty = False
+                self.wake()
+                self.fold_if_long()
+        finally:
+            self.locks.end_turn()
 
     @contextmanager
     def write(self, *, synced: bool) -> Iterator[apsw.Connection]:
@@ -84,22 +153,9 @@ class Database:
         with self.writing, self.transaction(synced=synced) as connection:
             yield connection
 
-    @contextmanager
-    def read(self) -> Iterator[apsw.Connection]:
-        """The reading connection, alone among this process's threads."""
-        with self.looking:
-            if self.is_gone:
-                self._refuse()
-            try:
-                yield self.reading
-            except apsw.Error as error:
-                raise translated(error, self.path, system_errno=self.reading.system_errno) from error
-            except UnicodeDecodeError as error:
-                raise undecodable(error, self.path) from error
-
     def sync(self) -> None:
         """Make what was flushed survive power loss; nothing is written when nothing was flushed."""
-        if self.dirty or self.trouble:
+        if self.dirty or self.trouble not in ("", "old"):
             with self.write(synced=True) as connection:
                 if self.dirty:
                     connection.execute(statements.BUMP)
@@ -110,6 +166,67 @@ class Database:
             with self.moved:
                 self.moved.notify_all()
 
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """The reading connection, alone among this process's threads; only inside what is ``reread``."""
+        if self.trouble == "shut" or self.locks.is_lost:
+            with self.alone(writes=False):
+                pass  # which takes them back
+        with self.looking:
+            self.check_usable()
+            try:
+                if self._reads_old and not is_old(self.reading, self.shape):
+                    show_as_is(self.reading)
+                    self._reads_old = False
+                yield self.reading
+            except apsw.Error as error:
+                if self.locks.is_lost:
+                    raise LostWhileReading(self.name) from error
+                raise translated(error, self.path, system_errno=self.reading.system_errno) from error
+            except UnicodeDecodeError as error:
+                if self.locks.is_lost:
+                    raise LostWhileReading(self.name) from error
+                raise undecodable(error, self.path) from error
+            except StoreError as error:  # a row that is not what was written
+                if self.locks.is_lost:
+                    raise LostWhileReading(self.name) from error
+                raise
+            if self.locks.is_lost:
+                raise LostWhileReading(self.name)
+
+    def check_usable(self) -> None:
+        """Refuse where this handle is closed, or another process's."""
+        if self.is_gone:
+            self._refuse()
+
+    @contextmanager
+    def alone(self, *, writes: bool = True) -> Iterator[None]:
+        """A turn, for whatever is no transaction of ours."""
+        with self.writing:
+            try:
+                self.begin_turn(writes=writes)
+                yield
+            finally:
+                self.locks.end_turn()
+
+    @contextmanager
+    def long_look(self) -> Iterator[apsw.Connection]:
+        """A reading connection of one's own, for what takes long. May raise apsw.Error."""
+        with self.alone(writes=False):
+            connection = open_connection(self.path, "reading", self.shape)
+            self.locks.lookers += 1
+            if is_old(connection, self.shape):
+                show_as_new(connection)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            with self.locks.looked:
+                self.locks.lookers -= 1
+                self.locks.looked.notify_all()
+
     def check_in_place(self) -> None:
         """Refuse if the file was deleted or replaced: SQLite would go on writing to what nobody can open again."""
         try:
@@ -119,40 +236,43 @@ class Database:
             pass
         raise StoreUnavailable(store=self.name, problem="the file was moved or deleted while it was open")
 
-    # -- when something went wrong ----------------------------------------------------------------------------
+    # -- folding the WAL -------------------------------------------------------------------------------------
 
-    def mend(self) -> None:
-        """Make writing safe again, or raise; the caller holds ``writing``."""
-        if self.is_gone:
-            self._refuse()
-        for connection in (self.synced, self.flushed):
-            if connection.in_transaction:  # an asynchronous exception fell between BEGIN and its handler
-                connection.execute("ROLLBACK")
-        if self.trouble == "failed":
-            self._heal()
-        self.trouble = ""
+    def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.wal_pages = pages
+        return apsw.SQLITE_OK
 
-    def translate(self, error: apsw.Error, connection: apsw.Connection) -> Exception:
-        """The error to raise after a failed write; an I/O failure makes the WAL suspect."""
-        if isinstance(error, apsw.IOError):
-            self.trouble = "failed"
-        return translated(error, self.path, system_errno=connection.system_errno)
+    def fold_if_long(self) -> None:
+        """Bring what stands in the WAL into the file, once it is long; the caller has the turn.
 
-    def close(self) -> None:
-        """Sync what was flushed, then let go of the connections; idempotent."""
-        if self.is_gone:
-            return
+        SQLite would do that by itself, and keep to itself what goes wrong.
+        """
+        if self.wal_pages >= self.fold_at:
+            self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def fold(self, mode: int) -> None:
+        """Fold as much as can be without waiting. What was committed stays committed, whatever comes of this."""
+        self.synced.set_busy_timeout(0)
         try:
-            self.sync()
+            pages, folded = self.synced.wal_checkpoint("main", mode)
+            # Where somebody reads, the rest has to wait: not until the next commit, but until there is as much again.
+            self.fold_at = _FOLD_PAGES if folded >= pages else pages + _FOLD_PAGES
+        except apsw.Error as error:
+            self.fold_at = self.wal_pages + _FOLD_PAGES
+            self._note_failure(error)
         finally:
-            with self.writing, self.looking:
-                self.trouble = "closed"
-                for connection in (self.reading, self.flushed, self.synced):
-                    connection.close()
-            with self.moved:
-                self.moved.notify_all()
+            self.synced.set_busy_timeout(int(limits.BUSY_TIMEOUT_S * 1000))
 
-    def fold_wal(self) -> None:
+    def unfolded_pages(self) -> int:
+        """How many pages of the WAL are not in the file yet."""
+        with self.alone(writes=False):
+            try:
+                pages, folded = self.synced.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_NOOP)
+            except apsw.Error as error:
+                raise self.translate(error, self.synced) from error
+        return max(0, pages - folded)
+
+    def fold_at_end(self) -> None:
         """Bring into the file what this process left in the WAL, if nobody is in the way: it takes no space twice then.
 
         Nothing depends on it, so nothing is waited for and nothing is raised.
@@ -161,13 +281,76 @@ class Database:
             return
         if self.writing.acquire(blocking=False):
             try:
-                self.synced.set_busy_timeout(0)
-                self.synced.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            except apsw.Error:  # it stays, and whoever opens the store next reads it there
+                if self.locks.turn.try_lock() and not self.locks.is_lost:
+                    self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except OSError:  # it stays, and whoever opens the store next reads it there
                 pass
             finally:
-                self.synced.set_busy_timeout(int(limits.BUSY_TIMEOUT_S * 1000))
+                self.locks.end_turn()
                 self.writing.release()
+
+    # -- when something went wrong ----------------------------------------------------------------------------
+
+    def translate(self, error: apsw.Error, connection: apsw.Connection) -> StoreError:
+        """The error to raise after a failed write; an I/O failure makes the WAL suspect."""
+        if self.locks.is_lost:  # then what SQLite found is no damage, but what others did meanwhile
+            return StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})").because(error)
+        self._note_failure(error)
+        return translated(error, self.path, system_errno=connection.system_errno)
+
+    def close(self) -> None:
+        """Sync what was flushed, then let go of the connections; idempotent."""
+        if self.is_gone:
+            return
+        try:
+            self.sync()
+            self.fold_at_end()
+        finally:
+            with file_locks.opening, self.writing, self.looking:
+                self.locks.leave(self)
+                self.trouble = "closed"
+                own_files.forget(self.path)
+            with self.moved:
+                self.moved.notify_all()
+
+    def _note_failure(self, error: apsw.Error) -> None:
+        """After a failed sync the WAL is written again: by us before the next write, else by whoever opens it next."""
+        if isinstance(error, apsw.IOError):
+            self.trouble = "failed"
+            self._owners.suspect(is_so=True)
+
+    def _take_back(self) -> None:
+        """Open everything again after the locks were lost, or after that has failed before; the caller has the turn."""
+        from logging import getLogger  # loaded with the first word, since it doubles the import time
+
+        getLogger("holdfast").warning("store %s is opened again: %s", self.name, LOST)
+        try:
+            self.locks.take_back()
+        except apsw.Error as error:
+            raise translated(error, self.path) from error
+        except OSError as error:
+            raise translated_os(error, self.path) from error
+
+    def _trust_wal(self) -> None:
+        """Who opens it first, or finds it suspect, writes the WAL again before anything is built on it.
+
+        It may have been left by a process that died before it could say that a sync had failed. Then it is folded, so
+        that the next one finds nothing to do.
+        """
+        if (self._owners.is_suspect or self._owners.is_alone) and wal_size(self.path):
+            self._heal()
+            self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _mend(self) -> None:
+        """Make writing safe again, or raise; the caller has the turn."""
+        for connection in (self.synced, self.flushed):
+            if connection.in_transaction:  # an asynchronous exception fell between BEGIN and its handler
+                connection.execute("ROLLBACK")
+        if self.trouble == "failed":
+            self._heal()
+        if self._is_old:
+            self._migrate()
+        self.trouble = ""
 
     def _undo(self, connection: apsw.Connection, error: BaseException) -> None:
         """Roll back; after this ``trouble`` is right whether or not that worked."""
@@ -191,25 +374,72 @@ class Database:
                 self.synced.execute("ROLLBACK")
         except apsw.Error as error:
             raise translated(error, self.path, system_errno=self.synced.system_errno) from error
+        self._owners.suspect(is_so=False)
+
+    def _migrate(self) -> None:
+        """Bring the store to this format; nothing is left to do where another process has done it."""
+        try:
+            self.synced.execute("BEGIN IMMEDIATE")
+            try:
+                if self._owners.is_older_alive():
+                    problem = "an older Holdfast has it open, and would go on writing in its own format"
+                    raise StoreBusy(
+                        store=self.name, problem=problem, advice="end that process; then start again"
+                    )
+                migrate(self.synced)
+                self.synced.execute("COMMIT")
+            finally:
+                if self.synced.in_transaction:
+                    self.synced.execute("ROLLBACK")
+        except apsw.Error as error:
+            raise self.translate(error, self.synced) from error
+        self._is_old = False
 
     def _refuse(self) -> NoReturn:
         if self.trouble == "forked":
             raise ForkedHandle(what=f"store {self.name}", opened_by=self.opened_by, used_by=os.getpid())
         raise HandleClosed(what=f"store {self.name}")
 
-    # -- fork ------------------------------------------------------------------------------------------------
+    # -- a member of its locks ---------------------------------------------------------------------------------
 
-    def _make_locks(self) -> None:
-        self.writing = threading.Lock()
-        self.looking = threading.Lock()
-        self.moved = threading.Condition()
+    def shut(self) -> None:
+        """Close the connections; what they were in the middle of is undone."""
+        if self.trouble != "shut":
+            self.trouble = "shut"
+            for connection in (self.reading, self.flushed, self.synced):
+                connection.close()
+
+    def reopen(self) -> None:
+        """Open the connections. May raise apsw.Error and OSError; then it stays shut."""
+        opened: list[apsw.Connection] = []
+        try:
+            for role in ("synced", "flushed", "reading"):
+                opened.append(open_connection(self.path, role, self.shape))  # noqa: PERF401 - some may be open when one fails
+            for connection in opened[:2]:
+                connection.set_wal_hook(self._note_wal)
+            self._inode = self.path.stat().st_ino
+        except BaseException:
+            for connection in opened:
+                connection.close()
+            raise
+        self.synced, self.flushed, self.reading = opened
+        self._is_old = self._reads_old = is_old(self.synced, self.shape)
+        if self._is_old:
+            show_as_new(self.reading)
+        self.trouble = "failed" if self._owners.is_suspect else "old" if self._is_old else ""
+
+    # -- fork ------------------------------------------------------------------------------------------------
 
     def disown(self) -> None:
         """In a forked child: refuse from now on, and never touch the parent's connections."""
-        self._make_locks()  # they may be held by threads that do not exist here
+        # Locks may be held by threads that do not exist here.
+        self.moved = Condition()
+        self.locks.make_locks()
+        self.writing, self.looking = self.locks.writing, self.locks.looking
         if self.trouble != "closed":
+            if self.trouble != "shut":
+                _make_immortal((self.synced, self.flushed, self.reading))
             self.trouble = "forked"
-            _make_immortal((self.synced, self.flushed, self.reading))
 
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
@@ -244,4 +474,4 @@ def _fold_at_exit() -> None:
     Not closed, only tidied: the program's own exit handlers may still have something to record.
     """
     for database in tuple(_opened):
-        database.fold_wal()
+        database.fold_at_end()

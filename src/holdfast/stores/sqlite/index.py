@@ -9,23 +9,25 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import apsw
 
-from holdfast.errors import Corrupt, NewerFormat, NotAStore, StoreError
+from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError, StoreReadOnly
 from holdfast.limits import VECTORS_MAX
 from holdfast.model.searching import EVERYWHERE, SPACES, Document, Match, Query, Within
 from holdfast.stores.nearest import IS_POSSIBLE, Nearest
 from holdfast.stores.shared_sql import after_prefix
 from holdfast.stores.sqlite.connection import Shape
 from holdfast.stores.sqlite.creation import ensure_store
-from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.owners import Owners
 from holdfast.stores.sqlite.reclaiming import reclaimed
 
 SHAPE: Final = Shape(0x484F4C46, 1, Path(__file__).with_name("index.sql"))
+_opening: Final = threading.Lock()
+"""Threads of one process: file locks do not keep them apart."""
 _FILES: Final = ("", "-wal", "-shm")
 _AHEAD: Final = 4
 """How many times as many of the nearest are looked at before it is found out what lies within bounds."""
@@ -48,6 +50,7 @@ _FIRST_VECTOR: Final = (
     "SELECT id FROM documents WHERE space = ? AND model = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 )
 _MATCH: Final = "d.key, d.version, {score}, d.at, d.uses, d.importance"
+_MATCH_TYPES: Final = (str, str, float, float, int, float)
 _COUNT: Final = "SELECT count(*) FROM documents WHERE space = ?1 AND (?2 IS NULL OR model = ?2)"
 _NOTE: Final = (
     "INSERT INTO notes (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -61,39 +64,113 @@ def index_path(store: Path) -> Path:
     return store.with_name(store.name + "-search")
 
 
-def find_index(store: Path, owners: Owners) -> "SqliteIndex | None":
-    """The index beside a store, made where there is none; None where it cannot be: in a directory that cannot be written."""
+def find_index(store: Path, owners: Owners, *, makes: bool = True) -> "SqliteIndex | None":
+    """The index beside a store, made where there is none or a damaged one; None where it cannot be had.
+
+    With ``makes`` off nothing is thrown away: a damaged one raises what is wrong with it.
+    """
     path = index_path(store)
     for is_last in (False, True):
         try:
             ensure_store(path, SHAPE, owners)
-            return SqliteIndex(path)
+            with _opening, owners.creating():  # or it might be thrown away between its file and its WAL
+                return SqliteIndex(path, owners)
         except (apsw.Error, OSError, StoreError) as error:
+            if not makes:
+                raise _said(error, path) from error
             if is_last or not _is_damage(error):
                 return None
-            with suppress(OSError):
-                for end in _FILES:
-                    path.with_name(path.name + end).unlink(missing_ok=True)
+            if not throw_away(store, owners, None, is_damaged=True):
+                return None
+            _log("the search index %s is damaged, and is made anew: %s", path, error)
     return None
 
 
+def throw_away(store: Path, owners: Owners, lost: "SqliteIndex | None", *, is_damaged: bool) -> bool:
+    """Remove the files of an index; whether they are gone. Those who have them open notice when they next ask for it.
+
+    Where it ``is_damaged``, only the one that is: another process may have met the same damage, and made another one.
+    The database goes first: killed behind that, the rest is removed before one is made. The other way round, an older
+    state of the index might seem whole.
+    """
+    path = index_path(store)
+    if not path.exists():
+        return True
+    try:
+        with _opening, owners.creating():
+            if is_damaged and _is_another(path, owners, lost):
+                return True
+            for end in _FILES:
+                path.with_name(path.name + end).unlink(missing_ok=True)
+    except (OSError, StoreError):
+        return False
+    return True
+
+
+def _is_another(path: Path, owners: Owners, lost: "SqliteIndex | None") -> bool:
+    if lost is not None:
+        return not lost.is_in_place()
+    try:
+        SqliteIndex(path, owners).close()
+    except (apsw.Error, OSError, StoreError):
+        return False
+    return True
+
+
+def _said(error: Exception, path: Path) -> StoreError:
+    if isinstance(error, apsw.Error):
+        return translated(error, path)
+    return translated_os(error, path) if isinstance(error, OSError) else cast("StoreError", error)
+
+
 def _is_damage(error: Exception) -> bool:
-    return isinstance(error, (apsw.CorruptError, apsw.NotADBError, Corrupt, NotAStore, NewerFormat))
+    """Whether it is the file's fault, and not that of the disk, of rights or of others."""
+    return not isinstance(
+        error,
+        (
+            OSError,
+            apsw.FullError,
+            apsw.ReadOnlyError,
+            apsw.PermissionsError,
+            apsw.BusyError,
+            DiskFull,
+            StoreReadOnly,
+            StoreBusy,
+        ),
+    )
+
+
+def _log(text: str, *about: object) -> None:
+    import logging
+
+    logging.getLogger("holdfast").warning(text, *about)
 
 
 class SqliteIndex:
     """Implements ``IndexPort`` over one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, owners: Owners) -> None:
         self.path: Final = path
         try:
-            self._database: Final = Database(path, SHAPE)
+            self._database: Final = Database(path, owners, SHAPE)
         except apsw.Error as error:
             raise translated(error, path) from error
         except OSError as error:
             raise translated_os(error, path) from error
         self._nearest: dict[tuple[str, str], Nearest] = {}
         self._loading: Final = threading.Lock()
+
+    def is_in_place(self) -> bool:
+        return self.is_open
+
+    def check(self) -> None:
+        with self._database.read() as connection:
+            found = [text for (text,) in _rows(connection, "PRAGMA quick_check(1)")]
+        if found != ["ok"]:
+            raise Corrupt(store=str(self.path), problem=f"quick_check says: {'; '.join(map(str, found))}")
+        with self._database.write(synced=False) as connection:
+            for words in _WORDS.values():
+                connection.execute(f"INSERT INTO {words} ({words}) VALUES ('integrity-check')")  # noqa: S608 - a constant
 
     @property
     def is_open(self) -> bool:
@@ -147,6 +224,7 @@ class SqliteIndex:
 
     # -- finding ---------------------------------------------------------------------------------------------
 
+    @reread
     def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
         asked = _asked(query)
         if not asked:
@@ -160,7 +238,7 @@ class SqliteIndex:
             "JOIN documents d ON d.id = w.id ORDER BY w.rank"
         )
         with self._database.read() as connection:
-            return [Match(*row) for row in connection.execute(found, (asked, *bound, limit))]
+            return [_match(row, self.path) for row in connection.execute(found, (asked, *bound, limit))]
 
     def find_near(
         self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str] = ()
@@ -174,14 +252,20 @@ class SqliteIndex:
                 top |= dict(nearest.top(vector, len(nearest), self._numbers(space, also)))
         return sorted(self._matches(top), key=lambda match: -match.score)
 
+    @reread
     def count(self, space: str, model: str | None = None) -> int:
         with self._database.read() as connection:
             return int(connection.execute(_COUNT, (space, model)).get)
 
+    @reread
     def get_notes(self, prefix: str = "") -> dict[str, str]:
         with self._database.read() as connection:
-            return dict(_rows(connection, _NOTES, prefix, after_prefix(prefix)))
+            notes = dict(_rows(connection, _NOTES, prefix, after_prefix(prefix)))
+        if not all(type(text) is str for note in notes.items() for text in note):
+            raise _bent(self.path)
+        return notes
 
+    @reread
     def _loaded(self, space: str, model: str) -> Nearest:
         """All vectors of this space and model, those included that were put since."""
         nearest = self._nearest.setdefault((space, model), Nearest())
@@ -192,6 +276,7 @@ class SqliteIndex:
             nearest.extend(_rows(connection, _VECTORS, after, space, model))
         return nearest
 
+    @reread
     def _top_within(
         self, nearest: Nearest, space: str, vector: bytes, within: Within, limit: int
     ) -> dict[int, float]:
@@ -225,6 +310,7 @@ class SqliteIndex:
                 return dict(top)
             nearest.mask(gone)
 
+    @reread
     def _there(self, ids: Sequence[int]) -> set[int]:
         with self._database.read() as connection:
             return {
@@ -233,15 +319,17 @@ class SqliteIndex:
                 if connection.execute("SELECT 1 FROM documents WHERE id = ?", (id_,)).get is not None
             }
 
+    @reread
     def _numbers(self, space: str, keys: Sequence[str]) -> list[int]:
         with self._database.read() as connection:
             return [id_ for key in keys for id_ in _ids(connection, _OTHERS, space, key, "")]
 
+    @reread
     def _matches(self, cosines: Mapping[int, float]) -> list[Match]:
         found = f"SELECT {_MATCH.format(score='?')} FROM documents d WHERE d.id = ?"  # noqa: S608
         with self._database.read() as connection:
             rows = (connection.execute(found, (cosine, id_)).fetchone() for id_, cosine in cosines.items())
-            return [Match(*row) for row in rows if row is not None]
+            return [_match(row, self.path) for row in rows if row is not None]
 
     # -- the rest --------------------------------------------------------------------------------------------
 
@@ -251,11 +339,22 @@ class SqliteIndex:
             for words in _WORDS.values():
                 with self._database.write(synced=True) as connection:
                     connection.execute(f"INSERT INTO {words} ({words}) VALUES ('optimize')")  # noqa: S608 - a constant
-        return reclaimed(self._database, thoroughly=thoroughly, shape=SHAPE)
+        return reclaimed(self._database, thoroughly=thoroughly)
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
         self._database.close()
+
+
+def _match(row: Any, path: Path) -> Match:
+    """A row as a match. A flipped bit may have made another type of a field, which SQLite does not mind."""
+    if tuple(map(type, row)) != _MATCH_TYPES:
+        raise _bent(path)
+    return Match(*row)
+
+
+def _bent(path: Path) -> Corrupt:
+    return Corrupt(store=str(path), problem="a field of a row is of another type than was written")
 
 
 def _rows(connection: apsw.Connection, statement: str, *bindings: str | int | None) -> list[Any]:

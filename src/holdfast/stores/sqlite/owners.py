@@ -1,11 +1,17 @@
-"""Who is alive: each process holds one locked byte of a file beside the database for as long as it lives.
+"""The side file of a store: who is alive, whose turn it is to write, and whether the WAL is to be trusted.
 
-Obtainable means dead: the kernel lets go of the lock however the process ends, also while it is an unreaped
-zombie, also in another PID namespace. An owner reads ``pid@host/offset.inode``: who and where for people, and
-which byte of which file for a prober. If the file is not the one that the owner locked, nothing can be proven.
+Each process holds one locked byte of it for as long as it lives. Obtainable means dead: the kernel lets go of the lock
+however the process ends, also while it is an unreaped zombie, also in another PID namespace. An owner reads
+``pid@host/offset.inode``: who and where for people, and which byte of which file for a prober. If the file is not the
+one that the owner locked, nothing can be proven.
 
-The invariant: this process has exactly one descriptor per lock file, and closes it only with its last store there
-and only if it holds no run: closing any would drop the lock of all.
+Other bytes are taken for a moment: one by whoever makes the store, one by whoever opens it, writes to it or folds its WAL
+(SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first byte of the
+content says that a sync of the WAL has failed and that it was not written again since; it is never synced, because after
+a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``heads``.
+
+The invariant: this process has one descriptor per side file, and gives it up only with its last store there and only if
+it holds no run.
 """
 
 import os
@@ -14,7 +20,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,17 +28,20 @@ from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreBusy
 from holdfast.model.rows import Liveness
-from holdfast.stores.sqlite.bytelock import try_lock, unlock
+from holdfast.stores.sqlite.bytelock import Byte, byte_at, open_lock_file, others
 
 _CREATION_BYTE: Final = 0
 _OFFSET_BITS: Final = 62
+_STORE_BYTE: Final = 1 << _OFFSET_BITS
+_SEARCH_BYTE: Final = _STORE_BYTE + 1
 _POLL_S: Final = 0.01
+_SUSPECT: Final = b"S"
 _OWNER: Final = re.compile(r"\d+@[^/]*/(?P<offset>[0-9a-f]{1,16})\.(?P<inode>\d+)")
 _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Owners:
-    """The lock file of one database, as this process sees it: its own byte, and a way to look at others'."""
+    """The side file of one store, as this process sees it: its own byte, and a way to look at others'."""
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
@@ -40,16 +49,16 @@ class Owners:
         self.stores = 0
         """How many open stores of this process count on the lock."""
         self._inode = os.fstat(fd).st_ino
-        self._offset = self._hold_a_byte()
+        self._offset, self._own = self._hold_a_byte()
         host = _HOST_UNSAFE.sub("-", socket.gethostname())
         self.name: Final = f"{os.getpid()}@{host}/{self._offset:x}.{self._inode}"
 
+    # -- who is alive ----------------------------------------------------------------------------------------
+
     def probe(self, owner: str) -> Liveness:
-        """Whether the process behind an owner of this database lives; never blocks."""
+        """Whether the process behind an owner of this store lives; never blocks."""
         if owner == self.name:
-            return (
-                "alive"  # and never try: locking one's own byte succeeds, and unlocking it would give it up
-            )
+            return "alive"
         found = _OWNER.fullmatch(owner)
         if found is None or int(found["inode"]) != self._inode or not self._is_in_place():
             return "unknown"
@@ -57,18 +66,31 @@ class Owners:
         if offset == _CREATION_BYTE or offset >= 1 << _OFFSET_BITS:
             return "unknown"
         try:
-            if not try_lock(self._fd, offset, shared=True):
-                return "alive"
-            unlock(self._fd, offset)
+            return "alive" if self._byte(offset).is_taken() else "dead"
         except OSError:
             return "unknown"
-        return "dead"
+
+    def is_older_alive(self) -> bool:
+        """Whether a process of a Holdfast has the store open that knows formats up to 1 only: its locks are of another kind."""
+        return any(others(self._fd, 1, _STORE_BYTE - 1))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other process is seen to have the store open."""
+        return next(others(self._fd, 1, _STORE_BYTE - 1), None) is None
+
+    # -- whose turn it is ------------------------------------------------------------------------------------
+
+    def turn(self, *, of_search: bool = False) -> Byte:
+        """The byte that whoever opens, writes or folds takes: of the store, or of its search index."""
+        return self._byte(_SEARCH_BYTE if of_search else _STORE_BYTE)
 
     @contextmanager
     def creating(self) -> Iterator[None]:
         """Let one process at a time make the database file. The caller keeps its own threads apart."""
+        byte = self._byte(_CREATION_BYTE)
         deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
-        while not try_lock(self._fd, _CREATION_BYTE, shared=False):
+        while not byte.try_lock():
             if SystemClock.monotonic() > deadline:
                 raise StoreBusy(
                     store=str(self._path), problem="another process is creating it and does not finish"
@@ -77,17 +99,47 @@ class Owners:
         try:
             yield
         finally:
-            unlock(self._fd, _CREATION_BYTE)
+            byte.unlock()
+            byte.close()
+
+    # -- whether the WAL is to be trusted --------------------------------------------------------------------
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether some process saw a sync fail, and nobody has written the WAL again since."""
+        return self.read(1, 0) == _SUSPECT
+
+    def suspect(self, *, is_so: bool) -> None:
+        """Say so to whoever opens the store next, or take it back. On a disk that takes nothing, nobody is told."""
+        self.write(_SUSPECT if is_so else b"\0", 0)
+
+    # -- what else stands in the file --------------------------------------------------------------------------
+
+    def read(self, size: int, offset: int) -> bytes:
+        """What stands there; less than was asked for behind the end."""
+        return os.pread(self._fd, size, offset)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write it there, unsynced; nothing where the disk takes nothing."""
+        with suppress(OSError):
+            os.pwrite(self._fd, data, offset)
+
+    # -- the rest --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Give up the byte, and with it every lock on the file."""
+        self._own.close()
         os.close(self._fd)
 
-    def _hold_a_byte(self) -> int:
+    def _byte(self, offset: int) -> Byte:
+        return byte_at(str(self._path), self._fd, offset)
+
+    def _hold_a_byte(self) -> tuple[int, Byte]:
         while True:
             offset = 1 + secrets.randbelow((1 << _OFFSET_BITS) - 1)
-            if try_lock(self._fd, offset, shared=False):
-                return offset
+            byte = self._byte(offset)
+            if byte.try_lock():
+                return offset, byte
 
     def _is_in_place(self) -> bool:
         try:
@@ -101,15 +153,14 @@ _registry_lock = threading.Lock()
 
 
 def owners_of(database: Path) -> Owners:
-    """This process's place in the lock file beside a database, shared by all its stores. May raise OSError."""
+    """This process's place in the side file of a store, shared by all its stores. May raise OSError."""
     path = database.with_name(database.name + "-owners")
     with _registry_lock:
         held = _registry.get(_identity_at(path))
         if held is not None:
             return held
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        fd = open_lock_file(str(path))
         status = os.fstat(fd)
-        # If the file appeared in the registry meanwhile, this descriptor leaks on purpose: see the invariant.
         return _registry.setdefault((status.st_dev, status.st_ino), Owners(fd, path))
 
 
@@ -133,16 +184,18 @@ def let_go(owners: Owners, *, keeps_its_byte: bool) -> None:
 
 def _identity_at(path: Path) -> tuple[int, int]:
     try:
-        status = path.stat()
+        status = path.lstat()
     except FileNotFoundError:
         return (-1, -1)
     return (status.st_dev, status.st_ino)
 
 
 def _forget_after_fork() -> None:
-    """The child holds none of its parent's locks: it takes a byte of its own when it opens a store."""
+    """The child takes a byte of its own when it opens a store; with its parent's it would make that one look alive."""
     global _registry_lock  # noqa: PLW0603 - it may have been held by a thread that does not exist here
     _registry_lock = threading.Lock()
+    for owners in _registry.values():
+        owners.close()
     _registry.clear()
 
 

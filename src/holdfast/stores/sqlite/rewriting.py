@@ -11,17 +11,25 @@ from typing import Final
 
 import apsw
 
-_CHUNK_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 16
+"""SQLite's file layer keeps only the low 17 bits of a write's length: of a longer one it writes nothing and is content."""
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL
+
+
+def wal_size(database: Path) -> int:
+    """How many bytes the WAL beside a database has; 0 where there is none."""
+    try:
+        return database.with_name(database.name + "-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def rewrite_wal(database: Path) -> None:
     """Make every byte of the WAL reach the disk, also what an earlier failed sync lost. May raise apsw.Error."""
-    wal = database.with_name(database.name + "-wal")
-    if not wal.exists():
+    if not wal_size(database):
         return
-    # Through SQLite's own file layer, which syncs as this system needs it (and lets tests cut the power).
-    file = apsw.VFSFile("", str(wal), [_FLAGS, 0])
+    # Through SQLite's own file layer, which syncs as this system needs it.
+    file = apsw.VFSFile("", str(database.with_name(database.name + "-wal")), [_FLAGS, 0])
     try:
         size = file.xFileSize()
         for offset in range(0, size, _CHUNK_BYTES):

@@ -17,26 +17,38 @@ _HEAD: Final = (
 _LEASE: Final = shared.LEASE
 _RUN: Final = (
     "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
-    f"{_HEAD}, r.revision, {_LEASE}, {shared.QUEUE} FROM runs r "
+    f"{_HEAD}, r.revision, {_LEASE}, {shared.QUEUE}, {shared.SUMS} FROM runs r "
+)
+# The same with texts as bytes: what is no text any more can be read that way, and listed among the others.
+_RAW_RUN: Final = (
+    "SELECT CAST(r.run AS BLOB), CAST(r.birth AS BLOB), r.created_at, CAST(r.status AS BLOB), r.body, "  # noqa: S608 - constants
+    f"CAST(r.origin AS BLOB), r.origin_seq, {_HEAD}, r.revision, r.fence, CAST(r.owner AS BLOB), r.beat, r.since, "
+    f"r.beat_at, r.lease_s, CAST(r.agent AS BLOB), r.due_at, {shared.SUMS} FROM runs r "
 )
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at) "
-    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences, ?9, ?10 FROM meta "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at, crc, status_crc) "
+    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences, ?9, ?10, ?11, ?12 FROM meta "
     "WHERE ?6 IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run = ?6 AND revision = ?8) "
     "ON CONFLICT (run) DO NOTHING"
 )
 BUMP_REVISION: Final = shared.BUMP_REVISION
 FIND_RUN: Final = _RUN + "WHERE r.run = ?"
-LIST_RUNS: Final = (
-    _RUN + "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) ORDER BY r.created_at DESC, r.run DESC LIMIT ?3"
+_LISTED: Final = (
+    "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) ORDER BY r.created_at DESC, r.run DESC LIMIT ?3"
 )
-LIST_RUNS_BEFORE: Final = _RUN + (
-    "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) AND (r.created_at, r.run) < (?4, ?5) "
+_LISTED_BEFORE: Final = (
+    "WHERE r.run >= ?1 AND (?2 IS NULL OR r.run < ?2) AND (r.created_at, r.run) < (?4, CAST(?5 AS TEXT)) "
     "ORDER BY r.created_at DESC, r.run DESC LIMIT ?3"
 )
+LIST_RUNS: Final = _RUN + _LISTED
+LIST_RUNS_BEFORE: Final = _RUN + _LISTED_BEFORE
+LIST_RAW_RUNS: Final = _RAW_RUN + _LISTED
+LIST_RAW_RUNS_BEFORE: Final = _RAW_RUN + _LISTED_BEFORE
+ALL_RAW_RUNS: Final = _RAW_RUN + "ORDER BY r.id"
+LIST_FORKS: Final = _RUN + shared.OF_ORIGIN
 SWAP_RUN: Final = shared.SWAP_RUN
 FIND_GUARDED: Final = "SELECT id FROM runs WHERE run = ? AND fence = ? AND revision = ?"
 DELETE_RUN: Final = "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?2)"
@@ -48,11 +60,15 @@ FORGET_RUN: Final = shared.FORGET_RUN
 # The events' ids begin with their run's, so it is the row that moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = (
     "UPDATE runs SET run = ?2, birth = ?3, created_at = ?4, status = ?5, body = ?6, revision = ?7 + 1, fence = ?8, "
-    "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13, agent = ?14, due_at = ?15 WHERE id = ?1"
+    "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13, agent = ?14, due_at = ?15, crc = ?16, "
+    "status_crc = ?17 WHERE id = ?1"
 )
 DELETE_SPACE: Final = shared.DELETE_SPACE
-RAISE_FENCES: Final = "UPDATE meta SET fences = max(fences, ?)"
-SET_STATUS: Final = "UPDATE runs SET status = ?, revision = revision + 1 WHERE run = ?"
+META: Final = "SELECT fences, store, crc FROM meta"
+SET_FENCES: Final = "UPDATE meta SET fences = ?, crc = ?"
+SET_STATUS: Final = "UPDATE runs SET status = ?, status_crc = ?, revision = revision + 1 WHERE run = ?"
+STANDS_AT: Final = f"SELECT r.id, r.birth, {_HEAD} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
+HEADS: Final = f"SELECT r.id, CAST(r.run AS BLOB), CAST(r.birth AS BLOB), {_HEAD} FROM runs r"  # noqa: S608 - constants
 HEAD_AND_LEASE: Final = f"SELECT {_HEAD}, {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 
 # -- events ---------------------------------------------------------------------------------------------------
@@ -60,18 +76,21 @@ HEAD_AND_LEASE: Final = f"SELECT {_HEAD}, {_LEASE} FROM runs r WHERE r.run = ?" 
 # The whole append of one event: guarded and written by one statement, which is its own transaction. An explicit
 # transaction around an UPDATE of the run and an INSERT was measured at 1.3 times a bare insert, this at 1.1.
 APPEND_EVENT: Final = (
-    "INSERT INTO events (id, at, kind, name, key, fence, body, crc) "  # noqa: S608 - constants
-    f"SELECT {_FIRST} | ?, ?, ?, ?, ?, ?, ?, ? FROM runs r "
+    "INSERT INTO events (id, at, kind, name, key, fence, body, crc, chain) "  # noqa: S608 - constants
+    f"SELECT {_FIRST} | ?, ?, ?, ?, ?, ?, ?, ?, ? FROM runs r "
     f"WHERE r.run = ? AND r.fence = ? AND {_HEAD} = ?"
 )
 READ_EVENTS: Final = (
-    "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc FROM runs r JOIN events e "  # noqa: S608 - constants
+    "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc, e.chain FROM runs r JOIN events e "  # noqa: S608 - constants
     f"ON e.id > {_FIRST} | ?2 AND e.id <= {_FIRST} | ?3 WHERE r.run = ?1 ORDER BY e.id LIMIT ?4"
 )
 
 STRETCH: Final = f"SELECT r.origin_seq, {_HEAD} FROM runs r WHERE r.id = ?"  # noqa: S608 - constants
 DELETE_STRETCH: Final = "DELETE FROM events WHERE id > (?1 << 32) | ?2 AND id <= (?1 << 32) | ?3"
-PUT_EVENT: Final = "INSERT INTO events (id, at, kind, name, key, fence, body, crc) VALUES ((?9 << 32) | ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+PUT_EVENT: Final = (
+    "INSERT INTO events (id, at, kind, name, key, fence, body, crc, chain) "
+    "VALUES ((?10 << 32) | ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+)
 # length() of a blob column is answered from the row's header: no overflow page is read.
 MEASURE: Final = (
     "SELECT count(e.id), coalesce(sum(length(e.body)), 0) FROM runs r JOIN events e "  # noqa: S608 - constants
@@ -105,15 +124,16 @@ RELEASE: Final = shared.RELEASE
 
 # -- the queue ------------------------------------------------------------------------------------------------
 
-CLAIMABLE: Final = _RUN + (  # noqa: S608 - constants
+CLAIMABLE: Final = _RAW_RUN + (  # noqa: S608 - constants
     "WHERE r.agent IN (SELECT value FROM json_each(?1)) AND r.due_at <= ?2 AND r.owner = '' "
     "ORDER BY r.due_at, r.created_at, r.run LIMIT ?3"
 )
-LIST_HELD: Final = _RUN + (  # noqa: S608 - constants
+LIST_HELD: Final = _RAW_RUN + (  # noqa: S608 - constants
     "WHERE r.agent IN (SELECT value FROM json_each(?1)) AND r.agent <> '' AND r.owner <> '' AND r.run > ?2 "
     "ORDER BY r.run LIMIT ?3"
 )
 SET_DUE: Final = shared.SET_DUE
+NOT_DUE: Final = "UPDATE runs SET due_at = NULL WHERE run = CAST(? AS TEXT)"
 CALL_UP: Final = "UPDATE runs SET due_at = min(coalesce(due_at, ?1), ?1) WHERE run = ?2 AND agent <> ''"
 
 # -- records --------------------------------------------------------------------------------------------------
@@ -121,11 +141,12 @@ CALL_UP: Final = "UPDATE runs SET due_at = min(coalesce(due_at, ?1), ?1) WHERE r
 GET_RECORD: Final = shared.GET_RECORD
 ADD_RECORD: Final = shared.ADD_RECORD
 SWAP_RECORD: Final = shared.SWAP_RECORD
+REPLACE_RECORD: Final = shared.REPLACE_RECORD
 DELETE_RECORD: Final = shared.DELETE_RECORD
 CONSUME_LETTER: Final = "DELETE FROM records WHERE space = ? AND key = ?"
 SCAN_RECORDS: Final = (
-    "SELECT space, key, revision, body FROM records "
-    "WHERE space = ?1 AND key > ?2 AND key >= ?3 AND (?4 IS NULL OR key < ?4) ORDER BY key LIMIT ?5"
+    "SELECT CAST(key AS BLOB), revision, body, crc FROM records "
+    "WHERE space = ?1 AND key > CAST(?2 AS TEXT) AND key >= ?3 AND (?4 IS NULL OR key < ?4) ORDER BY key LIMIT ?5"
 )
 STANDING: Final = (
     f"SELECT r.fence, {_HEAD}, (SELECT count(*) FROM records WHERE space = ?2) "  # noqa: S608 - constants
@@ -141,8 +162,17 @@ BUMP: Final = "UPDATE meta SET syncs = syncs + 1"
 DATA_VERSION: Final = "PRAGMA data_version"
 ALL_EVENTS: Final = (
     "SELECT CAST(r.run AS BLOB), e.seq, e.at, CAST(e.kind AS BLOB), CAST(e.name AS BLOB), CAST(e.key AS BLOB), "
-    "e.fence, e.body, e.crc FROM events e LEFT JOIN runs r ON r.id = e.run WHERE r.status IS NOT 'importing'"
+    "e.fence, e.body, e.crc, e.chain, e.run FROM events e LEFT JOIN runs r ON r.id = e.run "
+    "WHERE r.status IS NOT 'importing' ORDER BY e.id"
 )
+PLACE: Final = "SELECT birth, origin, origin_seq FROM runs WHERE id = ?"
+CHAIN_AT: Final = "SELECT r.origin, r.origin_seq, (SELECT chain FROM events WHERE id = (r.id << 32) | ?2) FROM runs r WHERE r.run = ?1"
+LATE_FENCES: Final = (
+    "SELECT CAST(r.run AS BLOB), r.fence, e.fence FROM runs r "  # noqa: S608 - constants
+    f"JOIN events e ON e.id = (SELECT max(id) FROM events WHERE id BETWEEN {_FIRST} AND {_LAST}) "
+    "WHERE e.fence > r.fence AND e.chain <> 0 AND r.status IS NOT 'importing'"
+)
+ALL_RECORDS: Final = "SELECT CAST(space AS BLOB), CAST(key AS BLOB), revision, body, crc FROM records WHERE crc IS NOT NULL ORDER BY id"
 PARTIAL_RUNS: Final = "SELECT CAST(run AS BLOB) FROM runs WHERE status = 'importing' ORDER BY run"
 GAPPED: Final = (
     "SELECT r.id, CAST(r.run AS BLOB), r.origin_seq FROM events e JOIN runs r ON r.id = e.run "

@@ -7,6 +7,7 @@ Knows the statements and the rows; the connections, locks and errors are ``datab
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import apsw
 from orjson import dumps
 
 from holdfast import limits
+from holdfast.errors import Corrupt, StoreBusy, StoreError, StoreReadOnly
 from holdfast.model.events import Event
 from holdfast.model.rows import (
     Append,
@@ -30,15 +32,16 @@ from holdfast.model.rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores import bounds
+from holdfast.stores import bounds, checksums
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.appending import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.creation import ensure_store
-from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.errors import translated, translated_os
-from holdfast.stores.sqlite.examination import examined
-from holdfast.stores.sqlite.index import SqliteIndex, find_index, index_path
+from holdfast.stores.sqlite.examination import as_bytes, as_text, examined, judged_row, raw_run_row
+from holdfast.stores.sqlite.index import SqliteIndex, find_index, index_path, throw_away
 from holdfast.stores.sqlite.owners import hold, let_go
+from holdfast.stores.sqlite.ownership import other_owner
 from holdfast.stores.sqlite.reclaiming import reclaimed
 from holdfast.stores.sqlite.waiting import wait_for_change
 
@@ -67,7 +70,7 @@ class SqliteStore:
 
     def _open(self) -> Database:
         try:
-            return Database(self.path)
+            return Database(self.path, self._owners)
         except BaseException:
             let_go(self._owners, keeps_its_byte=False)
             raise
@@ -81,6 +84,10 @@ class SqliteStore:
         return self._owners.name
 
     @property
+    def owned_by(self) -> str | None:
+        return other_owner(self.path)
+
+    @property
     def is_open(self) -> bool:
         """Whether this handle can still be used in this process."""
         return not self._database.is_gone
@@ -89,32 +96,51 @@ class SqliteStore:
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
+        sums = (checksums.run_crc(row), checksums.status_crc(row.run, row.status))
         with self._database.write(synced=True) as connection:
-            connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at))
+            self._fences(connection)  # what it begins with, if that is to be believed
+            connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at, *sums))
             created = connection.changes() == 1
             if created and row.origin is not None:
                 connection.execute(sql.BUMP_REVISION, (row.origin,))
             return created
 
+    @reread
     def find_run(self, run: str) -> RunRow | None:
         with self._database.read() as connection:
-            found = connection.execute(sql.FIND_RUN, (run,)).fetchone()
-        return None if found is None else _run_row(found)
+            found = self._found(connection, run)
+        return None if found is None else checksums.sound(found, self.url)
 
+    @reread
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
         bindings: tuple[Any, ...] = (prefix, sql.after_prefix(prefix), limit)
         with self._database.read() as connection:
-            if before is None:
-                rows = connection.execute(sql.LIST_RUNS, bindings)
-            else:
-                rows = connection.execute(sql.LIST_RUNS_BEFORE, (*bindings, before.created_at, before.run))
-            return [_run_row(row) for row in rows]
+            statement, raw = sql.LIST_RUNS, sql.LIST_RAW_RUNS
+            if before is not None:
+                statement, raw = sql.LIST_RUNS_BEFORE, sql.LIST_RAW_RUNS_BEFORE
+                bindings = (*bindings, before.created_at, as_bytes(before.run))
+            try:
+                rows = _rows(connection.execute(statement, bindings))
+            except UnicodeDecodeError:  # some text of some row is none any more
+                return [raw_run_row(row) for row in connection.execute(raw, bindings)]
+            return [judged_row(row) for row in rows]
+
+    @reread
+    def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
+        bounds.check_page("forks", limit, limits.RUN_PAGE_MAX)
+        with self._database.read() as connection:
+            return [judged_row(row) for row in _rows(connection.execute(sql.LIST_FORKS, (run, after, limit)))]
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
         with self._database.write(synced=True) as connection:
-            connection.execute(sql.SWAP_RUN, (status, body, run, revision))
+            found = self._found(connection, run)
+            if found is None or found.revision != revision:
+                return False
+            crc = checksums.run_crc(checksums.sound(found, self.url)._replace(body=body))
+            of_status = checksums.status_crc(run, status)
+            connection.execute(sql.SWAP_RUN, (status, of_status, body, crc, run, revision))
             return connection.changes() == 1
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
@@ -126,8 +152,9 @@ class SqliteStore:
             if not connection.changes():
                 return False
             connection.execute(sql.DELETE_EVENTS, (number,))
+            self._database.heads.clear(number, run)
             connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
-            connection.execute(sql.RAISE_FENCES, (fence,))
+            self._raise_fences(connection, fence)
             return True
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -135,6 +162,7 @@ class SqliteStore:
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         return self._appender.append(items)
 
+    @reread
     def read_events(
         self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
     ) -> list[Event]:
@@ -173,22 +201,27 @@ class SqliteStore:
 
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
         with self._database.write(synced=True) as connection:
-            rows = _rows(connection.execute(sql.FIND_RUN, (run,)))
+            row, taken = self._found(connection, run), self._found(connection, of)
             number = connection.execute(sql.FIND_GUARDED, (run, fence, revision)).get
             adopted = _rows(connection.execute(sql.FIND_ADOPTED, (of,)))
-            if number is None or not adopted:
+            if number is None or row is None or taken is None or not adopted:
                 return False
             ((other, other_fence),) = adopted
-            row, head = _run_row(rows[0]), _rows(connection.execute(sql.STRETCH, (other,)))[0][1]
-            assert head == row.head, f"{run} ends at {row.head} and {of} at {head}"
+            row, taken = checksums.sound(row, self.url), checksums.sound(taken, self.url)
+            assert taken.head == row.head, f"{run} ends at {row.head} and {of} at {taken.head}"
+            crc = checksums.run_crc(checksums.adopted(row, taken))
+            sums = (crc, checksums.status_crc(run, row.status))
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
-            connection.execute(sql.TAKE_PLACE, (other, *kept, row.agent, row.due_at))
+            connection.execute(sql.TAKE_PLACE, (other, *kept, row.agent, row.due_at, *sums))
+            self._database.heads.clear(number, of)
+            self._database.heads.learn(run, other, row.birth)
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
-            connection.execute(sql.RAISE_FENCES, (other_fence,))
+            self._raise_fences(connection, other_fence)
             return True
 
+    @reread
     def measure(self, run: str) -> RunSize:
         with self._database.read() as connection:
             return RunSize(*_rows(connection.execute(sql.MEASURE, (run,)))[0])
@@ -202,6 +235,7 @@ class SqliteStore:
                 assert data is not None, f"blob {address} is put without content"
                 connection.execute(sql.PUT_BLOB, (address, at, data))
 
+    @reread
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         with self._database.read() as connection:
@@ -222,6 +256,7 @@ class SqliteStore:
                 connection.execute(sql.SHRINK).fetchall()
         return deleted
 
+    @reread
     def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
         bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
         with self._database.read() as connection:
@@ -237,8 +272,15 @@ class SqliteStore:
         with self._database.write(synced=True) as connection:
             connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat, above))
             granted = connection.changes() == 1
+            if granted:
+                self._database.heads.check(connection, run, self.url)
             found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
         return Grant(granted, Lease() if found is None else Lease(*found))
+
+    @reread
+    def accept_loss(self, run: str) -> int:
+        with self._database.read() as connection:
+            return self._database.heads.accept_loss(connection, run)
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         self._database.check_in_place()
@@ -256,11 +298,12 @@ class SqliteStore:
             return connection.changes() == 1
 
     def probe(self, owner: str) -> Liveness:
-        with self._database.read():  # refuses when closed or forked
-            return self._owners.probe(owner)
+        self._database.check_usable()
+        return self._owners.probe(owner)
 
     # -- the queue -------------------------------------------------------------------------------------------
 
+    @reread
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
         self._database.check_in_place()
@@ -269,18 +312,27 @@ class SqliteStore:
             if not _rows(connection.execute(sql.CLAIMABLE, bindings)):
                 return []
         with self._database.write(synced=True) as connection:
-            found = [_run_row(row) for row in _rows(connection.execute(sql.CLAIMABLE, bindings))]
+            due = [raw_run_row(row) for row in _rows(connection.execute(sql.CLAIMABLE, bindings))]
+            found = [
+                row
+                for row in checksums.undamaged(due, self.url)
+                if self._database.heads.is_whole(connection, row.run, self.url)
+            ]
             for row in found:
                 connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, row.run, -1, -1, 0))
+            for row in due:  # no worker can do anything with it, and it stands in the way of the others
+                if row not in found:
+                    connection.execute(sql.NOT_DUE, (as_bytes(row.run),))
         return [
             row._replace(lease=Lease(row.lease.fence + 1, self.owner, 0, at, at, lease_s)) for row in found
         ]
 
+    @reread
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
         with self._database.read() as connection:
             rows = connection.execute(sql.LIST_HELD, (_names(agents), after, limit))
-            return [_run_row(row) for row in rows]
+            return [raw_run_row(row) for row in rows]
 
     def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
         with self._database.write(synced=True) as connection:
@@ -294,25 +346,43 @@ class SqliteStore:
 
     # -- records ---------------------------------------------------------------------------------------------
 
+    @reread
     def get_record(self, space: str, key: str) -> Record | None:
         with self._database.read() as connection:
-            found = connection.execute(sql.GET_RECORD, (space, key)).fetchone()
-        return None if found is None else Record(*found)
+            return self._record(connection, space, key)
 
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         bounds.check_record(space, key, body)
         with self._database.write(synced=synced) as connection:
-            if revision == 0:
-                connection.execute(sql.ADD_RECORD, (space, key, body))
-            else:
-                connection.execute(sql.SWAP_RECORD, (body, space, key, revision))
-            return connection.changes() == 1
+            crc = checksums.record_crc(space, key, revision + 1, body)
+            if revision:
+                connection.execute(sql.SWAP_RECORD, (body, crc, space, key, revision))
+                return connection.changes() == 1
+            connection.execute(sql.ADD_RECORD, (space, key, body, crc))
+            if not connection.changes():
+                try:
+                    self._record(connection, space, key)
+                except Corrupt:
+                    connection.execute(sql.REPLACE_RECORD, (body, crc, space, key))
+                else:
+                    return False
+            return True
 
-    def scan_records(self, space: str, *, after: str = "", prefix: str = "", limit: int) -> list[Record]:
+    @reread
+    def scan_records(
+        self, space: str, *, after: str = "", prefix: str = "", limit: int, damaged: bool = False
+    ) -> list[Record]:
         bounds.check_page("records", limit, limits.RECORD_PAGE_MAX)
+
+        def page(behind: str, count: int) -> list[Record]:
+            bindings = (space, as_bytes(behind), prefix, sql.after_prefix(prefix), count)
+            rows = _rows(connection.execute(sql.SCAN_RECORDS, bindings))
+            return [
+                checksums.judged_record(Record(space, as_text(row[0]), *row[1:3]), row[3]) for row in rows
+            ]
+
         with self._database.read() as connection:
-            bindings = (space, after, prefix, sql.after_prefix(prefix), limit)
-            return [Record(*row) for row in connection.execute(sql.SCAN_RECORDS, bindings)]
+            return checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         with self._database.write(synced=True) as connection:
@@ -328,8 +398,15 @@ class SqliteStore:
         self._database.sync()
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
-        index = self.find_index(makes=False)
-        of_index = index.reclaim(thoroughly=thoroughly) if index else 0
+        of_index = 0
+        try:
+            index = self.find_index(makes=False)
+            of_index = index.reclaim(thoroughly=thoroughly) if index else 0
+        except StoreBusy:  # a reader is in the way; called again, it goes on
+            raise
+        except StoreError as error:  # a damaged index gives its space back as a whole
+            if not self.drop_index(because=error):
+                raise
         return of_index + reclaimed(self._database, thoroughly=thoroughly)
 
     def find_index(self, *, makes: bool = True) -> SqliteIndex | None:
@@ -337,13 +414,25 @@ class SqliteStore:
             if not makes and not index_path(self.path).exists():
                 return None
             if self._index is None or not self._index.is_open:
-                with self._database.read():  # refuses when closed or forked
-                    self._index = find_index(self.path, self._owners)
+                self._database.check_usable()
+                self._index = find_index(self.path, self._owners, makes=makes)
             return self._index
+
+    def drop_index(self, *, because: StoreError | None = None) -> bool:
+        with self._indexing:
+            if isinstance(because, StoreReadOnly):  # of others, it may be, who can write it
+                return False
+            lost, self._index = self._index, None
+            thrown = throw_away(self.path, self._owners, lost, is_damaged=because is not None)
+            if lost is not None:
+                with suppress(StoreError):  # what it could not write is not wanted any more
+                    lost.close()
+            return thrown
 
     def examine(self) -> list[Finding]:
         return examined(self._database)
 
+    @reread
     def close(self) -> None:
         if self._database.is_gone:
             return
@@ -355,6 +444,33 @@ class SqliteStore:
         # Who still holds a run may still be acting for it: such a process must not look dead while it lives.
         let_go(self._owners, keeps_its_byte=holds)
 
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def _found(self, connection: apsw.Connection, run: str) -> RunRow | None:
+        """The run's row, judged."""
+        try:
+            found = connection.execute(sql.FIND_RUN, (run,)).fetchone()
+        except UnicodeDecodeError as error:
+            raise Corrupt(store=self.url, problem=f"the row of run {run} holds what is no text") from error
+        return None if found is None else judged_row(found)
+
+    def _record(self, connection: apsw.Connection, space: str, key: str) -> Record | None:
+        """The record, checked. Corrupt."""
+        found: Any = connection.execute(sql.GET_RECORD, (space, key)).fetchone()
+        if found is None:
+            return None
+        return checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
+
+    def _fences(self, connection: apsw.Connection) -> tuple[int, str]:
+        """The highest fence of a deleted run, and the store's id. Corrupt."""
+        ((fences, id_, crc),) = _rows(connection.execute(sql.META))
+        return checksums.sound_fences(fences, id_, crc, self.url), id_
+
+    def _raise_fences(self, connection: apsw.Connection, fence: int) -> None:
+        fences, id_ = self._fences(connection)
+        raised = max(fences, fence)
+        connection.execute(sql.SET_FENCES, (raised, checksums.meta_crc(id_, raised)))
+
 
 def _rows(cursor: apsw.Cursor) -> list[Any]:
     """All of them at once, so that no statement stays open; what types they hold, the schema tells."""
@@ -363,7 +479,3 @@ def _rows(cursor: apsw.Cursor) -> list[Any]:
 
 def _names(agents: Sequence[str]) -> str:
     return dumps(list(agents)).decode()
-
-
-def _run_row(row: tuple[Any, ...]) -> RunRow:
-    return RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:]))

@@ -10,12 +10,13 @@ from typing import Final
 
 from holdfast.clock import SystemClock
 from holdfast.model.rows import Cursor, Cursors, inbox_space
-from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.statements import DATA_VERSION, STANDING
 
 _POLL_S: Final = 0.02
 
 
+@reread
 def wait_for_change(database: Database, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
     """See ``StorePort.wait``. A run that does not exist stands at the cursor (0, 0, 0)."""
     deadline = SystemClock.monotonic() + timeout_s

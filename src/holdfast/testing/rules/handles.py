@@ -26,7 +26,7 @@ _SHORT_S = 0.05
 
 
 class HandleRules:
-    """What ``wait``, ``sync``, ``reclaim``, ``examine``, ``close``, ``url`` and ``owner`` promise."""
+    """What ``wait``, ``sync``, ``reclaim``, ``examine``, ``close``, ``url``, ``owner`` and ``owned_by`` promise."""
 
     def make_store(self, directory: Path) -> StorePort:
         raise NotImplementedError
@@ -198,6 +198,7 @@ class HandleRules:
             lambda: store.create_run(a_run("x")),
             lambda: store.find_run("r"),
             lambda: store.list_runs(limit=1),
+            lambda: store.list_forks("r", limit=1),
             lambda: store.swap_run("r", revision=1, status="x", body=b""),
             lambda: store.delete_run("r", fence=1, revision=1),
             lambda: store.append([an_append("r", 1, 0)]),
@@ -258,3 +259,7 @@ class HandleRules:
         """The URL has a scheme; the owner tells process and machine."""
         assert "://" in store.url
         assert "@" in store.owner
+
+    def test_a_store_of_ones_own_belongs_to_nobody_else(self, store: StorePort) -> None:
+        """Made by this user, it is his; or it is a server's, and then nobody's."""
+        assert store.owned_by in {"", None}

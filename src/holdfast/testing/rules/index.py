@@ -149,3 +149,28 @@ class IndexRules:
         again = beside.find_near(FACTS, _vector(100), "m", EVERYWHERE, limit=1)
         if _has_vectors(index):
             assert [m.key for m in near + again] == ["users/1\x1fcoffee", "users/12\x1ftea"]
+
+    def test_thrown_away_it_is_made_anew(self, store: StorePort, other: StorePort) -> None:
+        """Empty; whoever had it open is told that it is not in place any more, and gets the new one."""
+        if (index := _filled(store)) is None or (beside := other.find_index()) is None:
+            assert not store.drop_index()
+            return
+        assert beside.find_near(FACTS, _vector(100), "m", EVERYWHERE, limit=1) is not None
+        assert index.is_in_place()
+        index.check()
+        assert store.drop_index()
+        assert not beside.is_in_place()
+        made, seen = store.find_index(), other.find_index()
+        assert made is not None
+        assert seen is not None
+        assert (made.count(FACTS), seen.count(FACTS), made.get_notes()) == (0, 0, {})
+        made.put(FACTS, [_document("\x1fsky")])
+        assert [match.key for match in seen.find_words(FACTS, Query(("sky",)), EVERYWHERE, limit=9)] == [
+            "\x1fsky"
+        ]
+        near = seen.find_near(FACTS, _vector(100), "m", EVERYWHERE, limit=9)
+        if _has_vectors(made):
+            assert [match.key for match in near] == ["\x1fsky"]
+        assert made.is_in_place()
+        assert store.drop_index()
+        assert store.find_index(makes=False) is None

@@ -115,6 +115,14 @@ class RemovalRules:
         assert store.get_blobs([A]) == {A: b"a"}
         assert not store.delete_run("r", fence=1, revision=1)
 
+    def test_a_deleted_fork_is_not_listed_any_more(self, store: StorePort) -> None:
+        """And its origin's other forks are. A new run of its name that is no fork is not taken for one."""
+        fences = {fork: held(store, fork, origin="r", origin_seq=1) for fork in ("a", "b")}
+        assert store.delete_run("a", fence=fences["a"], revision=1)
+        assert [row.run for row in store.list_forks("r", limit=9)] == ["b"]
+        assert store.create_run(a_run("a"))
+        assert [row.run for row in store.list_forks("r", limit=9)] == ["b"]
+
     @pytest.mark.parametrize(("fence_off", "revision_off"), [(-1, 0), (1, 0), (0, -1), (0, 1)])
     def test_another_fence_or_revision_keeps_a_run(
         self, store: StorePort, fence_off: int, revision_off: int
@@ -295,11 +303,25 @@ class RemovalRules:
         assert store.get_record(inbox_space("copy"), "l") is None
         assert append(store, an_append("r", fence, 7)) == 8
         assert {found.run for found in store.list_runs(limit=9)} == {"o", "r", "f"}
+        assert store.list_forks("o", limit=9) == []
+        assert [found.run for found in store.list_forks("r", limit=9)] == ["f"]
         assert store.delete_run("o", fence=1, revision=revision_of(store, "o")), (
             "nothing depends on it any more"
         )
         assert store.create_run(a_run("copy"))
         assert store.read_events("copy", limit=9) == []
+
+    @pytest.mark.parametrize("origin", ["o", "top"])
+    def test_who_adopts_is_listed_where_the_other_was(self, store: StorePort, origin: str) -> None:
+        """As a fork of the other's origin, be that its own or another one; the copy is listed nowhere."""
+        held(store, "o", origin="top", origin_seq=1)
+        fence = held(store, "r", origin="o", origin_seq=3)
+        append(store, an_append("r", fence, 3, 4))
+        other_fence = held(store, "copy", origin=origin, origin_seq=2, status="importing")
+        append(store, an_append("copy", other_fence, 2, 5))
+        assert store.adopt_events("r", of="copy", fence=fence, revision=revision_of(store, "r"))
+        listed = {run: [row.run for row in store.list_forks(run, limit=9)] for run in ("top", "o")}
+        assert listed == ({"top": ["o"], "o": ["r"]} if origin == "o" else {"top": ["o", "r"], "o": []})
 
     @pytest.mark.parametrize("wrong", ["fence", "revision", "nobody", "forked", "unknown"])
     def test_an_adoption_that_is_guarded_off_changes_nothing(self, store: StorePort, wrong: str) -> None:

@@ -10,7 +10,7 @@ from holdfast.testing.rules.making import AT, a_run, an_append, append, held
 
 
 class RunRules:
-    """What ``create_run``, ``find_run``, ``list_runs`` and ``swap_run`` promise."""
+    """What ``create_run``, ``find_run``, ``list_runs``, ``list_forks`` and ``swap_run`` promise."""
 
     def test_a_created_run_is_found_as_it_was(self, store: StorePort) -> None:
         """Every field that the creator sets comes back; head 0, revision 1 and an empty lease are the store's."""
@@ -79,6 +79,27 @@ class RunRules:
         assert store.list_runs(limit=limits.RUN_PAGE_MAX) == []
         with pytest.raises(TooLarge):
             store.list_runs(limit=limits.RUN_PAGE_MAX + 1)
+
+    def test_forks_are_listed_by_their_origin(self, store: StorePort) -> None:
+        """In order of id, as ``find_run`` has them; not a fork's own forks, nor a run whose name only begins alike."""
+        for fork, origin in (("c", "r"), ("a", "r"), ("é", "r"), ("deeper", "a"), ("other", "r2")):
+            append(store, an_append(fork, held(store, fork, origin=origin, origin_seq=3), 3, 2))
+        assert store.list_forks("r", limit=9) == [store.find_run(fork) for fork in ("a", "c", "é")]
+        assert [row.run for row in store.list_forks("a", limit=9)] == ["deeper"]
+        assert store.list_forks("deeper", limit=9) == []
+        assert store.list_forks("nobody", limit=9) == []
+
+    def test_pages_of_forks_cover_each_fork_once(self, store: StorePort) -> None:
+        """``after`` continues right behind a name, whether or not there is a fork of that name."""
+        for number in range(5):
+            held(store, f"f{number}", origin="r", origin_seq=1)
+        assert [row.run for row in store.list_forks("r", limit=2)] == ["f0", "f1"]
+        assert [row.run for row in store.list_forks("r", limit=2, after="f1")] == ["f2", "f3"]
+        assert [row.run for row in store.list_forks("r", limit=2, after="f30")] == ["f4"]
+        assert store.list_forks("r", limit=2, after="f4") == []
+        assert len(store.list_forks("r", limit=limits.RUN_PAGE_MAX)) == 5
+        with pytest.raises(TooLarge):
+            store.list_forks("r", limit=limits.RUN_PAGE_MAX + 1)
 
     def test_a_swap_at_the_right_revision_replaces_status_and_body(self, store: StorePort) -> None:
         """And the revision grows by one; head and lease stay."""

@@ -1,0 +1,80 @@
+"""What a wrapped client does that no journal sees: which clients and which endpoints, and who has said that it may pass.
+
+A call that is not journaled is made, and paid for, again by every attempt, without a word. So a client that Holdfast does not
+know is refused when it is wrapped, and an endpoint that it does not know at the first call inside a run. A read (GET) passes: it
+changes nothing and costs nothing, and asked again it tells how things are now. Inside of a step everything passes: there
+the step's outcome is what is recorded.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from holdfast.engine.context import here_now
+from holdfast.errors import BadOption, Unjournaled
+
+Passthrough = bool | Collection[str]
+
+_READS: Final = frozenset({"get", "head", "options"})
+_WRAPPED: Final = ("request", "_process_response", "copy")
+
+
+def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
+    """What may pass: everything, nothing, or endpoints by the beginnings of their paths. BadOption for anything else."""
+    if isinstance(passthrough, bool):
+        return passthrough
+    if isinstance(passthrough, str) or not all(
+        isinstance(one, str) and one.strip("/ ") for one in passthrough
+    ):
+        raise BadOption(
+            option="passthrough", value=passthrough, choices=("True", "False", '{"images", "audio/speech"}')
+        )
+    return tuple(one.strip("/ ") for one in passthrough)
+
+
+def is_known(client: Any) -> bool:
+    """Whether the calls of this client are journaled: one of the openai package, or made of one."""
+    kind = type(client)
+    is_ours = any(cls.__module__.partition(".")[0] == "openai" for cls in kind.__mro__)
+    return is_ours and all(hasattr(kind, name) for name in _WRAPPED)
+
+
+def refused_client(client: Any) -> Unjournaled:
+    """The error for a client of which nothing would be recorded."""
+    kind = type(client)
+    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    return Unjournaled(
+        client=name,
+        endpoint="",
+        run="",
+        problem=f"holdfast.wrap(...) was given a {name}, whose calls it does not journal: every attempt would make and pay for them again",
+        advice="make its calls by run.model(name, call, request), or say that they are not to be journaled: holdfast.wrap(client, passthrough=True)",
+    )
+
+
+def check_call(client: Any, passed: tuple[str, ...] | bool, method: str, url: str) -> None:
+    """Refuse a call that nobody journals, inside a run: Unjournaled. Outside of one, it is the client's own affair."""
+    here = here_now()
+    if here is None or here.depth > 0 or passed is True or method.lower() in _READS:
+        return
+    path = _path_of(client, url)
+    if passed and _is_among(path, passed):
+        return
+    name = f"{type(client).__module__.partition('.')[0]}.{type(client).__qualname__}"
+    raise Unjournaled(
+        client=name,
+        endpoint=path,
+        run=here.tenure.run,
+        problem=f"{method.upper()} /{path} of the wrapped {name} is not journaled: inside run {here.tenure.run} every attempt would make and pay for it again",
+        advice=f"make it in a step: run.step(name, call, …) or, if it acts, run.once(name, call, …); or let it pass on purpose: holdfast.wrap(client, passthrough={{{path!r}}})",
+    )
+
+
+def _path_of(client: Any, url: str) -> str:
+    """The endpoint, without the server's address and without what is asked of it."""
+    base = str(client.base_url)
+    path = url.removeprefix(base) if url.startswith(base) else url
+    return path.partition("?")[0].strip("/")
+
+
+def _is_among(path: str, passed: Iterable[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in passed)

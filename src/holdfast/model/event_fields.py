@@ -1,0 +1,284 @@
+"""The body of an event: Holdfast's own fields on its first line, the user's data on the second. All that looks into one.
+
+``{"effect":"once","in":"","after":""}`` newline ``{"args":{"id":7}}``: the second line is an object of parts by name, each of them
+content of the user's, of a model's or of a person's; it is empty where there are none. The encoder never writes a raw newline,
+so the first one is the cut. A body without any is of format 1, in which fields and parts stood in one object: it is read for
+ever, by names, because a name is either a field's or a part's, in every kind of event.
+
+Invariants: nothing that a user can say stands on the first line of a body but names, keys and addresses; a value that was
+encoded before enters and leaves bit for bit. Nobody else looks into a body: ``tests/house`` sees to that.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from orjson import dumps, loads
+
+PARTS: Final = frozenset(
+    {
+        # of calls and marks
+        "args",
+        "request",
+        "value",
+        "lost",
+        "error",
+        "reason",
+        "diff",
+        "fell_back",
+        "mended",
+        # of runs and checkpoints
+        "goal",
+        "inputs",
+        "state",
+        "about",
+        "note",
+        "view",
+        # of questions, promises, messages, handoffs
+        "question",
+        "wants",
+        "text",
+        "promises",
+        "losses",
+        "repairs",
+        # of waits and signs
+        "what",
+        "why",
+        # of premises
+        "facts",
+        "found",
+        # of pieces of a streamed answer, beside text and facts
+        "reasoning",
+        "refusal",
+        "calls",
+        "logprobs",
+        "more",
+        "items",
+        "choices",
+    }
+)
+"""The names of parts. Every other name is a field's."""
+
+PRUNED: Final = ("reasoning", "chunks", "checkpoints", "refetchable", "pending", "compacted")
+"""What a body that has lost its content says it was pruned as."""
+
+Mark = Literal["", "model", "noted", "handed"]
+
+_CUT: Final = b"\n"
+_LAST: Final = frozenset({"args", "value"})
+"""The parts that are asked for as bytes. They come last in their line: what comes first and last is alone in it."""
+_OPENINGS: Final = {name: b'\n{"%b":' % name.encode() for name in PARTS}
+_ALONE: Final = {name: _OPENINGS[name] for name in _LAST}
+_PLAIN: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempotent"')
+_MODEL: Final = b'{"effect":"model"'
+_NOTED: Final = b'{"noted":'
+_HANDED: Final = b'{"handed":'
+_USAGE: Final = b'{"usage":'
+_ENDS: Final = tuple(b'"pruned":"%b"}' % name.encode() for name in PRUNED)
+_BLOB: Final = b'_blob":"'
+_BLOBS: Final = b'"blobs":['
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def write(
+    fields: Mapping[str, Any],
+    parts: Mapping[str, Any] | None = None,
+    *,
+    value: bytes | None = None,
+    value_name: str = "value",
+) -> bytes:
+    """A body of these fields and parts, and of a value that was encoded before, which goes in as it is."""
+    assert PARTS.isdisjoint(fields), f"a part among the fields: {PARTS.intersection(fields)}"
+    head = dumps(fields)
+    if not parts:
+        return head + _CUT if value is None else head + _OPENINGS[value_name] + value + b"}"
+    assert PARTS.issuperset(parts), f"a field among the parts: {parts.keys() - PARTS}"
+    if value is None:
+        return head + _CUT + dumps(_in_order(parts))
+    assert value_name not in parts, value_name
+    return b'%b\n%b,"%b":%b}' % (head, dumps(parts)[:-1], value_name.encode(), value)
+
+
+def split(contents: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields and the parts of something that has both, by their names: a letter, or a body of format 1."""
+    fields = {name: value for name, value in contents.items() if name not in PARTS}
+    return fields, {name: value for name, value in contents.items() if name in PARTS}
+
+
+def rewritten(body: bytes, **changes: Any) -> bytes:
+    """The body with some fields told anew. Its parts stay as they are."""
+    head, data = _lines(body)
+    fields = {**_object(head), **changes}
+    if "pruned" in fields:  # which is found at the end
+        fields["pruned"] = fields.pop("pruned")
+    assert PARTS.isdisjoint(changes), f"a part among the fields: {PARTS.intersection(changes)}"
+    return dumps(fields) + _CUT + data
+
+
+def filled(body: bytes, name: str, data: bytes) -> bytes:
+    """The body with a part in it that lies apart: ``data`` as it was encoded."""
+    fields, parts = split(contents_of(body))
+    parts.pop(name, None)
+    return write(fields, parts, value=data, value_name=name)
+
+
+def without(body: bytes, names: Iterable[str], *, pruned: str = "") -> bytes:
+    """The body without these fields and parts; it says as what they were pruned."""
+    gone = frozenset(names)
+    head, data = _lines(body)
+    fields = {name: value for name, value in _object(head).items() if name not in gone}
+    parts = _object(data) if data else {}
+    if pruned:
+        assert pruned in PRUNED, pruned
+        fields.pop("pruned", None)
+        fields["pruned"] = pruned
+    return write(fields, {name: part for name, part in parts.items() if name not in gone})
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def fields_of(body: bytes) -> dict[str, Any]:
+    """Holdfast's own fields. What the user's parts hold is not parsed. ValueError where it is no body."""
+    cut = body.find(_CUT)
+    return _object(body[:cut]) if cut >= 0 else split(_object(body))[0]
+
+
+def parts_of(body: bytes) -> dict[str, Any]:
+    """The user's parts by name, as trees for ``decode_tree`` to read."""
+    cut = body.find(_CUT)
+    if cut < 0:
+        return split(_object(body))[1]
+    return _object(body[cut + 1 :]) if len(body) > cut + 1 else {}
+
+
+def contents_of(body: bytes) -> dict[str, Any]:
+    """Fields and parts together, for whoever tells people of an event. No name is both, so none hides another."""
+    cut = body.find(_CUT)
+    if cut < 0:
+        return _object(body)
+    fields = _object(body[:cut])
+    return {**fields, **_object(body[cut + 1 :])} if len(body) > cut + 1 else fields
+
+
+def part_of(body: bytes, name: str) -> Any:
+    """One part as a tree; None where there is none."""
+    return parts_of(body).get(name)
+
+
+def raw_part(body: bytes, name: str) -> bytes | None:
+    """One part as it was encoded; None where there is none."""
+    opening = _ALONE.get(name)
+    if opening is not None and (at := body.find(opening)) >= 0:  # the only newline there is
+        return body[at + len(opening) : -1]
+    parts = parts_of(body)
+    return dumps(parts[name]) if name in parts else None
+
+
+def lines_of(body: bytes) -> tuple[bytes, bytes] | None:
+    """The two lines of a body as they stand; None for one of format 1."""
+    cut = body.find(_CUT)
+    return None if cut < 0 else (body[:cut], body[cut + 1 :])
+
+
+def joined(fields: bytes, data: bytes) -> bytes:
+    """The body of two lines; see ``lines_of``."""
+    return fields + _CUT + data
+
+
+# -- what is asked of many bodies: told by where something of ours stands on the first line, without parsing it --------
+
+
+def mark_of(intent: bytes) -> Mark:
+    """What the intent of a call has for whoever folds: that it asks a model, notes premises, or goes on with what was handed over."""
+    if intent.startswith(_PLAIN):
+        return ""
+    if intent.startswith(_MODEL):
+        return "model"
+    return "noted" if intent.startswith(_NOTED) else "handed" if intent.startswith(_HANDED) else ""
+
+
+def is_model(intent: bytes) -> bool:
+    """Whether an intent is that of a model call."""
+    return intent.startswith(_MODEL)
+
+
+def has_usage(outcome: bytes) -> bool:
+    """Whether an outcome begins with what a model call took."""
+    return outcome.startswith(_USAGE)
+
+
+def is_hollow(body: bytes) -> bool:
+    """Whether a body has lost its content. Told by the end of its fields: nothing of a user's can stand there."""
+    cut = body.find(_CUT)
+    return body.endswith(_ENDS, 0, cut if cut >= 0 else len(body))
+
+
+def pruned_as(body: bytes) -> str:
+    """What a body was pruned as; empty for one that has its content."""
+    cut = body.find(_CUT)
+    is_whole = not body.endswith(_ENDS, 0, cut if cut >= 0 else len(body))
+    return "" if is_whole else str(fields_of(body)["pruned"])
+
+
+def blobs_in(body: bytes) -> set[str]:
+    """The addresses of all blobs that a body names. Most name none, and are not parsed."""
+    cut = body.find(_CUT)
+    end = cut if cut >= 0 else len(body)
+    if body.find(_BLOB, 0, end) < 0 and body.find(_BLOBS, 0, end) < 0:
+        return set()
+    try:
+        return blobs_named(fields_of(body))
+    except ValueError:  # it is no body of ours
+        return set()
+
+
+def values_in(body: bytes) -> set[str]:
+    """The addresses of the values that were too long for the body: of its fields that end in ``_blob``."""
+    cut = body.find(_CUT)
+    if body.find(_BLOB, 0, cut if cut >= 0 else len(body)) < 0:
+        return set()
+    return _values_named(fields_of(body))
+
+
+def blob_fields(body: bytes) -> dict[str, str]:
+    """The same, by the names of those fields."""
+    if not values_in(body):
+        return {}
+    return {name: one for name, one in fields_of(body).items() if name.endswith("_blob") and type(one) is str}
+
+
+def blobs_named(fields: Mapping[str, Any]) -> set[str]:
+    """The addresses that fields name: an event's, or a letter's."""
+    found = _values_named(fields)
+    # of a file's copy, its pieces; of a compacted event, what the events it stands for had named
+    also = fields.get("blobs")
+    return found.union(also) if type(also) is list else found
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    found = loads(data)
+    if type(found) is not dict:
+        raise ValueError("an event's body is no object")
+    return found
+
+
+def _lines(body: bytes) -> tuple[bytes, bytes]:
+    """The two lines of a body, whichever form it has."""
+    found = lines_of(body)
+    if found is None:
+        fields, parts = split(_object(body))
+        return dumps(fields), dumps(_in_order(parts)) if parts else b""
+    return found
+
+
+def _values_named(fields: Mapping[str, Any]) -> set[str]:
+    return {value for name, value in fields.items() if name.endswith("_blob") and type(value) is str}
+
+
+def _in_order(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(parts.items(), key=lambda part: part[0] in _LAST))
