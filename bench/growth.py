@@ -14,17 +14,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from tests.postgres.server import Server
+from tests.support.postgres.server import Server
 
 import holdfast
 from bench.many_runs import EVENTS, Cut, add_runs, name_of, work
 from bench.measuring import Figure, interleaved_us
 from holdfast.clock import SystemClock
-from holdfast.engine.kin import note_all
-from holdfast.engine.pruning import Pruning
+from holdfast.engine.lineage.kin import note_all
+from holdfast.engine.prune.prune_run import Pruning
 from holdfast.model.retention import RETENTION
 from holdfast.stores.url import open_store
-from holdfast.testing.relay import Relay
+from holdfast.testing.relay_store import Relay
 
 FEW, SOME, MANY = 100, 1_000, 10_000
 PAGE = 20

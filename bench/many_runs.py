@@ -10,8 +10,8 @@ from uuid import UUID
 
 import holdfast
 from holdfast.model.events import Event, checksum
-from holdfast.model.rows import Append, Appended, RunRow, Status
-from holdfast.stores.memory import MemoryStore
+from holdfast.model.store_rows import Append, Appended, RunRow, Status
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
 
 EVENTS: Final = 50

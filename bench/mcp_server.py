@@ -65,7 +65,7 @@ def figures(place: Path) -> list[Figure]:
     store = place / "runs.db"
     bare_ms, step_ms = asyncio.run(measure(store))
     sdk_ms, ours_ms = fresh_interpreter_ms(
-        [f"{SDK}\nimport uvicorn", "import holdfast.mcp.serving"], rounds=5
+        [f"{SDK}\nimport uvicorn", "import holdfast.mcp.transports"], rounds=5
     )
     return [
         Figure(

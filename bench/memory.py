@@ -9,11 +9,11 @@ import numpy as np
 
 import holdfast
 from bench.measuring import Figure, fresh_interpreter_ms, interleaved_us, size_on_disk
-from holdfast.core.terms import query_of
-from holdfast.engine.facts import body_of, fact_of
-from holdfast.engine.finding import CANDIDATES
-from holdfast.memory.embedding import embed, find_embedder, quantise
-from holdfast.stores.nearest import unit_rows
+from holdfast.core.memory.terms import query_of
+from holdfast.embedding.embedders import embed, find_embedder, quantise
+from holdfast.engine.memory.fact_search import CANDIDATES
+from holdfast.engine.memory.facts import body_of, fact_of
+from holdfast.stores.vector_search import unit_rows
 
 FACTS = 100_000
 _WHO = (

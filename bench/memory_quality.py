@@ -1,4 +1,4 @@
-"""How well facts are found again, and told apart: over the facts, queries and pairs of tests/memory/data.
+"""How well facts are found again, and told apart: over the facts, queries and pairs of tests/behaviour/memory/data.
 
 Every query is asked of all facts of all domains. What is tuned is tuned on the part ``tuning``; ``held_back`` is for the report.
 """
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.measuring import Figure
-from holdfast.core.dedupe import compare
-from holdfast.core.ranking import fuse
-from holdfast.core.recall import rank
-from holdfast.core.terms import query_of
-from holdfast.memory.embedding import Embedder, embed, find_embedder
-from holdfast.model.searching import Query
+from holdfast.core.memory.bm25 import rank
+from holdfast.core.memory.dedupe import compare
+from holdfast.core.memory.fusion import fuse
+from holdfast.core.memory.terms import query_of
+from holdfast.embedding.embedders import Embedder, embed, find_embedder
+from holdfast.model.search import Query
 
 DATA = Path(__file__).parents[1] / "tests" / "memory" / "data"
 PARTS = ("tuning", "held_back")

@@ -87,7 +87,7 @@ async def talk(who: str, database: Path, count: int, tool: Any = None) -> Any:
 def _model(count: int) -> Any:
     """It calls the tool so many times, and counts in a file how often it was asked, where one is named."""
     from agents import set_tracing_disabled
-    from tests.frameworks.openai_agents.scripted import Scripted, call, results, say
+    from tests.adapters.openai_agents.scripted import Scripted, call, results, say
 
     set_tracing_disabled(True)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from tests.postgres.server import Server
+from tests.support.postgres.server import Server
 
 import holdfast
 from bench.measuring import Figure, interleaved_us

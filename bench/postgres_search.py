@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from tests.postgres.server import Server
+from tests.support.postgres.server import Server
 
 from bench.measuring import Figure
-from holdfast.model.searching import EVERYWHERE, FACTS, Document, Query
+from holdfast.model.search import EVERYWHERE, FACTS, Document, Query
 from holdfast.stores.port import IndexPort
-from holdfast.stores.postgres import PostgresStore, index_creation
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.search import create
 from holdfast.stores.url import place_of
 
 DOCUMENTS = 100_000
@@ -59,7 +60,7 @@ def figures(place: Path) -> Iterator[Figure]:  # noqa: ARG001 - the server runs 
                 yield _by_meaning(index[0], bare, vectors, chance)
             bare.execute("DROP SCHEMA holdfast CASCADE")
             with pytest.MonkeyPatch.context() as patch, closing(_opened(server.url())) as store:
-                patch.setattr(index_creation, "EXTENSION", "of_nobody")
+                patch.setattr(create, "EXTENSION", "of_nobody")
                 wordless = [one._replace(terms=()) for one in documents]
                 yield _in_process(_filled(store, wordless)[0], vectors, chance)
     finally:

@@ -13,9 +13,9 @@ from zstandard import ZstdDecompressor
 import holdfast
 from bench.measuring import Figure
 from bench.texts import Message, prose, turns
-from holdfast.core.gathering import packs_of
-from holdfast.core.nodes import unpack_nodes
-from holdfast.engine.states import fetcher
+from holdfast.core.state.assemble import packs_of
+from holdfast.core.state.nodes import unpack_nodes
+from holdfast.engine.state.state_store import fetcher
 from holdfast.model.event_fields import part_of
 from holdfast.stores.sqlite import SqliteStore
 

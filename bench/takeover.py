@@ -15,12 +15,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from tests.postgres.server import Server
+from tests.support.postgres.server import Server
 
 import holdfast
 from bench.measuring import Figure
+from holdfast.api.worker import Report
 from holdfast.stores.url import open_store
-from holdfast.workers import Report
 
 RUNS: Final = 1_000
 WORKERS: Final = 4

@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a database on a real PostgreSQL, shared by all workers of this session."""
-    from tests.postgres.sharing import shared_url
+    from tests.support.postgres.sharing import shared_url
 
     with shared_url(os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())) as url:
         yield url
@@ -25,7 +25,7 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """A store's URL with a schema of its own, which is not made yet and gone afterwards."""
-    from tests.postgres.sharing import drop_schema, new_schema
+    from tests.support.postgres.sharing import drop_schema, new_schema
 
     schema = new_schema()
     yield f"{postgres_server}{'&' if '?' in postgres_server else '?'}schema={schema}"
@@ -34,13 +34,13 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture
 def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a new store that processes share: of the kind that the test is marked with, see ``tests/shared.py``."""
+    """The URL of a new store that processes share: of the kind that the test is marked with, see ``tests/support/stores.py``."""
     kind = getattr(request, "param", "sqlite")
     if kind == "postgresql":
         url: str = request.getfixturevalue("postgres_url")
         return url
     if kind == "dynamodb":
-        from tests.aws.server import table_for
+        from tests.support.aws.server import table_for
 
         return table_for(tmp_path).url
     assert kind == "sqlite", kind

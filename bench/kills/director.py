@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.provider import Provider
+from tests.support.model_server import Provider
 
 from bench.kills import witnesses
 from bench.kills.witnesses import Journal, Loss, Verdict

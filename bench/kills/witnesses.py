@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-from tests.provider.records import Exchange
+from tests.support.model_server.records import Exchange
 
 
 class Loss(NamedTuple):

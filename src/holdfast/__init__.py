@@ -10,9 +10,14 @@ from holdfast._version import __version__
 
 if TYPE_CHECKING:
     from holdfast.adapters.openai import replayed, wrap
-    from holdfast.agents import Agent, agent
-    from holdfast.codec.types import register
-    from holdfast.entrance import current, run
+    from holdfast.api.agent import Agent, agent
+    from holdfast.api.async_run import AsyncRun
+    from holdfast.api.enter import current, run
+    from holdfast.api.run import Run
+    from holdfast.api.store.store import Store, store
+    from holdfast.api.tool import Tool, tool, tools
+    from holdfast.api.worker import Worker, worker
+    from holdfast.codec.type_registry import register
     from holdfast.errors import (
         AccessDenied,
         AcknowledgedLost,
@@ -103,18 +108,14 @@ if TYPE_CHECKING:
         UnusableAnswer,
         ValueUnreadable,
     )
-    from holdfast.handles import AsyncRun, Run
     from holdfast.model.budget import Budget, Spent
-    from holdfast.model.handoffs import Accepted, Handed, Loss, Message, Promise, Promises
+    from holdfast.model.facts import Fact, Hit, Recalled
+    from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
-    from holdfast.model.memories import Fact, Hit, Recalled
-    from holdfast.model.patience import Patience
+    from holdfast.model.provider_patience import Patience
     from holdfast.model.retention import Keep, Retention
     from holdfast.model.verdicts import Done, NotDone, Unknown
-    from holdfast.storehandle import Store, store
-    from holdfast.tooling import Tool, tool, tools
-    from holdfast.workers import Worker, worker
 
 __all__ = [
     "KEY",
@@ -250,12 +251,12 @@ _ROOMS = {
         "replayed",
         "wrap",
     ),
-    "agents": (
+    "api.agent": (
         "Agent",
         "agent",
     ),
-    "codec.types": ("register",),
-    "entrance": (
+    "codec.type_registry": ("register",),
+    "api.enter": (
         "current",
         "run",
     ),
@@ -349,15 +350,13 @@ _ROOMS = {
         "UnusableAnswer",
         "ValueUnreadable",
     ),
-    "handles": (
-        "AsyncRun",
-        "Run",
-    ),
+    "api.async_run": ("AsyncRun",),
+    "api.run": ("Run",),
     "model.budget": (
         "Budget",
         "Spent",
     ),
-    "model.handoffs": (
+    "model.handoff": (
         "Accepted",
         "Handed",
         "Loss",
@@ -373,12 +372,12 @@ _ROOMS = {
         "KEY",
         "ephemeral",
     ),
-    "model.memories": (
+    "model.facts": (
         "Fact",
         "Hit",
         "Recalled",
     ),
-    "model.patience": ("Patience",),
+    "model.provider_patience": ("Patience",),
     "model.retention": (
         "Keep",
         "Retention",
@@ -388,16 +387,16 @@ _ROOMS = {
         "NotDone",
         "Unknown",
     ),
-    "storehandle": (
+    "api.store.store": (
         "Store",
         "store",
     ),
-    "tooling": (
+    "api.tool": (
         "Tool",
         "tool",
         "tools",
     ),
-    "workers": (
+    "api.worker": (
         "Worker",
         "worker",
     ),

@@ -99,7 +99,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
 
 from typing import Any, ClassVar
 
-from holdfast.model.explained import Explained as _Explained
+from holdfast.model.explained_error import Explained as _Explained
 
 
 class HoldfastError(_Explained, Exception):

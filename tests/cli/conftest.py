@@ -23,7 +23,7 @@ from click.testing import CliRunner
 
 import holdfast
 from holdfast.cli.app import app
-from holdfast.engine.workshop import workshop_of
+from holdfast.engine.run.store_session import workshop_of
 from holdfast.stores.url import open_store
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -123,7 +123,7 @@ def test_a_run_that_asks_nothing_says_so(shop: "Shop") -> None:
 
 def test_the_fields_of_answer(asking: "Shop") -> None:
     """As documented: those of a question, and with a value also what to type next."""
-    from tests.cli.test_page import documented
+    from tests.cli.test_docs_page import documented
 
     wanted = {name for name in documented("answer") if not name.startswith(("questions", "next", "run"))}
     listed = json.loads(asking("answer", "bills", "--json").out)
@@ -184,7 +184,7 @@ def test_cancel(asking: "Shop") -> None:
 
 def test_cancel_tells_who_holds_it(own_shop: "Shop") -> None:
     """A run at work: its process was told; the fields are as documented."""
-    from tests.cli.test_page import documented
+    from tests.cli.test_docs_page import documented
 
     run = holdfast.run("busy", store=own_shop.store).open()
     answer = own_shop("cancel", "busy", "--json")

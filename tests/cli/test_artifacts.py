@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.test_page import documented, paths, tops
+from tests.cli.test_docs_page import documented, paths, tops
 
 import holdfast
 

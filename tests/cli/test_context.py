@@ -5,10 +5,10 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cli.test_page import documented, paths, sections, tops
+from tests.cli.test_docs_page import documented, paths, sections, tops
 
 import holdfast
-from holdfast.core.citations import verify
+from holdfast.testing.context_check import verify
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop

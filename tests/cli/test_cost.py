@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
-from tests.cli.test_page import documented
+from tests.cli.test_docs_page import documented
 
 import holdfast
 

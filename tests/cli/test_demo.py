@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.cli.demonstration.agent import PROGRAM
-from holdfast.cli.demonstration.client import Unanswered, base_url
-from holdfast.cli.demonstration.moments import choose_moment
-from holdfast.cli.demonstration.provider import Provider, scripted_provider
+from holdfast.cli.demo.agent import PROGRAM
+from holdfast.cli.demo.fake_model import Provider, scripted_provider
+from holdfast.cli.demo.kill_times import choose_moment
+from holdfast.cli.demo.model_client import Unanswered, base_url
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
@@ -184,7 +184,7 @@ def planted(tmp_path: Path, bug: str) -> dict[str, str]:
 
 def test_a_journal_that_is_not_read_fails_the_proof(tmp_path: Path) -> None:
     """Planted: recorded outcomes are never given back, so all is done again. Exit 1, and it says where."""
-    bug = "from holdfast.engine.tenure import Tenure\nTenure.next_outcome = lambda self, call: None\n"
+    bug = "from holdfast.engine.run.held_run import Tenure\nTenure.next_outcome = lambda self, call: None\n"
     done = demo("--seed", "15", environment=planted(tmp_path, bug))
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(
@@ -221,9 +221,9 @@ def hits_a_written_entry(seed: int) -> bool:
 def test_an_agent_that_fails_by_itself_is_shown(tmp_path: Path) -> None:
     """Planted: the agent's process raises. Exit 1 with its last words, no table, no proof."""
     bug = """
-import holdfast.handles
+import holdfast.api
 def boom(*_): raise RuntimeError("planted failure")
-holdfast.handles.Run.plan = boom
+holdfast.api.Run.plan = boom
 """
     done = demo(environment=planted(tmp_path, bug))
     assert done.returncode == 1

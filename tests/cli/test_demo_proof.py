@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.cli.demonstration import agent, evidence, proof, provider
-from holdfast.cli.demonstration.director import Performance
-from holdfast.cli.demonstration.evidence import Cell, Process, Track, cell_of
-from holdfast.cli.demonstration.provider import Asked
+from holdfast.cli.demo import agent, evidence, fake_model, proof
+from holdfast.cli.demo.evidence import Cell, Process, Track, cell_of
+from holdfast.cli.demo.fake_model import Asked
+from holdfast.cli.demo.killer import Performance
 
 
 @pytest.fixture
 def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Performance, list[Asked]]:
     """A real run of the agent in this process, without the waiting and without a kill."""
     monkeypatch.setattr(agent, "FILING_S", 0.0)
-    monkeypatch.setattr(provider, "SCRIPTED_S", 0.0)
+    monkeypatch.setattr(fake_model, "SCRIPTED_S", 0.0)
     store, ledger = holdfast.store(f"memory://{tmp_path.name}"), tmp_path / "ledger.jsonl"
-    with provider.scripted_provider() as model, holdfast.run("research", store=store) as run:
+    with fake_model.scripted_provider() as model, holdfast.run("research", store=store) as run:
         result = agent.research(run, model.endpoint, model.model, str(ledger))
         run.finish(result)
     events = tuple(store.events("research"))

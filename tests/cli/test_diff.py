@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cli.test_page import documented, paths, tops
+from tests.cli.test_docs_page import documented, paths, tops
 
 import holdfast
 

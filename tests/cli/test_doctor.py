@@ -14,13 +14,13 @@ import holdfast
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
 
-    from holdfast.storehandle import Store
+    from holdfast.api.store.store import Store
 
 
 @pytest.fixture(autouse=True)
 def _on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the tests run, the store lies on an ordinary disk."""
-    monkeypatch.setattr("holdfast.stores.sqlite.examination.filesystem_at", lambda path: "ext4")
+    monkeypatch.setattr("holdfast.stores.sqlite.repair.doctor.filesystem_at", lambda path: "ext4")
 
 
 def test_a_sound_store_is_a_list_of_oks(own_shop: "Shop") -> None:
@@ -95,7 +95,7 @@ def test_storage_that_does_not_last_is_a_warning(
     own_shop: "Shop", kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory and a container's own layer keep SQLite's promises, but not for long: said plainly, exit code 0."""
-    monkeypatch.setattr("holdfast.stores.sqlite.examination.filesystem_at", lambda path: kind)
+    monkeypatch.setattr("holdfast.stores.sqlite.repair.doctor.filesystem_at", lambda path: kind)
     answer = own_shop("doctor")
     assert answer.code == 0
     assert re.search(
@@ -108,7 +108,7 @@ def test_storage_that_does_not_last_is_a_warning(
 def test_a_network_file_system_is_refused(own_shop: "Shop", monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks and syncs over a network do not keep the promises: the store is not even opened."""
     own_shop.store.close()
-    monkeypatch.setattr("holdfast.stores.sqlite.creation.filesystem_at", lambda path: "nfs4")
+    monkeypatch.setattr("holdfast.stores.sqlite.create.filesystem_at", lambda path: "nfs4")
     answer = own_shop("doctor")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.test_page import documented
+from tests.cli.test_docs_page import documented
 
 import holdfast
 from holdfast.cli.app import app
-from holdfast.core.handoff import SCHEMA
+from holdfast.core.transfer.handoff import SCHEMA
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop

@@ -13,7 +13,7 @@ from tests.mcp.client import over_stdio
 
 import holdfast
 from holdfast.cli.app import app
-from holdfast.cli.configs import CLIENTS, command_for
+from holdfast.cli.mcp_client_configs import CLIENTS, command_for
 
 
 def typed(*words: str) -> Result:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shop
-from tests.cli.test_page import documented, paths, tops
+from tests.cli.test_docs_page import documented, paths, tops
 
 import holdfast
 

@@ -20,7 +20,7 @@ import pytest
 
 import holdfast
 from holdfast.cli.relaunch import program_of
-from holdfast.core.resume import Asked
+from holdfast.core.resume.resume_plan import Asked
 from holdfast.model.waits import Waiting
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def test_a_held_run_is_running_with_its_holder(own_shop: "Shop") -> None:
 
 def test_a_run_that_was_never_begun_is_queued(own_shop: "Shop") -> None:
     """A row without events, as a crash between the two leaves it, is listed like any other."""
-    from holdfast.model.rows import RunRow, Status
+    from holdfast.model.store_rows import RunRow, Status
     from holdfast.stores.url import open_store
 
     open_store(own_shop.path).create_run(RunRow("early", "b1", own_shop.clock.at, Status.QUEUED, b"{}"))

@@ -19,14 +19,14 @@ from threading import Timer
 from typing import IO, TYPE_CHECKING
 
 import pytest
-from tests.cli.test_page import STATUSES
+from tests.cli.test_docs_page import STATUSES
 
 import holdfast
-from holdfast.core.fold import View
-from holdfast.core.progress import Overview
+from holdfast.core.journal.fold import View
+from holdfast.core.reports.progress import Overview
 from holdfast.model.budget import Spent
-from holdfast.model.infos import RunInfo
-from holdfast.model.rows import Lease
+from holdfast.model.run_info import RunInfo
+from holdfast.model.store_rows import Lease
 from holdfast.views.runs import RunLine, run_line
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def test_a_look_that_finds_nothing_new_prints_nothing(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_shop: "Shop"
 ) -> None:
     """However old things get, and whatever beats. Planted: every look printed."""
-    from holdfast.cli.runs import Page, _watch
+    from holdfast.cli.commands.runs import Page, _watch
 
     info = RunInfo("a", "running", 0.0, 5, Lease(1, "7@host/x", 1, 0.0, 1.0, 30.0), "alive")
 
@@ -306,7 +306,7 @@ def test_statuses_choose(shop: "Shop") -> None:
 
 def test_every_status_can_be_chosen() -> None:
     """Those that the page explains, and the word for two of them."""
-    from holdfast.cli.runs import _STATUSES
+    from holdfast.cli.commands.runs import _STATUSES
 
     assert set(_STATUSES) == STATUSES | {"waiting"}
 
@@ -338,8 +338,8 @@ def test_what_does_not_go_together_is_misuse(shop: "Shop") -> None:
 
 def test_tokens_have_a_column_once_somebody_knows_of_any() -> None:
     """Until then there is none; in JSON the field is there from the beginning."""
-    from holdfast.cli.plaintext import plain_lines
-    from holdfast.cli.runs import _table
+    from holdfast.cli.commands.runs import _table
+    from holdfast.cli.output.plaintext import plain_lines
 
     def line(spent: Spent) -> RunLine:
         view = View()

@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
 
-HEAVY = ("asyncio", "http", "rich", "ssl", "holdfast.cli.demonstration")
+HEAVY = ("asyncio", "http", "rich", "ssl", "holdfast.cli.demo")
 PROBE = f"""
 import sys
 from holdfast.cli import main
@@ -43,7 +43,7 @@ def test_a_command_loads_only_itself() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "holdfast.cli.runs" in loaded
+    assert "holdfast.cli.commands.runs" in loaded
     assert not loaded & {
         f"holdfast.cli.{name}" for name in ("demo", "show", "log", "resolve", "doctor", "screen")
     }

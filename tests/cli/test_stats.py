@@ -8,11 +8,11 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import apsw
-from tests.cli.test_page import documented, paths, tops
+from tests.cli.test_docs_page import documented, paths, tops
 
 import holdfast
-from holdfast.core.statistics_of_runs import gather
-from holdfast.core.tallies import Source, Stats
+from holdfast.core.reports.counts import Source, Stats
+from holdfast.core.reports.statistics import gather
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop

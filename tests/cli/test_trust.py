@@ -25,9 +25,9 @@ from tests.cli.test_resume import DEADLINE_S, HOLDFAST, environ
 
 import holdfast
 from holdfast.cli.app import app
-from holdfast.model.rows import TRUSTS
-from holdfast.stores.sqlite import ownership
-from holdfast.stores.sqlite.ownership import other_owner
+from holdfast.model.store_rows import TRUSTS
+from holdfast.stores.sqlite import file_owner
+from holdfast.stores.sqlite.file_owner import other_owner
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -218,14 +218,14 @@ def test_a_command_cannot_paint_on_the_terminal(
 def uids(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Owners of files as a test says, by the end of their path; this user is 1000."""
     known: dict[str, int] = {}
-    real = ownership._owner
+    real = file_owner._owner
 
     def owner(place: Path) -> int | None:
         found = real(place)
         told = [uid for end, uid in known.items() if str(place).endswith(end)]
         return None if found is None else told[0] if told else 1000
 
-    monkeypatch.setattr(ownership, "_owner", owner)
+    monkeypatch.setattr(file_owner, "_owner", owner)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.delenv("SUDO_UID", raising=False)
     return known
@@ -297,7 +297,7 @@ def test_a_store_found_above_that_belongs_to_somebody_else(
     assert call("runs").exit_code == 0
     refused = call("resume", "job")
     assert (refused.exit_code, started) == (1, [])
-    assert f"its command is not yours (the store belongs to {ownership._name(real)}): " in refused.stderr
+    assert f"its command is not yours (the store belongs to {file_owner._name(real)}): " in refused.stderr
     assert f"agent.py in {two.sender}" in refused.stderr
     for _ in range(2):
         call("resume", "job", "--trust")
@@ -313,7 +313,7 @@ def test_what_a_worker_left_is_only_ever_a_submission(
     own_shop: "Shop", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The words that are put before people come from the journal, and that may have come from elsewhere."""
-    from holdfast.views.moves import submission
+    from holdfast.views.next_commands import submission
 
     assert submission({"again": ["submit", "auditor", "audit-7"]}) == ("submit", "auditor", "audit-7")
     for again in (

@@ -8,19 +8,19 @@ import pytest
 
 import holdfast
 from holdfast.codec.values import encode
-from holdfast.core.fold import View
-from holdfast.core.points import Place, parse_place
-from holdfast.core.progress import work_on_plan
+from holdfast.core.journal.fold import View
+from holdfast.core.lineage.points import Place, parse_place
+from holdfast.core.reports.progress import work_on_plan
 from holdfast.model.events import Event
-from holdfast.model.infos import Doubt, RunInfo
-from holdfast.model.rows import Lease
-from holdfast.views.moves import Desk, next_move
-from holdfast.views.plain import as_plain
-from holdfast.views.plans import plan_items
+from holdfast.model.run_info import Doubt, RunInfo
+from holdfast.model.store_rows import Lease
+from holdfast.views.event_text import KINDS, tell
+from holdfast.views.json_shape import as_plain
+from holdfast.views.next_commands import Desk, next_move
+from holdfast.views.plan_progress import plan_items
 from holdfast.views.steps import list_steps
-from holdfast.views.telling import KINDS, tell
 from holdfast.views.timeline import Timeline
-from holdfast.views.words import failure_line, one_line, readable
+from holdfast.views.value_text import failure_line, one_line, readable
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import holdfast
-from holdfast.cli.supervision.books import Books, Standing
-from holdfast.cli.supervision.breaker import DELAY_S_MAX, WINDOW_S, Breaker
-from holdfast.cli.supervision.verdicts import judge
+from holdfast.cli.watch.breaker import DELAY_S_MAX, WINDOW_S, Breaker
+from holdfast.cli.watch.progress import Books, Standing
+from holdfast.cli.watch.verdicts import judge
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Answer

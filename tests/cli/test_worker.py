@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.test_page import documented
+from tests.cli.test_docs_page import documented
 
 import holdfast
 from holdfast.model.event_fields import contents_of

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.aws.server import table_for, with_bucket
+from tests.support.aws.server import table_for, with_bucket
 
 from holdfast import limits
-from holdfast.stores.dynamodb.actions import update
-from holdfast.stores.dynamodb.keys import record_key, row_key
 from holdfast.stores.dynamodb.store import DynamoStore
+from holdfast.stores.dynamodb.table.actions import update
+from holdfast.stores.dynamodb.table.keys import record_key, row_key
 from holdfast.stores.port import StorePort
-from holdfast.testing.contract import StoreContract
-from holdfast.testing.rules.blobs import BlobRules
+from holdfast.testing.store_contract import StoreContract
+from holdfast.testing.store_rules.blobs import BlobRules
 
 
 class Damaged:

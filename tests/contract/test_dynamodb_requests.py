@@ -4,15 +4,15 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from tests.aws.proxy import Proxy, proxy_to
-from tests.aws.server import table_for
+from tests.support.aws.proxy import Proxy, proxy_to
+from tests.support.aws.server import table_for
 
 from holdfast.clock import SystemClock
-from holdfast.model.rows import Cursor, inbox_space
-from holdfast.stores.dynamodb.actions import update
-from holdfast.stores.dynamodb.keys import fork_key, row_key
+from holdfast.model.store_rows import Cursor, inbox_space
 from holdfast.stores.dynamodb.store import DynamoStore
-from holdfast.testing.rules.making import AT, a_run, an_append, append, held
+from holdfast.stores.dynamodb.table.actions import update
+from holdfast.stores.dynamodb.table.keys import fork_key, row_key
+from holdfast.testing.store_rules.builders import AT, a_run, an_append, append, held
 
 
 @pytest.fixture

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.postgres.bouncer import Bouncer
-from tests.postgres.damage import damage
-from tests.postgres.server import ask
+from tests.support.postgres.bouncer import Bouncer
+from tests.support.postgres.damage import damage
+from tests.support.postgres.server import ask
 
 import holdfast
-from holdfast.model.rows import Cursor
+from holdfast.model.store_rows import Cursor
 from holdfast.stores.port import StorePort
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.url import open_store, place_of
-from holdfast.testing.contract import StoreContract
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.store_contract import StoreContract
+from holdfast.testing.store_rules.builders import an_append, append, held
 
 CALLS: list[tuple[int, int]] = []
 

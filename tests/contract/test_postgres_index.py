@@ -11,17 +11,18 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql as composing
-from tests.postgres.server import PASSWORD, ask
-from tests.postgres.sharing import new_schema
+from tests.support.postgres.server import PASSWORD, ask
+from tests.support.postgres.sharing import new_schema
 
 import holdfast
 from holdfast.errors import HandleClosed
-from holdfast.model.searching import EVENTS, EVERYWHERE, FACTS, Document, Match, Query, Within
+from holdfast.model.search import EVENTS, EVERYWHERE, FACTS, Document, Match, Query, Within
 from holdfast.stores.port import IndexPort, StorePort
-from holdfast.stores.postgres import PostgresStore, index_creation, vectors, words
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.search import create, tsvector, vectors
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.url import place_of
-from holdfast.testing.rules.index import IndexRules
+from holdfast.testing.store_rules.index import IndexRules
 
 Opener = Callable[[], PostgresStore]
 
@@ -44,7 +45,7 @@ def opened(postgres_url: str) -> Iterator[Opener]:
 @pytest.fixture(params=["with pgvector", "without"])
 def index(request: pytest.FixtureRequest, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> IndexPort:
     if request.param == "without":
-        monkeypatch.setattr(index_creation, "EXTENSION", "of_nobody")
+        monkeypatch.setattr(create, "EXTENSION", "of_nobody")
     return index_of(opened())
 
 
@@ -71,7 +72,7 @@ class TestIndexWithoutPgvector(IndexRules):
 
     @pytest.fixture(autouse=True)
     def _absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(index_creation, "EXTENSION", "of_nobody")
+        monkeypatch.setattr(create, "EXTENSION", "of_nobody")
 
     @pytest.fixture
     def store(self, opened: Opener) -> PostgresStore:
@@ -90,7 +91,7 @@ def test_vectors_are_the_servers_where_it_can_have_them(
     table = f"{schema_of(postgres_url)}.search_vectors"
     index_of(opened())
     assert ask(postgres_url.partition("?")[0], found, table) == [("halfvec",)]
-    monkeypatch.setattr(index_creation, "EXTENSION", "of_nobody")
+    monkeypatch.setattr(create, "EXTENSION", "of_nobody")
     assert isinstance(opened().find_index()._vectors, vectors.InServer)  # type: ignore[union-attr]
     ask(postgres_url.partition("?")[0], f"DROP TABLE {table}, {schema_of(postgres_url)}.search_meta")
     assert isinstance(opened().find_index()._vectors, vectors.InProcess)  # type: ignore[union-attr]
@@ -204,7 +205,7 @@ def test_how_often_a_word_is_there_is_counted(opened: Opener, postgres_url: str)
             postgres_url.partition("?")[0],
             f"SELECT {schema_of(postgres_url)}.search_times(w::tsvector, 'a') FROM unnest(%s::text[]) WITH ORDINALITY AS o (w, n) "
             "ORDER BY n",
-            [words.vector_of(["a"] * times) for times in range(300)],
+            [tsvector.vector_of(["a"] * times) for times in range(300)],
         ),
         strict=True,
     )
@@ -288,7 +289,7 @@ def test_words_rank_as_in_sqlite(
     add, orders differed; a first phrase that counts once gave other scores.
     """
     if first is not None:
-        monkeypatch.setattr(words, "first_few", lambda _parts, _limit: first)
+        monkeypatch.setattr(tsvector, "first_few", lambda _parts, _limit: first)
     corpus, chance = _corpus(400), random.Random(8)
     index = index_of(opened())
     for one in (index, beside):
@@ -365,7 +366,7 @@ def test_a_vector_is_numbered_when_nobody_before_it_can_come_late(opened: Opener
 
 _INDEX = """
 import sys
-from holdfast.model.searching import FACTS, Document
+from holdfast.model.search import FACTS, Document
 from holdfast.stores.url import open_store
 store = open_store(sys.argv[1])
 print("ready", flush=True)
@@ -482,7 +483,7 @@ def test_an_older_or_broken_one_is_made_anew_and_a_newer_one_left(
     index_of(opened()).put(FACTS, [document("k", "word")])
     ask(server, f"UPDATE {schema}.search_meta SET format = 2")
     assert opened().find_index() is None
-    monkeypatch.setattr(index_creation, "FORMAT_VERSION", 3)
+    monkeypatch.setattr(create, "FORMAT_VERSION", 3)
     assert index_of(opened()).count(FACTS) == 0
     assert opened().create_run is not None
     assert ask(server, f"SELECT format FROM {schema}.meta") == [(2,)]

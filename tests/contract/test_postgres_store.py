@@ -11,17 +11,17 @@ from signal import SIGKILL
 
 import pytest
 from orjson import dumps
-from tests.postgres.server import ask
+from tests.support.postgres.server import ask
 
 from holdfast import limits
 from holdfast.model.event_fields import rewritten
-from holdfast.model.rows import Append, Cursor, Lease, inbox_space
-from holdfast.stores import owners
+from holdfast.model.store_rows import Append, Cursor, Lease, inbox_space
+from holdfast.stores import server_owners
 from holdfast.stores import url as urls
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.url import open_store, place_of
-from holdfast.testing.rules.making import AT, an_append, an_event, append, held
+from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, held
 
 _HOLD = (
     "import sys; from holdfast.stores.url import open_store; store = open_store(sys.argv[1]);"
@@ -83,7 +83,7 @@ def test_a_process_elsewhere_cannot_be_proven_anything_about(store: PostgresStor
     elsewhere = ("0" if place[0] != "0" else "1") + place[1:]
     assert store.probe(f"{process}.{elsewhere}") == "unknown"
     assert store.probe(f"1@host/{'ab' * 16}.{elsewhere}") == "unknown"
-    assert owners.probe(f"1@host/{'ab' * 16}.{place}") == "dead"
+    assert server_owners.probe(f"1@host/{'ab' * 16}.{place}") == "dead"
 
 
 # -- waiting --------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ import apsw
 import pytest
 
 from holdfast.errors import NewerFormat, NotAStore, NotDurable, StoreUnavailable
-from holdfast.stores.sqlite import SqliteStore, connection, creation
-from holdfast.stores.sqlite.filesystem import NETWORK, filesystem_of
-from holdfast.testing.rules.making import AT, a_run, an_append, an_event, append, held
+from holdfast.stores.sqlite import SqliteStore, connection, create
+from holdfast.stores.sqlite.file_system import NETWORK, filesystem_of
+from holdfast.testing.store_rules.builders import AT, a_run, an_append, an_event, append, held
 
 
 @pytest.fixture
@@ -113,9 +113,7 @@ def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
 def test_new_names_are_synced_into_their_directories(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each new directory into its parent, and the file's own directory after the file has its name."""
     synced: list[tuple[Path, bool]] = []
-    monkeypatch.setattr(
-        creation, "sync_directory", lambda directory: synced.append((directory, path.exists()))
-    )
+    monkeypatch.setattr(create, "sync_directory", lambda directory: synced.append((directory, path.exists())))
     SqliteStore(path).close()
     assert synced == [
         (path.parents[2], False),
@@ -198,7 +196,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(NETWORK))
 def test_a_network_file_system_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Before anything is created there."""
-    monkeypatch.setattr(creation, "filesystem_at", lambda _: kind)
+    monkeypatch.setattr(create, "filesystem_at", lambda _: kind)
     with pytest.raises(NotDurable, match=kind):
         SqliteStore(path)
     assert not path.parent.exists()
@@ -258,7 +256,7 @@ def test_a_symlink_leads_to_the_one_file(path: Path, tmp_path: Path) -> None:
 def test_leftovers_of_a_deleted_database_are_not_replayed(path: Path) -> None:
     """Somebody deleted the file and not its WAL: the old frames must not appear in the new store."""
     child = (
-        "import os; from holdfast.stores.sqlite import SqliteStore; from holdfast.testing.rules.making import a_run;"
+        "import os; from holdfast.stores.sqlite import SqliteStore; from holdfast.testing.store_rules.builders import a_run;"
         f"s = SqliteStore({str(path)!r}); s.create_run(a_run('old')); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", child], check=True)
@@ -293,7 +291,7 @@ def test_a_crash_during_creation_leaves_no_half_made_store(
 def test_processes_that_create_the_same_store_at_once_all_succeed(path: Path) -> None:
     """And see each other's runs: it is one store."""
     child = (
-        "import sys; from holdfast.stores.sqlite import SqliteStore; from holdfast.testing.rules.making import a_run;"
+        "import sys; from holdfast.stores.sqlite import SqliteStore; from holdfast.testing.store_rules.builders import a_run;"
         "print('ready', flush=True); sys.stdin.readline();"
         f"s = SqliteStore({str(path)!r}); assert s.create_run(a_run(sys.argv[1])); s.close()"
     )

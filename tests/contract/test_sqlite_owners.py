@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.store_rules.builders import an_append, append, held
 
 _DEADLINE_S = 30.0
 
@@ -168,7 +168,7 @@ def run_script(body: str, path: Path) -> str:
         "import os, sys\n"
         "from holdfast.errors import ForkedHandle\n"
         "from holdfast.stores.url import open_store\n"
-        "from holdfast.testing.rules.making import *\n"
+        "from holdfast.testing.store_rules.builders import *\n"
         "store = open_store(sys.argv[1])\n"
         "fence = held(store)\n"
     )
@@ -298,7 +298,7 @@ def test_a_memory_store_does_not_cross_a_fork() -> None:
 import os, sys
 from holdfast.errors import ForkedHandle
 from holdfast.stores.url import open_store
-from holdfast.testing.rules.making import *
+from holdfast.testing.store_rules.builders import *
 store = open_store("memory://x")
 held(store)
 pid = os.fork()
@@ -318,7 +318,7 @@ def test_a_dead_holders_run_is_taken_over_at_once(store: SqliteStore, path: Path
     code = """
 import sys
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import *
+from holdfast.testing.store_rules.builders import *
 store = SqliteStore(sys.argv[1])
 append(store, an_append("r", held(store), 0))
 print(store.owner, flush=True)

@@ -8,9 +8,9 @@ import apsw
 import pytest
 
 from holdfast.errors import StoreBusy
-from holdfast.model.rows import Append, Blob, inbox_space
-from holdfast.stores.sqlite import SqliteStore, reclaiming
-from holdfast.testing.rules.making import an_append, an_event, append, held
+from holdfast.model.store_rows import Append, Blob, inbox_space
+from holdfast.stores.sqlite import SqliteStore, reclaim
+from holdfast.testing.store_rules.builders import an_append, an_event, append, held
 
 NEEDLE = b"needle-in-the-files"
 
@@ -54,7 +54,7 @@ def test_nothing_deleted_is_left_in_any_file(tmp_path: Path) -> None:
 
 def test_free_pages_go_back_to_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In as many steps as it takes; the answer is what the files shrank by."""
-    monkeypatch.setattr(reclaiming, "SHRINK", "PRAGMA incremental_vacuum(7)")
+    monkeypatch.setattr(reclaim, "SHRINK", "PRAGMA incremental_vacuum(7)")
     path = tmp_path / "x.db"
     store = filled(path)
     assert store.delete_run("doomed", fence=1, revision=1)
@@ -74,7 +74,7 @@ def test_a_reader_that_does_not_end_is_told_and_keeps_what_it_sees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """StoreBusy after the busy timeout; the reader's snapshot stands; writers were let through meanwhile."""
-    monkeypatch.setattr(reclaiming, "BUSY_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(reclaim, "BUSY_TIMEOUT_S", 0.5)
     path = tmp_path / "x.db"
     store = filled(path)
     reader = apsw.Connection(str(path))
@@ -100,7 +100,7 @@ def test_another_process_goes_on_through_a_reclaim(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from holdfast.stores.sqlite import SqliteStore\n"
-        "from holdfast.testing.rules.making import *\n"
+        "from holdfast.testing.store_rules.builders import *\n"
         f"store = SqliteStore({str(path)!r})\n"
         "fence = held(store, 'other')\n"
         "print('ready', flush=True)\n"

@@ -9,10 +9,17 @@ import apsw
 import pytest
 
 from holdfast.errors import StoreBusy, StoreError
-from holdfast.model.rows import Append
+from holdfast.model.store_rows import Append
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.errors import MAPPED, translated
-from holdfast.testing.rules.making import AT, an_append, an_event, append, held, in_threads
+from holdfast.testing.store_rules.builders import (
+    AT,
+    an_append,
+    an_event,
+    append,
+    held,
+    in_threads,
+)
 
 _DEADLINE_S = 30.0
 _UNBINDABLE = "\ud800"  # a lone surrogate is a str and no text
@@ -198,7 +205,7 @@ def test_sync_writes_only_when_there_is_something_to_sync(store: SqliteStore) ->
 
 def test_deleted_blobs_give_their_space_back(store: SqliteStore) -> None:
     """In steps, without a VACUUM of the whole file."""
-    from holdfast.model.rows import Blob
+    from holdfast.model.store_rows import Blob
 
     store.put_blobs([Blob(f"{number:064x}", bytes(100_000)) for number in range(10)], at=1.0)
     pages = store._database.reading.pragma("page_count")

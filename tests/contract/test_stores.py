@@ -5,14 +5,14 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.postgres.damage import damage
+from tests.support.postgres.damage import damage
 
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.url import place_of
-from holdfast.testing.contract import StoreContract
+from holdfast.testing.store_contract import StoreContract
 
 
 def flipped(body: bytes) -> bytes:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 import zstandard
-from tests.aws.server import table_for
 from tests.crash.tables import Tables, bare_tables
-from tests.postgres.sharing import drop_schema
+from tests.support.aws.server import table_for
+from tests.support.postgres.sharing import drop_schema
 
-from holdfast.testing.crash import Case, CrashMatrix
-from holdfast.testing.killing import WHENS
+from holdfast.testing.crash_matrix import Case, CrashMatrix
+from holdfast.testing.killing_store import WHENS
 
 AGENT = Path(__file__).parent / "programs" / "agent.py"
 _ENDS = {

@@ -82,7 +82,7 @@ class _Items:
     """One table, whose partitions tell what an item is; all of it at once, since a case's store is small."""
 
     def __init__(self, url: str) -> None:
-        from tests.aws.server import REGION, endpoint
+        from tests.support.aws.server import REGION, endpoint
 
         client = boto3.client("dynamodb", region_name=REGION, endpoint_url=endpoint())
         table = urlsplit(url).netloc

@@ -10,10 +10,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.crash.pace import OFTEN
+from tests.crash.sampling import OFTEN
 
-from holdfast.testing.crash import Case, CrashMatrix, Kill
-from holdfast.testing.killing import WHENS
+from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill
+from holdfast.testing.killing_store import WHENS
 
 PROGRAMS = Path(__file__).parent / "programs"
 WRITING = PROGRAMS / "writing.py"

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.crash.pace import OFTEN
+from tests.crash.sampling import OFTEN
 
 from holdfast.model.events import Kind
-from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 PROGRAM = Path(__file__).parent / "programs" / "spending.py"
 CALLS = 6

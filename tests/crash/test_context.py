@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tests.crash.pace import OFTEN
+from tests.crash.sampling import OFTEN
 
-from holdfast.core.citations import verify
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
-from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.context_check import verify
+from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 PROGRAM = Path(__file__).parent / "programs" / "telling.py"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 import holdfast
-from holdfast.testing.crash import CrashMatrix
+from holdfast.testing.crash_matrix import CrashMatrix
 
 CREATING = Path(__file__).parent / "programs" / "creating.py"
 

@@ -7,15 +7,25 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from tests.aws.server import table_for, with_bucket
+from tests.support.aws.server import table_for, with_bucket
 
 from holdfast import limits
-from holdfast.model.rows import Append, Blob, inbox_space
-from holdfast.stores.dynamodb import blobs, logs, records, removing, sweeping, values
+from holdfast.model.store_rows import Append, Blob, inbox_space
+from holdfast.stores.dynamodb.address import Target, bucket_and_key
 from holdfast.stores.dynamodb.store import DynamoStore
-from holdfast.stores.dynamodb.target import Target, bucket_and_key
-from holdfast.testing.rules.making import AT, a_run, an_append, an_event, append, held, revision_of
-from holdfast.testing.rules.removal import pruned
+from holdfast.stores.dynamodb.table import split_bodies
+from holdfast.stores.dynamodb.verbs import blobs, records, remove, sweep
+from holdfast.stores.dynamodb.verbs import events as logs
+from holdfast.testing.store_rules.builders import (
+    AT,
+    a_run,
+    an_append,
+    an_event,
+    append,
+    held,
+    revision_of,
+)
+from holdfast.testing.store_rules.removal import pruned
 
 ADDRESS = "ab" * 32
 LARGE = bytes(range(256)) * 120
@@ -26,13 +36,13 @@ HEAD = 31
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long begins early, so that the steps are many and the bytes few. Nobody else stages anything meanwhile."""
-    for module in (values, logs, records):
+    for module in (split_bodies, logs, records):
         monkeypatch.setattr(module, "PART_BYTES_MAX", 2_000)
     monkeypatch.setattr(blobs, "TRANSACTION_BYTES_MAX", 20_000)
-    monkeypatch.setattr(removing, "ACTIONS_MAX", 30)
-    monkeypatch.setattr(removing, "_LETTERS_MAX", 5)
-    monkeypatch.setattr(sweeping, "ACTIONS_MAX", 12)
-    monkeypatch.setattr(sweeping, "STAGED_S", -1.0)
+    monkeypatch.setattr(remove, "ACTIONS_MAX", 30)
+    monkeypatch.setattr(remove, "_LETTERS_MAX", 5)
+    monkeypatch.setattr(sweep, "ACTIONS_MAX", 12)
+    monkeypatch.setattr(sweep, "STAGED_S", -1.0)
     monkeypatch.setattr(limits, "OBJECT_SIZE_BYTES_MIN", len(LARGE))
 
 
@@ -281,7 +291,7 @@ def test_a_late_sweeper_leaves_what_came_after_it() -> None:
     again = {"fence": 1, "revision": revision_of(store, "r"), "after_seq": 0, "upto_seq": HEAD}
     assert other.replace_events("r", events=events, **again)  # type: ignore[arg-type]
     void = {"after": 0, "upto": HEAD, "kept": [5, HEAD], "edition": 1}
-    sweeping.sweep_void(store._table, {**row, "void": void})
+    sweep.sweep_void(store._table, {**row, "void": void})
     assert store.read_events("r", limit=9) == events
     store.close()
     other.close()
@@ -317,7 +327,7 @@ def test_a_late_deleter_leaves_what_was_put_again(deed: str) -> None:
     other = DynamoStore(store._table.target)
     assert other.get_blobs([ADDRESS]) == {}
     assert put_large(other)
-    sweeping.sweep_let_go(store._table, [head])
+    sweep.sweep_let_go(store._table, [head])
     other.reclaim()
     assert other.get_blobs([ADDRESS]) == {ADDRESS: LARGE}
     assert hidden(other) == set()

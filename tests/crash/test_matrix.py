@@ -15,12 +15,12 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 
 import pytest
-from tests.crash.pace import EVERY, OFTEN
+from tests.crash.sampling import EVERY, OFTEN
 from tests.crash.tables import bare_tables
-from tests.shared import over_postgresql
+from tests.support.stores import over_postgresql
 
-from holdfast.testing.crash import Case, CrashMatrix, Kill
-from holdfast.testing.killing import WHENS
+from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill
+from holdfast.testing.killing_store import WHENS
 
 Check = Callable[..., None]
 Settle = Callable[[Case], bool]

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.shared import over_dynamodb
+from tests.support.stores import over_dynamodb
 
-from holdfast.testing.crash import Case, CrashMatrix, Kill
-from holdfast.testing.killing import WHENS
+from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill
+from holdfast.testing.killing_store import WHENS
 
 Check = Callable[..., None]
 Settle = Callable[[Case], bool]
 
-WARM = ("tests.aws.warm",)
+WARM = ("tests.support.aws.preload",)
 
 
 pytestmark = over_dynamodb

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tests.crash.pace import EVERY
+from tests.crash.sampling import EVERY
 
-from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 PROGRAM = Path(__file__).parent / "programs" / "remembering.py"
 

@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.crash.pace import EVERY, OFTEN
+from tests.crash.sampling import EVERY, OFTEN
 
-from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 PEOPLE = Path(__file__).parent / "programs" / "people.py"
 

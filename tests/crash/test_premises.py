@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.crash.pace import OFTEN
+from tests.crash.sampling import OFTEN
 
 import holdfast
-from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 RELYING = Path(__file__).parent / "programs" / "relying.py"
 

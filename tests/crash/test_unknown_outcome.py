@@ -12,8 +12,8 @@ import pytest
 
 import holdfast
 from holdfast.stores.url import open_store
-from holdfast.testing.killing import When
-from holdfast.testing.relay import Relay
+from holdfast.testing.killing_store import When
+from holdfast.testing.relay_store import Relay
 
 payments: list[str] = []
 

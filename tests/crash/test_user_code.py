@@ -6,8 +6,8 @@ from signal import SIGKILL
 
 import pytest
 
-from holdfast.testing.crash import Case, CrashMatrix, Kill
-from holdfast.testing.killing import WHENS
+from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill
+from holdfast.testing.killing_store import WHENS
 
 Check = Callable[..., None]
 Settle = Callable[[Case], bool]

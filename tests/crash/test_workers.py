@@ -12,9 +12,9 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tests.crash.pace import EVERY
+from tests.crash.sampling import EVERY
 
-from holdfast.testing.crash import Case, CrashMatrix
+from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 QUEUED = Path(__file__).parent / "programs" / "queued.py"
 RUNS = ("agent", "agent/part")
@@ -48,7 +48,7 @@ def check(case: Case) -> None:
 def test_killed_anywhere_between_submit_and_the_end(crash_matrix: CrashMatrix) -> None:
     """Whoever comes next finds the run in the queue, or held by the dead, and it ends as if nothing had happened."""
     report = crash_matrix.walk(
-        QUEUED, check=check, start="fork", every=EVERY, again_every=2999, preload=["holdfast.workers"]
+        QUEUED, check=check, start="fork", every=EVERY, again_every=2999, preload=["holdfast.api.worker"]
     )
     assert report.calls >= 100
     assert report.pairs >= 10

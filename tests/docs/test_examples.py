@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.provider import ProviderProcess, Reply, ToolCall, faults
+from tests.support.model_server import ProviderProcess, Reply, ToolCall, faults
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RAY = Path(__file__).parents[1] / "clusters" / "test_ray.py"

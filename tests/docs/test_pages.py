@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"docs/frameworks/crewai.md"}
-"""Pages whose programs need an environment of their own: they are run there, by ``tests/crewai``."""
+"""Pages whose programs need an environment of their own: they are run there, by ``tests/adapters/crewai``."""
 FRAMEWORKS = sorted(f"docs/frameworks/{page.name}" for page in (ROOT / "docs/frameworks").glob("*.md"))
 PAGES = [
     "README.md",

@@ -16,9 +16,9 @@ from tests.faults.run_acts import RunActs
 from tests.faults.shim import Shim
 
 from holdfast.errors import StoreError
-from holdfast.model.rows import Append, Appended
+from holdfast.model.store_rows import Append, Appended
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import AT, a_run, an_event
+from holdfast.testing.store_rules.builders import AT, a_run, an_event
 
 GATE = "gate"
 """A pipe beside the ledger that is open for writing as long as the world lasts."""

@@ -37,10 +37,10 @@ def sync_does_nothing() -> None:
 
 def the_wal_is_rewritten_in_large_chunks() -> None:
     """SQLite masks the length of a write with 0x1ffff: of a megabyte it writes nothing."""
-    from holdfast.stores.sqlite import rewriting
+    from holdfast.stores.sqlite.repair import rewrite_wal
 
-    assert rewriting._CHUNK_BYTES > 0
-    rewriting._CHUNK_BYTES = 1 << 20  # type: ignore[misc]
+    assert rewrite_wal._CHUNK_BYTES > 0
+    rewrite_wal._CHUNK_BYTES = 1 << 20  # type: ignore[misc]
 
 
 def the_wal_is_not_rewritten() -> None:

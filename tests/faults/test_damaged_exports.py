@@ -14,12 +14,12 @@ import pytest
 from orjson import OPT_INDENT_2, dumps, loads
 
 import holdfast
-from holdfast.codec.lines import event_line, read_event
-from holdfast.core.manifests import MANIFEST, files_of, read, sealed, write
+from holdfast.codec.json_lines import event_line, read_event
+from holdfast.core.transfer.export_manifest import MANIFEST, files_of, read, sealed, write
 from holdfast.errors import DamagedExport, ExportError, ImportClash, NewerExport, NotAnExport
+from holdfast.exports import tar
 from holdfast.model.events import relinked
 from holdfast.model.exports import Manifest
-from holdfast.parcels import tarfiles
 
 
 def text(number: int) -> str:
@@ -101,8 +101,8 @@ def test_a_file_that_is_cut_off_is_refused(exported: Path, tmp_path: Path, targe
 def test_no_flipped_bit_in_the_file_passes(exported: Path, tmp_path: Path, target: holdfast.Store) -> None:
     """In headers, contents and what fills the blocks: every block is hit, and each time in another place."""
     data = bytearray((exported / "x.holdfast").read_bytes())
-    for number, start in enumerate(range(0, len(data), tarfiles.BLOCK)):
-        place = start + number * 101 % tarfiles.BLOCK
+    for number, start in enumerate(range(0, len(data), tar.BLOCK)):
+        place = start + number * 101 % tar.BLOCK
         data[place] ^= 1 << (number % 8)
         (tmp_path / "x").write_bytes(data)
         refused(target, tmp_path / "x")
@@ -111,7 +111,7 @@ def test_no_flipped_bit_in_the_file_passes(exported: Path, tmp_path: Path, targe
     assert target.import_(tmp_path / "x").run == "deep"
 
 
-@pytest.mark.parametrize("more", [b"\0", b"x", bytes(512), tarfiles.header("more", 0), bytes(10240)])
+@pytest.mark.parametrize("more", [b"\0", b"x", bytes(512), tar.header("more", 0), bytes(10240)])
 def test_a_file_with_something_behind_it_is_refused(
     exported: Path, tmp_path: Path, target: holdfast.Store, more: bytes
 ) -> None:
@@ -125,9 +125,9 @@ def rewritten(exported: Path, to: Path, change: Any) -> None:
     parts = parts_of(exported / "d")
     change(parts)
     data = b"".join(
-        tarfiles.header(name, len(part)) + part + tarfiles.padding(len(part)) for name, part in parts.items()
+        tar.header(name, len(part)) + part + tar.padding(len(part)) for name, part in parts.items()
     )
-    to.write_bytes(data + tarfiles.END)
+    to.write_bytes(data + tar.END)
 
 
 def parts_of(directory: Path) -> dict[str, bytes]:
@@ -140,7 +140,7 @@ def test_a_part_that_is_there_twice_is_refused(
 ) -> None:
     """Which of them is meant, nobody knows."""
     data = (exported / "x.holdfast").read_bytes()
-    first = tarfiles.BLOCK * (2 + (len((exported / "d" / MANIFEST).read_bytes()) - 1) // tarfiles.BLOCK)
+    first = tar.BLOCK * (2 + (len((exported / "d" / MANIFEST).read_bytes()) - 1) // tar.BLOCK)
     (tmp_path / "x").write_bytes(data[:first] + data)
     assert "twice" in str(refused(target, tmp_path / "x"))
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import apsw
 import pytest
-from tests.shared import over_shared_stores
+from tests.support.stores import over_shared_stores
 
 import holdfast
-from holdfast.model.rows import inbox_space
+from holdfast.model.store_rows import inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.stores.sqlite import SqliteStore
 
@@ -62,8 +62,8 @@ def overwrite(url: str, space: str, change: Callable[[bytes], bytes]) -> None:
             lambda c: c.execute("UPDATE records SET body = %s WHERE space = %s", (body, space)), synced=True
         )
     else:
-        from holdfast.stores.dynamodb.actions import update
-        from holdfast.stores.dynamodb.keys import record_key
+        from holdfast.stores.dynamodb.table.actions import update
+        from holdfast.stores.dynamodb.table.keys import record_key
 
         table = port._table  # type: ignore[attr-defined]
         assert table.update(update(record_key(space, record.key), "SET #body = :body", body=body))

@@ -4,17 +4,24 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from tests.aws.proxy import CUT_AFTER, CUT_BEFORE, Proxy, cancelled, proxy_to, refusal
-from tests.aws.server import REGION, endpoint, table_for
+from tests.support.aws.proxy import CUT_AFTER, CUT_BEFORE, Proxy, cancelled, proxy_to, refusal
+from tests.support.aws.server import REGION, endpoint, table_for
 
 import holdfast
 from holdfast import limits
-from holdfast.errors import AccessDenied, BadUrl, StoreBusy, StoreMissing, StoreUnavailable, Throttled
-from holdfast.model.rows import Appended, Grant, Refusal
+from holdfast.errors import (
+    AccessDenied,
+    BadUrl,
+    StoreBusy,
+    StoreMissing,
+    StoreUnavailable,
+    Throttled,
+)
+from holdfast.model.store_rows import Appended, Grant, Refusal
+from holdfast.stores.dynamodb.address import Target
 from holdfast.stores.dynamodb.store import DynamoStore
-from holdfast.stores.dynamodb.target import Target
 from holdfast.stores.url import open_store
-from holdfast.testing.rules.making import AT, a_run, an_append, append, held
+from holdfast.testing.store_rules.builders import AT, a_run, an_append, append, held
 
 WRITE = "TransactWriteItems"
 

@@ -4,8 +4,15 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from tests.aws.proxy import CUT_AFTER, CUT_BEFORE, CUT_WITHIN, Proxy, object_refusal, proxy_to
-from tests.aws.server import table_for, with_bucket
+from tests.support.aws.proxy import (
+    CUT_AFTER,
+    CUT_BEFORE,
+    CUT_WITHIN,
+    Proxy,
+    object_refusal,
+    proxy_to,
+)
+from tests.support.aws.server import table_for, with_bucket
 
 import holdfast
 from holdfast import limits
@@ -17,11 +24,11 @@ from holdfast.errors import (
     StoreUnavailable,
     Throttled,
 )
-from holdfast.model.rows import Blob
+from holdfast.model.store_rows import Blob
+from holdfast.stores.dynamodb.address import Target
 from holdfast.stores.dynamodb.store import DynamoStore
-from holdfast.stores.dynamodb.target import Target
 from holdfast.stores.url import place_of
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.store_rules.builders import an_append, append, held
 
 ADDRESS = "ab" * 32
 CONTENT = bytes(range(256)) * (limits.OBJECT_SIZE_BYTES_MIN // 256 + 1)

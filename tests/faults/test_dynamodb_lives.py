@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.aws.proxy import CUT_AFTER, CUT_BEFORE, Proxy, proxy_to, refusal
-from tests.aws.server import Server, table_for
+from tests.support.aws.proxy import CUT_AFTER, CUT_BEFORE, Proxy, proxy_to, refusal
+from tests.support.aws.server import Server, table_for
 
 import holdfast
 from holdfast import limits
 from holdfast.errors import StoreUnavailable, Throttled
-from holdfast.stores import owners
-from holdfast.stores.dynamodb.creation import create_table
-from holdfast.stores.dynamodb.target import Target
+from holdfast.stores import server_owners
+from holdfast.stores.dynamodb.address import Target
+from holdfast.stores.dynamodb.create_table import create_table
 
 THROTTLED = refusal("ProvisionedThroughputExceededException")
 STEPS = 5
@@ -71,7 +71,7 @@ class World:
 def become_another_process(url: str) -> None:
     """As if this one had ended: a lease that could not be given back stays its own for as long as it lives."""
     holdfast.store(url).close()
-    owners._let_go_after_fork()
+    server_owners._let_go_after_fork()
 
 
 RESULT = [[number * number for number in range(STEPS)], [0, 1, 2]]

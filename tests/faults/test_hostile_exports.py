@@ -14,17 +14,17 @@ from uuid import uuid4
 
 import pytest
 from orjson import dumps, loads
-from tests.hostile import TIMES, content, look_at_everything, mutated, nested
+from tests.support.hostile import TIMES, content, look_at_everything, mutated, nested
 
 import holdfast
-from holdfast.codec.lines import event_line, letter_line, read_event, read_letter
-from holdfast.core.manifests import MANIFEST, files_of, read, sealed, write
+from holdfast.codec.json_lines import event_line, letter_line, read_event, read_letter
+from holdfast.core.transfer.export_manifest import MANIFEST, files_of, read, sealed, write
 from holdfast.errors import DamagedExport, HoldfastError
+from holdfast.exports import tar
 from holdfast.limits import FENCE_MAX, SEQ_MAX
 from holdfast.model.event_fields import blob_fields, contents_of, split
 from holdfast.model.events import Event, Kind, checksum, relinked
 from holdfast.model.exports import Manifest
-from holdfast.parcels import tarfiles
 
 CASES = 60
 Parts = dict[str, bytes]
@@ -124,10 +124,8 @@ def with_manifest(parts: Parts, change: Callable[[Manifest], Manifest]) -> Parts
 
 
 def file_of(parts: Parts, path: Path) -> Path:
-    data = (
-        tarfiles.header(name, len(part)) + part + tarfiles.padding(len(part)) for name, part in parts.items()
-    )
-    path.write_bytes(b"".join(data) + tarfiles.END)
+    data = (tar.header(name, len(part)) + part + tar.padding(len(part)) for name, part in parts.items())
+    path.write_bytes(b"".join(data) + tar.END)
     return path
 
 
@@ -197,7 +195,7 @@ def test_the_highest_fence_leaves_room(parts: Parts, store: holdfast.Store, tmp_
     made = with_events(parts, 0, lambda events: [event._replace(fence=FENCE_MAX) for event in events])
     manifest = read(made[MANIFEST], "x")
     assert manifest.single_use is not None
-    from holdfast.core.moves import move_of
+    from holdfast.core.transfer.moves import move_of
 
     seal = read_event(made[manifest.runs[0].file].splitlines()[-1])
     made = with_manifest(

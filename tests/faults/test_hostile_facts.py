@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 from orjson import dumps, loads
-from tests.hostile import HOSTILE, TIMES, content, mutated, nested
+from tests.support.hostile import HOSTILE, TIMES, content, mutated, nested
 
 import holdfast
 from holdfast.errors import HoldfastError
-from holdfast.mcp import handoffs
+from holdfast.mcp import handoff_tools
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_made_up_file_is_refused_over_mcp(store: holdfast.Store, tmp_path: Pat
     """What ``accept_handoff`` reads: a refusal is an answer there, anything else is a defect."""
     (tmp_path / "x.json").write_bytes(data)
     with pytest.raises(HoldfastError):
-        handoffs._read(store, str(tmp_path / "x.json"))
+        handoff_tools._read(store, str(tmp_path / "x.json"))
 
 
 @pytest.mark.parametrize("seed", range(20 * TIMES))

@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import pytest
 from orjson import dumps, loads
-from tests.hostile import TIMES, content, look_at_everything, mutated, nested
+from tests.support.hostile import TIMES, content, look_at_everything, mutated, nested
 
 import holdfast
-from holdfast.core.handoff import read_document
-from holdfast.core.handoff.checking import check_document, digest_of
+from holdfast.core.transfer.handoff import read_document
+from holdfast.core.transfer.handoff.validate import check_document, digest_of
 from holdfast.errors import BadHandoff, HoldfastError
 
 CASES = 40

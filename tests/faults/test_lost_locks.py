@@ -20,9 +20,9 @@ _HOLDER = """
 import os, shutil, sqlite3, sys, threading
 from pathlib import Path
 from holdfast.errors import StoreUnavailable
-from holdfast.model.rows import Appended
+from holdfast.model.store_rows import Appended
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import an_append, held
+from holdfast.testing.store_rules.builders import an_append, held
 path, run = Path(sys.argv[1]), sys.argv[2]
 store = SqliteStore(path)
 fence = held(store, run)

@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast.errors import AcknowledgedLost
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.store_rules.builders import an_append, append, held
 
 
 def agent(url: str, paid: list[int], upto: int) -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from tests.postgres.proxy import Proxy
-from tests.postgres.server import PASSWORD, Server, ask
-from tests.postgres.sharing import new_schema
+from tests.support.postgres.proxy import Proxy
+from tests.support.postgres.server import PASSWORD, Server, ask
+from tests.support.postgres.sharing import new_schema
 
 import holdfast
 from holdfast import limits
@@ -26,10 +26,10 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.model.rows import Appended, Refusal
+from holdfast.model.store_rows import Appended, Refusal
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.url import open_store, place_of
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.store_rules.builders import an_append, append, held
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,15 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 from psycopg import sql
-from tests.postgres.proxy import Proxy
-from tests.postgres.server import ask
+from tests.support.postgres.proxy import Proxy
+from tests.support.postgres.server import ask
 
 from holdfast import limits
 from holdfast.errors import StoreBusy
-from holdfast.model.rows import Appended
+from holdfast.model.store_rows import Appended
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.url import place_of
-from holdfast.testing.rules.making import an_append, append, held
+from holdfast.testing.store_rules.builders import an_append, append, held
 
 PROCESSES = 100
 DEADLINE_S = 30.0
@@ -68,7 +68,7 @@ _POST_AND_DIE = """
 import os, signal, sys
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.url import place_of
-from holdfast.testing.rules.making import an_append
+from holdfast.testing.store_rules.builders import an_append
 place = place_of(sys.argv[1])
 store = PostgresStore(place.name, place.password)
 (outcome,) = store.append([an_append("r", int(sys.argv[2]), 0, synced=False, hasty=True)])
@@ -243,7 +243,7 @@ from pathlib import Path
 import holdfast
 from holdfast import limits
 from holdfast.errors import DiskFull
-from tests.postgres.server import Server, ask
+from tests.support.postgres.server import Server, ask
 limits.OUTCOME_HOLD_S = 0.0  # what a full disk refuses is told at once
 place, ballast = Path(sys.argv[1]), Path(sys.argv[1]) / "ballast"
 ballast.write_bytes(bytes(400_000))

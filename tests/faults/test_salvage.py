@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.api.store.store import salvage
 from holdfast.errors import BadUrl, Misuse
 from holdfast.model.salvage import Salvaged
-from holdfast.storehandle import salvage
 
 _PAGE = 4_096
 _RUNS = 12

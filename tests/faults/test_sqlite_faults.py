@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import an_append, an_event, append, held
+from holdfast.testing.store_rules.builders import an_append, an_event, append, held
 
 _EXEC = '\nexec "$2" -c "$3" "$1"'
 
@@ -37,9 +37,9 @@ _IMPORTS = """
 import os, sys
 from pathlib import Path
 from holdfast.errors import *
-from holdfast.model.rows import Append
+from holdfast.model.store_rows import Append
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import *
+from holdfast.testing.store_rules.builders import *
 place = Path(sys.argv[1])
 """
 

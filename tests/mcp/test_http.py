@@ -12,7 +12,7 @@ import pytest
 from tests.mcp.client import WAIT_S, http_server, over_http, over_stdio
 
 import holdfast
-from holdfast.mcp.serving import Guard
+from holdfast.mcp.transports import Guard
 from holdfast.model.events import Kind
 
 TOKEN = "a-token-that-was-agreed-upon"

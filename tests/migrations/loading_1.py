@@ -68,9 +68,9 @@ def put_postgresql(server: str, schema: str) -> str:
 
 def put_dynamodb(name: str) -> str:
     """The URL of a copy in a table of that name."""
-    from tests.aws.server import table_for
+    from tests.support.aws.server import table_for
 
-    from holdfast.stores.dynamodb.line import client_of
+    from holdfast.stores.dynamodb.table.client import client_of
 
     target = table_for(name)
     client = client_of("dynamodb", target)

@@ -139,7 +139,7 @@ def play_modelling(url: str) -> None:
 
 @scene()
 def play_wrapped(url: str) -> None:
-    from tests.provider import Provider
+    from tests.support.model_server import Provider
 
     with Provider() as provider:
         play(
@@ -180,11 +180,11 @@ def play_after_kills(url: str) -> None:
     play(url, "resolved", doubtful)
     store.resolve("resolved", "cut", "failed", message="the bank says no", by="ada")
     play(url, "late", doubtful)
-    from holdfast.engine import letters
+    from holdfast.engine.journal import inbox
 
     key = store.doubts("late")[0].key
     body = {"value": {"$": "tuple", "v": ["late", 1]}, "ms": 1.5}
-    letters.post(
+    inbox.post(
         store._port,
         "late", f"late-{key}", {"kind": "outcome", "key": key, "how": "done", "body": body}, at=store.now(),
     )  # fmt: skip
@@ -284,7 +284,7 @@ def play_pruned(url: str) -> None:
 def _stand_for_others(url: str) -> None:
     """An event of the kind that only stands for others: no program of format 1 writes it, and all of them read it."""
     from holdfast.model.events import Event, Kind, checksum
-    from holdfast.model.rows import Append, RunRow
+    from holdfast.model.store_rows import Append, RunRow
     from holdfast.stores.url import open_store
 
     port = open_store(url)
@@ -342,14 +342,14 @@ def play_chains(url: str) -> None:
 @scene()
 def play_moved(url: str) -> None:
     """Exports: a run that came by one, a run that went with one, and a snapshot of a journal that counts as long here."""
-    from holdfast.engine import loading
+    from holdfast.engine.journal import load_view
 
     store = holdfast.store(url)
     store.export("looping", "looping.holdfast")
     store.import_("looping.holdfast", as_="imported")
     play(url, "moved away", lambda run: run.step("upper", upper, "before"), finishes=False)
     store.export("moved away", "moved.holdfast", move=True)
-    loading.SNAPSHOT_EVENTS_MIN = 5  # type: ignore[attr-defined]
+    load_view.SNAPSHOT_EVENTS_MIN = 5  # type: ignore[attr-defined]
     play(url, "long", lambda run: [run.step("square", square, n) for n in range(5)], finishes=False)
     play(url, "long", lambda run: [run.step("square", square, n) for n in range(5)], finishes=False)
 

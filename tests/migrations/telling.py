@@ -47,7 +47,7 @@ def _run(url: str, store: holdfast.Store, run: str) -> dict[str, Any]:
 
 
 def _letters(store: holdfast.Store, run: str) -> list[str]:
-    from holdfast.model.rows import inbox_space
+    from holdfast.model.store_rows import inbox_space
 
     return [record.key for record in store._port.scan_records(inbox_space(run), limit=100)]
 

@@ -15,9 +15,9 @@ from tests.migrations import program
 import holdfast
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite.owners import Owners
+from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.url import place_of
-from holdfast.testing.rules.making import AT, a_run
+from holdfast.testing.store_rules.builders import AT, a_run
 
 OLD = Path(__file__).parent / "golden" / "format-1.db"
 
@@ -137,7 +137,7 @@ import os, sys
 import apsw
 from holdfast.stores.sqlite import migration
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import a_run
+from holdfast.testing.store_rules.builders import a_run
 
 left = int(sys.argv[2])
 

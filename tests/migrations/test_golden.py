@@ -18,8 +18,8 @@ from tests.migrations import programs_1 as programs
 from tests.migrations.loading_1 import content, put_dynamodb, put_postgresql, put_sqlite
 from tests.migrations.telling import told_by
 from tests.migrations.values_1 import ERRORS, GIVEN, TAKEN, VALUES, error_of, fields_of, filled
-from tests.postgres.sharing import drop_schema, new_schema
-from tests.shared import STORES
+from tests.support.postgres.sharing import drop_schema, new_schema
+from tests.support.stores import STORES
 
 import holdfast
 from holdfast.codec.values import encode

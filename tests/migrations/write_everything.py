@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
-from tests.aws.server import table_for
 from tests.migrations.loading_1 import boxed
 from tests.migrations.scenes_1 import SCENES
 from tests.migrations.telling import told_by
-from tests.postgres.server import Server, ask
+from tests.support.aws.server import table_for
+from tests.support.postgres.server import Server, ask
 
 import holdfast
-from holdfast.stores.dynamodb.line import client_of
+from holdfast.stores.dynamodb.table.client import client_of
 from holdfast.stores.sqlite.connection import FORMAT_VERSION
 
 PLACE = Path("/tmp/golden/work")
@@ -99,7 +99,7 @@ def _postgresql(out: Path) -> None:
         _put(out / "postgresql.json", _manifest(f"{url}{joint}schema=golden&lease_s=1"))
     finally:
         server.remove()
-    import holdfast.stores.postgres.creation as creation
+    import holdfast.stores.postgres.create as creation
 
     shutil.copy(Path(creation.__file__).with_name("schema.sql"), out / "postgresql.sql")
 

@@ -10,7 +10,7 @@ python=$(readlink -f .venv/bin/python)
 packages=$(.venv/bin/python -c 'import orjson, os; print(os.path.dirname(os.path.dirname(orjson.__file__)))')
 mkdir -p "$place/app/tests"
 cp -r src/holdfast "$place/app/holdfast"
-cp -r tests/migrations tests/provider tests/postgres tests/aws "$place/app/tests/"
+cp -r tests/migrations tests/support/model_server tests/support/postgres tests/support/aws "$place/app/tests/"
 ln -s "$PWD/.venv-aws" "$place/app/.venv-aws"
 cd "$place/app"
 unshare --uts sh -c "hostname example && PYTHONPATH='$place/app:$packages' PYTHONDONTWRITEBYTECODE=1 \

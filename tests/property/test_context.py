@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.journals import Journal, completion
 
-from holdfast.core.citations import verify
-from holdfast.core.context import context_of
+from holdfast.core.context.context import context_of
 from holdfast.errors import Misuse
-from holdfast.model.contexts import Context, Style
+from holdfast.model.context import Context, Style
 from holdfast.model.events import Kind
+from holdfast.testing.context_check import verify
 
 relaxed = settings(max_examples=300, deadline=None)
 

@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from orjson import dumps
 
-from holdfast.core.compaction import standing_messages
-from holdfast.core.viewed import Said
+from holdfast.core.journal.view_parts import Said
+from holdfast.core.prune.compaction import standing_messages
 from holdfast.model.event_fields import contents_of
 
 Record = tuple[str, int, int]

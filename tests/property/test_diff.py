@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.property.test_tree import alike, applied, edited, histories, relaxed, trees
 
 import holdfast
-from holdfast.core.differences import Diff
+from holdfast.core.diff.diff_types import Diff
 
 roles = st.sampled_from(["user", "assistant", "tool"])
 messages = st.lists(

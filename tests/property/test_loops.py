@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.acts import act_of
-from holdfast.core.lookout import Lookout
-from holdfast.core.loops import Loops
+from holdfast.core.loops.fast_check import Lookout
+from holdfast.core.loops.loop_acts import act_of
+from holdfast.core.loops.loop_detector import Loops
 from holdfast.limits import LOOP_FACTS_MAX
 from holdfast.model.loops import LEVELS, Act, LoopPolicy, Manner, Sign, Thought, Thresholds
 

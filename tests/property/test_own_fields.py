@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import Keep, Retention
 from holdfast.codec.values import encode_tree
-from holdfast.core.thoughts import thoughts_in
+from holdfast.core.llm.reasoning import thoughts_in
 from holdfast.model.event_fields import PARTS, PRUNED, fields_of, lines_of
 from holdfast.model.event_schema import NAMED, SCHEMAS, problems_in
 

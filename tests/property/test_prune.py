@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast import Keep, Retention
-from holdfast.core.fold import fold
-from holdfast.core.lineage import effective
-from holdfast.core.places import is_kept
-from holdfast.engine.hands import BLOCKING, drive
-from holdfast.engine.housekeeping import Pruner
-from holdfast.engine.stepping import step
-from holdfast.engine.treatments import treat
+from holdfast.core.journal.fold import fold
+from holdfast.core.lineage.lineage import effective
+from holdfast.core.lineage.reachable_points import is_kept
+from holdfast.engine.prune.auto_prune import Pruner
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.steps.call_options import treat
+from holdfast.engine.steps.step import step
 from holdfast.model.events import Event
-from holdfast.model.rows import Lease
+from holdfast.model.store_rows import Lease
 
 serial = count(1)
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast import Keep, Retention, Spent
-from holdfast.core.places import is_kept
-from holdfast.core.spending import plus, total
+from holdfast.core.budget.spending import plus, total
+from holdfast.core.lineage.reachable_points import is_kept
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.usage import Usage
 
@@ -120,7 +120,7 @@ moves = st.lists(
 @given(moves=moves)
 def test_however_a_history_is_cut(moves: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """The view, the live count and the statistics agree with the list of what was sent."""
-    monkeypatch.setattr("holdfast.engine.loading.SNAPSHOT_EVENTS_MIN", 6)
+    monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_EVENTS_MIN", 6)
     store = holdfast.store(f"memory://{uuid4().hex}")
     branches = [Branch("a")]
     branches[0].work(store, 2)

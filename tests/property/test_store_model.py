@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from holdfast.model.events import Event
-from holdfast.model.rows import (
+from holdfast.model.store_rows import (
     Append,
     Appended,
     Blob,
@@ -23,10 +23,10 @@ from holdfast.model.rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.rules.making import a_run, an_event
+from holdfast.testing.store_rules.builders import a_run, an_event
 
 RUNS = st.sampled_from(["a", "a/b", "b", "ü"])
 KEYS = st.sampled_from(["k", "k1", "l", "é"])

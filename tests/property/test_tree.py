@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.codec.blobs import address_of
-from holdfast.core.gathering import gather, packs_of
-from holdfast.core.nodes import unpack_nodes
-from holdfast.core.statediff import as_json_patch, changes
-from holdfast.core.tree import Garden
+from holdfast.core.diff.state_diff import as_json_patch, changes
+from holdfast.core.state.assemble import gather, packs_of
+from holdfast.core.state.nodes import unpack_nodes
+from holdfast.core.state.tree import Garden
 
 relaxed = settings(
     max_examples=60,

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.codec.blobs import address_of, pack, unpack
-from holdfast.codec.failures import decode_failure, encode_failure
+from holdfast.codec.exceptions import decode_failure, encode_failure
 from holdfast.codec.values import canonical, decode, decode_tree, encode, encode_tree
 
 relaxed = settings(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.shared import over_shared_stores
+from tests.support.stores import over_shared_stores
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start

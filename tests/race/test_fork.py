@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.shared import over_shared_stores
+from tests.support.stores import over_shared_stores
 
 import holdfast
 

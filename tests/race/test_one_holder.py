@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.shared import over_shared_stores
+from tests.support.stores import over_shared_stores
 
 import holdfast
 

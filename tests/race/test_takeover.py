@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.shared import over_shared_stores
+from tests.support.stores import over_shared_stores
 
 import holdfast
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.stores.url import open_store
-from holdfast.testing.relay import Relay
+from holdfast.testing.relay_store import Relay
 
 if TYPE_CHECKING:
     from tests.race.conftest import Start, Worker

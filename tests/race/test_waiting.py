@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.shared import over_shared_stores
+from tests.support.stores import over_shared_stores
 
 import holdfast
 from holdfast.model.event_fields import contents_of

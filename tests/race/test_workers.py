@@ -22,7 +22,7 @@ import pytest
 
 import holdfast
 from holdfast.model.event_fields import contents_of
-from holdfast.model.rows import RunRow
+from holdfast.model.store_rows import RunRow
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOLDFAST = "from holdfast.cli import main; main()"

@@ -5,7 +5,7 @@ from typing import Any
 
 from orjson import dumps
 
-from holdfast.core.identity import site_of
+from holdfast.core.steps.identity import site_of
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
 from holdfast.model.events import Event, Kind, checksum
 

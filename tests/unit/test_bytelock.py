@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.sqlite.bytelock import Byte, DescriptorByte, FileByte, open_lock_file
+from holdfast.stores.sqlite.locks.bytelock import Byte, DescriptorByte, FileByte, open_lock_file
 
 Make = Callable[[], Byte]
 
@@ -52,7 +52,7 @@ def test_a_dead_process_has_none(make: Make, tmp_path: Path) -> None:
     assert make().try_lock()
     kind = type(make()).__name__
     code = (
-        f"import os, sys\nfrom holdfast.stores.sqlite.bytelock import *\nfrom holdfast.stores.sqlite.bytelock import {kind}\n"
+        f"import os, sys\nfrom holdfast.stores.sqlite.locks.bytelock import *\nfrom holdfast.stores.sqlite.locks.bytelock import {kind}\n"
         f"path = sys.argv[1]\nbyte = DescriptorByte(open_lock_file(path), 9) if {kind == 'DescriptorByte'} else FileByte(path, 9)\n"
         "assert byte.try_lock()\nprint('held', flush=True)\nsys.stdin.read()"
     )

@@ -12,27 +12,27 @@ from typing import Any, NamedTuple
 import pytest
 
 import holdfast
-from holdfast.codec.failures import decode_failure, encode_failure
-from holdfast.codec.types import type_name
+from holdfast.codec.exceptions import decode_failure, encode_failure
+from holdfast.codec.type_registry import type_name
 from holdfast.codec.values import canonical, decode, encode
-from holdfast.core.binding import bind
+from holdfast.core.steps.arguments import bind
 from holdfast.errors import NotStorable
-from holdfast.model import names
+from holdfast.model import stored_names
 
 FACT = b'{"$":"namedtuple","type":"holdfast.model.memories:Fact","v":{"id":"1","text":"t"'
 
 
 def moved(monkeypatch: pytest.MonkeyPatch, name: str) -> type:
     """The class of a fixed name as if it were defined in another file."""
-    module, qualname = names.PLACES[name]
+    module, qualname = stored_names.PLACES[name]
     old: Any = getattr(sys.modules[module], qualname)
     other = ModuleType("holdfast.elsewhere")
     cls = type(old.__name__, old.__bases__, {**vars(old), "__module__": other.__name__})
     setattr(other, qualname, cls)
     monkeypatch.setitem(sys.modules, other.__name__, other)
-    monkeypatch.setitem(names.PLACES, name, (other.__name__, qualname))
-    monkeypatch.delitem(names._NAMES, (module, qualname))
-    monkeypatch.setitem(names._NAMES, (other.__name__, qualname), name)
+    monkeypatch.setitem(stored_names.PLACES, name, (other.__name__, qualname))
+    monkeypatch.delitem(stored_names._NAMES, (module, qualname))
+    monkeypatch.setitem(stored_names._NAMES, (other.__name__, qualname), name)
     monkeypatch.delattr(sys.modules[module], qualname)
     return cls
 
@@ -73,7 +73,7 @@ def test_what_a_closure_captures_of_ours_counts_by_its_fixed_name(monkeypatch: p
     before = bind(calling(holdfast.Done, holdfast.register), ("x",), {}, ())
     cls = moved(monkeypatch, "holdfast.model.verdicts:Done")
     assert "holdfast.model.verdicts:Done" in before.values()
-    assert "holdfast.codec.types:register" in before.values()
+    assert "holdfast.codec.type_registry:register" in before.values()
     assert bind(calling(cls, holdfast.register), ("x",), {}, ()) == before
 
 
@@ -82,7 +82,7 @@ def test_a_class_of_ours_is_found_though_nobody_loaded_its_module() -> None:
     program = (
         "import sys\n"
         "from holdfast.codec.values import decode\n"
-        "assert 'holdfast.engine.branching' not in sys.modules\n"
+        "assert 'holdfast.engine.lineage.fork_and_rewind' not in sys.modules\n"
         'data = b\'{"$":"namedtuple","type":"holdfast.engine.branching:Rewound","v":{"run":"r","to_seq":1,"kept":"k"}}\'\n'
         "print(type(decode(data, what='x')).__name__)\n"
     )
@@ -92,7 +92,7 @@ def test_a_class_of_ours_is_found_though_nobody_loaded_its_module() -> None:
 
 def test_a_part_of_the_machinery_is_not_stored() -> None:
     """It has no fixed name: it could not be read once its file has moved."""
-    from holdfast.core.prune import Root
+    from holdfast.core.prune.prune_plan import Root
 
     made = tuple.__new__(Root, Root._fields)
     with pytest.raises(NotStorable, match="Root"):

@@ -17,8 +17,15 @@ import orjson
 import pytest
 
 from holdfast.codec import values
-from holdfast.codec.tagging import QUICK, tag
-from holdfast.codec.values import canonical, canonical_arguments, decode, decode_tree, encode, encode_tree
+from holdfast.codec.tag import QUICK, tag
+from holdfast.codec.values import (
+    canonical,
+    canonical_arguments,
+    decode,
+    decode_tree,
+    encode,
+    encode_tree,
+)
 from holdfast.errors import NotStorable, TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX
 

@@ -6,11 +6,11 @@ import pytest
 from orjson import dumps
 from tests.unit.journals import Journal, completion
 
-from holdfast.core.citations import verify
-from holdfast.core.context import PREAMBLE, context_of
+from holdfast.core.context.context import PREAMBLE, context_of
 from holdfast.errors import BadOption, Misuse
-from holdfast.model.contexts import Context
+from holdfast.model.context import Context
 from holdfast.model.events import Kind
+from holdfast.testing.context_check import verify
 
 
 def told(journal: Journal, *, is_held: bool = True, **options: Any) -> Context:

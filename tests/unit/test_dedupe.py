@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.dedupe import SAME_COSINE_MIN, compare
+from holdfast.core.memory.dedupe import SAME_COSINE_MIN, compare
 
 ALIKE = 0.99
 

@@ -12,7 +12,7 @@ from holdfast.model import event_fields as bodies
 from holdfast.model.event_fields import PARTS, PRUNED
 from holdfast.model.event_schema import NAMED, SCHEMAS, Schema, problems_in, schema_of
 from holdfast.model.events import Kind
-from holdfast.testing.rules.making import an_event
+from holdfast.testing.store_rules.builders import an_event
 
 FIELD_NAMES = sorted({name for schema in (*SCHEMAS.values(), *NAMED.values()) for name in schema.fields})
 JSON = st.recursive(

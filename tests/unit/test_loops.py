@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from holdfast.core.acts import act_of
-from holdfast.core.lookout import Lookout
-from holdfast.core.loops import Loops
+from holdfast.core.loops.fast_check import Lookout
+from holdfast.core.loops.loop_acts import act_of
+from holdfast.core.loops.loop_detector import Loops
 from holdfast.model.loops import Act, LoopPolicy, Sign, Thought, Thresholds
 
 A = Act("search", "args-a", "result-a")

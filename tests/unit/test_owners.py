@@ -4,9 +4,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.stores import owners
+from holdfast.stores import server_owners
 
-_TELL = "from holdfast.stores.owners import owner_here; print(owner_here(), flush=True); input()"
+_TELL = "from holdfast.stores.server_owners import owner_here; print(owner_here(), flush=True); input()"
 
 
 def test_the_dead_are_dead_to_all_who_ask_at_once() -> None:
@@ -16,16 +16,16 @@ def test_the_dead_are_dead_to_all_who_ask_at_once() -> None:
     )
     assert process.stdout is not None
     owner = process.stdout.readline().strip()
-    assert owners.probe(owner) == "alive"
+    assert server_owners.probe(owner) == "alive"
     process.kill()
     process.communicate()
     with ThreadPoolExecutor(8) as askers:
-        told = list(askers.map(owners.probe, [owner] * 4000))
+        told = list(askers.map(server_owners.probe, [owner] * 4000))
     assert set(told) == {"dead"}
 
 
 def test_nothing_is_said_of_other_places() -> None:
     """Another machine, another boot, or a name that is none."""
-    assert owners.probe(owners.owner_here()) == "alive"
-    assert owners.probe(f"1@elsewhere/{'a' * 32}.{'b' * 16}") == "unknown"
-    assert owners.probe("somebody") == "unknown"
+    assert server_owners.probe(server_owners.owner_here()) == "alive"
+    assert server_owners.probe(f"1@elsewhere/{'a' * 32}.{'b' * 16}") == "unknown"
+    assert server_owners.probe("somebody") == "unknown"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.core.prices import Price, cost_of, parse_prices, price_of
-from holdfast.engine.pricing import own_prices, shipped_prices
+from holdfast.core.budget.prices import Price, cost_of, parse_prices, price_of
+from holdfast.engine.budget.price_tables import own_prices, shipped_prices
 from holdfast.model.usage import Usage
 
 TABLE = {

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from orjson import dumps
 
-from holdfast.core.fold import View, fold
-from holdfast.core.identity import scope_of
-from holdfast.core.progress import LastSign, PlanPosition, last_sign, plan_position
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.reports.progress import LastSign, PlanPosition, last_sign, plan_position
+from holdfast.core.steps.identity import scope_of
 from holdfast.model.events import Event, Kind, checksum
-from holdfast.model.infos import RunInfo
-from holdfast.model.rows import Lease
+from holdfast.model.run_info import RunInfo
+from holdfast.model.store_rows import Lease
 
 PLAN = ["survey", "compare", "draft"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.questions import (
+from holdfast.core.people.questions import (
     Place,
     UnfitError,
     example,

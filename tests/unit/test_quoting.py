@@ -2,7 +2,7 @@
 
 from orjson import loads
 
-from holdfast.core.quoting import literal, quoted, shortened
+from holdfast.core.context.quoting import literal, quoted, shortened
 
 
 def test_a_text_is_one_line() -> None:

@@ -6,8 +6,7 @@ import pytest
 from orjson import dumps
 
 import holdfast
-from holdfast.core.requests import usage_in
-from holdfast.core.spending import (
+from holdfast.core.budget.spending import (
     Limit,
     judge,
     known_cost,
@@ -17,7 +16,8 @@ from holdfast.core.spending import (
     since,
     total,
 )
-from holdfast.engine.treatments import budget_of
+from holdfast.core.llm.request_shapes import usage_in
+from holdfast.engine.steps.call_options import budget_of
 from holdfast.model.budget import NOTHING_SPENT, Budget, Spent
 from holdfast.model.usage import Usage
 

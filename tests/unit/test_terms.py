@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.stemming import stem
-from holdfast.core.terms import holds, query_of, terms_of
+from holdfast.core.memory.stemming import stem
+from holdfast.core.memory.terms import holds, query_of, terms_of
 
 DATA = Path(__file__).parents[1] / "memory" / "data"
 TABLE = Path(__file__).parents[2] / "src" / "holdfast" / "memory" / "table.bin"

@@ -10,12 +10,12 @@ import pytest
 from holdfast import limits
 from holdfast.codec.blobs import address_of
 from holdfast.codec.values import decode_tree, encode_tree
-from holdfast.core import tree as tree_module
-from holdfast.core.cutting import pieces, runs
-from holdfast.core.gathering import gather, packs_of
-from holdfast.core.nodes import Nodes, pack_nodes, runs_in, unpack_nodes
-from holdfast.core.statediff import Change, as_json_patch, changes
-from holdfast.core.tree import Garden
+from holdfast.core.diff.state_diff import Change, as_json_patch, changes
+from holdfast.core.state import tree as tree_module
+from holdfast.core.state.assemble import gather, packs_of
+from holdfast.core.state.chunking import pieces, runs
+from holdfast.core.state.nodes import Nodes, pack_nodes, runs_in, unpack_nodes
+from holdfast.core.state.tree import Garden
 from holdfast.errors import Corrupt, TooLarge
 
 

@@ -13,14 +13,14 @@ from typing import Any, Final, Literal
 from orjson import dumps
 
 from holdfast._version import __version__
-from holdfast.adapters import seams
-from holdfast.core.requests import model_in
-from holdfast.engine import onlookers
-from holdfast.engine.asking import Asked
-from holdfast.engine.modelling import ModelWork
-from holdfast.engine.pieces import StreamWork
-from holdfast.engine.stepping import Work
-from holdfast.engine.treatments import choose
+from holdfast.adapters.shared import journaled_calls
+from holdfast.core.llm.request_shapes import model_in
+from holdfast.engine.llm.model_call import ModelWork
+from holdfast.engine.llm.stream_journal import StreamWork
+from holdfast.engine.run import observers
+from holdfast.engine.steps.call_identity import Asked
+from holdfast.engine.steps.call_options import choose
+from holdfast.engine.steps.step import Work
 from holdfast.errors import Parked, PremiseMissing, StepInDoubt
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
@@ -30,7 +30,7 @@ try:
     from opentelemetry import context, trace
     from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 except ImportError as error:
-    raise seams.not_installed("holdfast.adapters.otel", "otel", error) from error
+    raise journaled_calls.not_installed("holdfast.adapters.otel", "otel", error) from error
 
 Replayed = Literal["count", "spans"]
 _NOTED: Final = {
@@ -53,13 +53,13 @@ _NOTED: Final = {
 
 def instrument(
     tracer_provider: Any = None, *, content: bool = False, replayed: Replayed = "count"
-) -> onlookers.Onlooker | None:
+) -> observers.Onlooker | None:
     """Have the runs that are entered from now on traced; who looked on before, for ``onlookers.put``.
 
     ``content`` has what models and tools are asked and answer in the spans: it may be private, and is left out unless asked
     for. ``replayed="spans"`` gives each call that is answered from the journal a span too.
     """
-    return onlookers.put(Tracing(tracer_provider, content=content, replayed=replayed))
+    return observers.put(Tracing(tracer_provider, content=content, replayed=replayed))
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def traced(
     try:
         yield
     finally:
-        onlookers.put(before)
+        observers.put(before)
 
 
 class Tracing:
@@ -82,7 +82,7 @@ class Tracing:
         self.tracer = trace.get_tracer("holdfast", __version__, tracer_provider)
         self.content, self.replayed = content, replayed
 
-    def attend(self, beginning: onlookers.Beginning) -> "Attempt":
+    def attend(self, beginning: observers.Beginning) -> "Attempt":
         """The span of this attempt."""
         return Attempt(self, beginning)
 
@@ -90,7 +90,7 @@ class Tracing:
 class Attempt:
     """One attempt's span, which is current in the program until it leaves the run, and those of its calls."""
 
-    def __init__(self, tracing: Tracing, beginning: onlookers.Beginning) -> None:
+    def __init__(self, tracing: Tracing, beginning: observers.Beginning) -> None:
         self._tracing = tracing
         self._common = {"gen_ai.conversation.id": beginning.birth, "holdfast.run.id": beginning.run}
         agent = beginning.agent or beginning.run

@@ -12,8 +12,8 @@ from typing import Any, Final
 import click
 
 from holdfast._version import __version__
-from holdfast.cli import render
-from holdfast.cli.refusals import EXIT_DONE, complaint_of, with_store
+from holdfast.cli.errors import EXIT_DONE, complaint_of, with_store
+from holdfast.cli.output import render
 
 COMMANDS: Final = (
     "demo",
@@ -89,7 +89,7 @@ class App(click.Group):
 
 
 def _module(name: str) -> str:
-    return f"{__package__}.{_MODULES.get(name, name)}"
+    return f"{__package__}.commands.{_MODULES.get(name, name)}"
 
 
 @click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

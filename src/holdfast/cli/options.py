@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.cli.refusals import EXIT_MISUSE, RefusedError
-from holdfast.core.points import parse_place
-from holdfast.storehandle import Store, find_store
+from holdfast.api.store.store import Store, find_store
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.core.lineage.points import parse_place
 from holdfast.stores.url import place_of, url_of, without_password
-from holdfast.views.moves import Desk
+from holdfast.views.next_commands import Desk
 
 F = TypeVar("F", bound=Callable[..., Any])
 

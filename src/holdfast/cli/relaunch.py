@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from holdfast.cli.refusals import RefusedError
+from holdfast.cli.errors import RefusedError
 from holdfast.stores.url import without_password
-from holdfast.views.resuming import Launch
+from holdfast.views.resume_plan import Launch
 
 _WITH_VALUE: Final = frozenset("WX")
 _KERNELS: Final = frozenset({"ipykernel", "ipykernel_launcher", "IPython"})

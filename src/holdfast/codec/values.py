@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from holdfast.codec.refusals import RefusedError, UnreadableError, member
-from holdfast.codec.tagging import (
+from holdfast.codec.tag import (
     CAREFUL,
     CAREFUL_SORTED,
     EPHEMERAL,
@@ -23,7 +23,7 @@ from holdfast.codec.tagging import (
     of_state,
     tag,
 )
-from holdfast.codec.untagging import Reading
+from holdfast.codec.untag import Reading
 from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_SIZE_BYTES_MAX
 

@@ -6,19 +6,19 @@ from urllib.parse import unquote
 
 from orjson import OPT_INDENT_2, dumps
 
-from holdfast.core.handoff import markdown
-from holdfast.core.points import find_event, parse_place
+from holdfast.api.store.store import Store
+from holdfast.core.lineage.points import find_event, parse_place
+from holdfast.core.transfer.handoff import markdown
 from holdfast.errors import Misuse, UnknownPoint
 from holdfast.mcp import sdk
-from holdfast.mcp.answers import answering
-from holdfast.mcp.handoffs import HandoffTools, handoffs_of, latest_handoff
-from holdfast.mcp.holding import Holder
-from holdfast.mcp.notes import NoteTools
-from holdfast.mcp.runs import RunTools, log_text
-from holdfast.mcp.steps import StepTools
-from holdfast.storehandle import Store
+from holdfast.mcp.handoff_tools import HandoffTools, handoffs_of, latest_handoff
+from holdfast.mcp.held_runs import Holder
+from holdfast.mcp.note_tools import NoteTools
+from holdfast.mcp.replies import answering
+from holdfast.mcp.run_tools import RunTools, log_text
+from holdfast.mcp.step_tools import StepTools
 from holdfast.views.checkpoints import checkpoint_lines
-from holdfast.views.plain import as_plain
+from holdfast.views.json_shape import as_plain
 from holdfast.views.runs import run_line
 
 INSTRUCTIONS: Final = (

@@ -6,7 +6,7 @@ so the first one is the cut. A body without any is of format 1, in which fields 
 ever, by names, because a name is either a field's or a part's, in every kind of event.
 
 Invariants: nothing that a user can say stands on the first line of a body but names, keys and addresses; a value that was
-encoded before enters and leaves bit for bit. Nobody else looks into a body: ``tests/house`` sees to that.
+encoded before enters and leaves bit for bit. Nobody else looks into a body: ``tests/architecture`` sees to that.
 """
 
 from collections.abc import Iterable, Mapping

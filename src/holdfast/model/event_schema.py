@@ -10,7 +10,16 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from holdfast.model.event_fields import PARTS, PRUNED, contents_of, lines_of, parts_of
-from holdfast.model.events import CHAINED, DROPPED, HANDED_OVER, MENDED, MESSAGES, PENDING, Event, Kind
+from holdfast.model.events import (
+    CHAINED,
+    DROPPED,
+    HANDED_OVER,
+    MENDED,
+    MESSAGES,
+    PENDING,
+    Event,
+    Kind,
+)
 
 _TEXT: Final = (str,)
 _WORD: Final = (str, type(None))

@@ -1,7 +1,7 @@
 """Premises: what a resumed agent relies on, what was found of it, and what follows.
 
-A premise is known by its kind and name, ``file:data.csv``. Its facts are plain data; what they mean is ``core.premises``'s
-business, how they are found out is ``engine.observing``'s.
+A premise is known by its kind and name, ``file:data.csv``. Its facts are plain data; what they mean is ``core.premises.premises``'s
+business, how they are found out is ``engine.premises.probes``'s.
 """
 
 from typing import Any, Final, Literal, NamedTuple, get_args

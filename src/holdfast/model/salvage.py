@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from holdfast.model.events import Event
-from holdfast.model.rows import Blob, Record, RunRow
+from holdfast.model.store_rows import Blob, Record, RunRow
 
 
 class RunRemains(NamedTuple):

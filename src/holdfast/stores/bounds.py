@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from holdfast import limits
 from holdfast.errors import TooLarge
 from holdfast.model.events import Event, covers_from
-from holdfast.model.rows import Append, Blob, Finding
+from holdfast.model.store_rows import Append, Blob, Finding
 
 
 def check_items(items: Sequence[Append]) -> None:

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from holdfast.errors import StoreError
 from holdfast.model.events import Event
-from holdfast.model.rows import (
+from holdfast.model.search import Document, Match, Query, Within
+from holdfast.model.store_rows import (
     Append,
     AppendOutcome,
     Blob,
@@ -26,7 +27,6 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
-from holdfast.model.searching import Document, Match, Query, Within
 
 
 class StorePort(Protocol):
@@ -277,7 +277,7 @@ class IndexPort(Protocol):
     """What a store's facts and events are found by: the second port, and one that can be dropped.
 
     All of it is derived from what the store keeps. It may be behind or ahead of that, never in the way of it: whoever is
-    given a match looks up whether it is still so. ``space`` is one of ``model.searching.SPACES``.
+    given a match looks up whether it is still so. ``space`` is one of ``model.search.SPACES``.
     """
 
     def put(

@@ -169,7 +169,7 @@ def open_remains(url: "StrPath | None" = None) -> "Remains":
             advice="salvage a store in a file; of a server's, restore a backup",
         )
     from holdfast.stores.sqlite.errors import translated_os
-    from holdfast.stores.sqlite.salvage import SqliteRemains
+    from holdfast.stores.sqlite.repair.salvage import SqliteRemains
 
     path = Path(place.name)
     try:
@@ -251,7 +251,7 @@ def _may_hold_password(server: str, database: str, query: str, options: Mapping[
 
 
 def _dynamodb_place(url: str, table: str, query: str) -> Place:
-    from holdfast.stores.dynamodb.target import target_of
+    from holdfast.stores.dynamodb.address import target_of
 
     options = parse_qs(query, keep_blank_values=True)
     lease_s = _lease_s(url, {key: options.pop(key) for key in ("lease_s",) if key in options})
@@ -294,7 +294,7 @@ def _open_sqlite(place: Place) -> _Store:
 
 
 def _open_memory(place: Place) -> _Store:
-    from holdfast.stores.memory import MemoryStore
+    from holdfast.stores.in_memory import MemoryStore
 
     return MemoryStore(place.name)
 
@@ -322,7 +322,7 @@ def _driver(place: Place) -> ModuleType:
 
 
 _EXTRAS: Final = {"postgresql": "postgres", "dynamodb": "dynamodb"}
-_DRIVERS: Final = {"postgresql": "holdfast.stores.postgres", "dynamodb": "holdfast.stores.dynamodb.opening"}
+_DRIVERS: Final = {"postgresql": "holdfast.stores.postgres", "dynamodb": "holdfast.stores.dynamodb.open"}
 _OPENERS: Final[dict[str, Callable[[Place], _Store]]] = {
     "sqlite": _open_sqlite,
     "memory": _open_memory,

@@ -5,7 +5,7 @@ from difflib import unified_diff
 from typing import Final, NamedTuple
 
 from holdfast.model.artifacts import Artifact, Restored, Version
-from holdfast.views.words import size
+from holdfast.views.value_text import size
 
 DIFF_BYTES_MAX: Final = 2_000_000
 """A larger text is not compared line by line."""

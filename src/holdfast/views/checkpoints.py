@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from holdfast.core.fold import View
+from holdfast.core.journal.fold import View
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import AUTOSAVE, Event, Kind
-from holdfast.views.words import state_line
+from holdfast.views.value_text import state_line
 
 
 class CheckpointLine(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from holdfast.core.lineage import Branch
+from holdfast.core.lineage.lineage import Branch
 
 
 class BranchLine(NamedTuple):

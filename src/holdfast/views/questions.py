@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from holdfast.core.fold import View
-from holdfast.core.questions import offered
-from holdfast.model.infos import OpenQuestion
+from holdfast.core.journal.fold import View
+from holdfast.core.people.questions import offered
+from holdfast.model.run_info import OpenQuestion
 from holdfast.model.waits import Waiting
-from holdfast.views.words import moment, one_line, readable
+from holdfast.views.value_text import moment, one_line, readable
 
 
 class QuestionLine(NamedTuple):

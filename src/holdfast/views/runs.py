@@ -2,16 +2,16 @@
 
 from typing import NamedTuple
 
-from holdfast.core.fold import View
-from holdfast.core.progress import Overview, last_sign, plan_position
-from holdfast.core.soundness import UNSOUND
+from holdfast.core.journal.fold import View
+from holdfast.core.reports.progress import Overview, last_sign, plan_position
+from holdfast.core.transfer.event_check import UNSOUND
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.event_fields import contents_of
-from holdfast.model.rows import OVER, Liveness, Status, owner_name
-from holdfast.views.bills import bill
-from holdfast.views.handoffs import taken_from
+from holdfast.model.store_rows import OVER, Liveness, Status, owner_name
+from holdfast.views.cost import bill
+from holdfast.views.handoff import taken_from
 from holdfast.views.questions import waits_for
-from holdfast.views.words import ago, one_line
+from holdfast.views.value_text import ago, one_line
 
 
 class RunLine(NamedTuple):

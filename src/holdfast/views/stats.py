@@ -1,16 +1,16 @@
 """Runs in numbers, for the eye: what was spent, what replay saved, and where it failed last time and the time before.
 
-The counting is ``core.statistics_of_runs``; this adds sums over all runs and turns failures into one line each.
+The counting is ``core.reports.statistics``; this adds sums over all runs and turns failures into one line each.
 """
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from holdfast.core.spending import total
-from holdfast.core.tallies import AttemptStats, Failure, RunStats, Stats, ToolStats
+from holdfast.core.budget.spending import total
+from holdfast.core.reports.counts import AttemptStats, Failure, RunStats, Stats, ToolStats
 from holdfast.model.budget import Spent
-from holdfast.views.bills import Bill, bill
-from holdfast.views.words import failure_line, one_line
+from holdfast.views.cost import Bill, bill
+from holdfast.views.value_text import failure_line, one_line
 
 LAST_FAILURES: Final = 2
 """Last time, and the time before."""

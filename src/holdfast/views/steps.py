@@ -7,12 +7,12 @@ that a later attempt tried again is a line of its own. Point numbers are the fol
 from collections.abc import Collection, Iterable
 from typing import Any, Literal, NamedTuple
 
-from holdfast.core.fold import View
+from holdfast.core.journal.fold import View
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import AUTOSAVE, Event, Kind
-from holdfast.views.telling import settled_by
+from holdfast.views.event_text import settled_by
 from holdfast.views.timeline import Depths
-from holdfast.views.words import failure_line, one_line, state_line, value_line
+from holdfast.views.value_text import failure_line, one_line, state_line, value_line
 
 StepOutcome = Literal["done", "failed", "running", "in_doubt", "cut_off", "abandoned"]
 

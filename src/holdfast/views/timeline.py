@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
-from holdfast.views.telling import KINDS, Mood, subject, tell
+from holdfast.views.event_text import KINDS, Mood, subject, tell
 
 _PLACED: Final = frozenset({Kind.MARK, Kind.CHECKPOINT, Kind.WAIT_STARTED, Kind.QUESTION_ASKED})
 """The kinds, besides steps, that say which step they stand in."""

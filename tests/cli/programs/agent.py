@@ -8,7 +8,7 @@ import signal
 import sys
 
 import holdfast
-from holdfast.engine.workshop import workshop_of
+from holdfast.engine.run.store_session import workshop_of
 from holdfast.stores.url import open_store
 
 

@@ -4,7 +4,7 @@ import runpy
 import sys
 
 from holdfast.cli import main
-from holdfast.engine.workshop import workshop_of
+from holdfast.engine.run.store_session import workshop_of
 from holdfast.stores.url import open_store
 
 _, agent, path, at, *args = sys.argv

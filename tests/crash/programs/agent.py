@@ -330,11 +330,11 @@ def main(name: str) -> None:
 
 def snapshot_often() -> None:
     """Leave a snapshot after every few events, in many chunks, and page bodies in by twos."""
-    from holdfast.engine import loading
+    from holdfast.engine.journal import load_view
 
     for name, value in {"SNAPSHOT_EVENTS_MIN": 3, "SNAPSHOT_CHUNK_BYTES": 300, "PAGE_EVENTS": 2}.items():
-        assert hasattr(loading, name)
-        setattr(loading, name, value)
+        assert hasattr(load_view, name)
+        setattr(load_view, name, value)
 
 
 if __name__ == "__main__":

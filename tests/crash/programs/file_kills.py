@@ -1,4 +1,4 @@
-"""Kills at file operations: ``FILE_KILL=3:before`` strikes the fourth call of ``engine.filing`` that changes something,
+"""Kills at file operations: ``FILE_KILL=3:before`` strikes the fourth call of ``engine.artifacts.file_operations`` that changes something,
 ``rename#2:after`` the second of that name.
 
 ``before`` and ``after`` the operation; ``torn`` writes half of the bytes first, where the operation is a write. The name
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine import filing
+from holdfast.engine.artifacts import file_operations
 
 
 def install() -> None:
@@ -42,5 +42,5 @@ def install() -> None:
 
         return struck
 
-    for name in filing.OPERATIONS:
-        setattr(filing, name, killing(name, getattr(filing, name)))
+    for name in file_operations.OPERATIONS:
+        setattr(file_operations, name, killing(name, getattr(file_operations, name)))

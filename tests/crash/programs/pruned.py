@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from holdfast.engine import housekeeping, pruning
+from holdfast.engine.prune import auto_prune, prune_run
 
 POLICY = holdfast.Retention(
     reasoning=holdfast.Keep(last=1), checkpoints=holdfast.Keep(last=1), compact_events=4
@@ -61,9 +61,9 @@ def work(name: str, rounds: int, retention: holdfast.Retention | None) -> None:
 
 def main(how: str) -> None:
     if how == "live":
-        vars(housekeeping)["PRUNE_CHECKPOINTS"] = 1  # after every second
-        vars(pruning)["PRUNE_PAGE_EVENTS"] = 5  # so that a stretch takes several writes
-        vars(pruning)["VALUE_INLINE_BYTES_MAX"] = 200  # and its view lies beside it
+        vars(auto_prune)["PRUNE_CHECKPOINTS"] = 1  # after every second
+        vars(prune_run)["PRUNE_PAGE_EVENTS"] = 5  # so that a stretch takes several writes
+        vars(prune_run)["VALUE_INLINE_BYTES_MAX"] = 200  # and its view lies beside it
         work("agent", 4, POLICY)
         return
     store = holdfast.store()

@@ -9,7 +9,7 @@ from threading import Event
 
 import holdfast
 from holdfast.clock import SystemClock
-from holdfast.engine.workshop import workshop_of
+from holdfast.engine.run.store_session import workshop_of
 from holdfast.stores.url import lease_s_of, open_store
 
 

@@ -10,11 +10,11 @@ The program builds its crew as ever and calls this again after a crash: what was
 again, and the crew goes on in the middle of its task. ``HoldfastPersistence`` keeps the states of flows under ``@persist``.
 """
 
-from holdfast.adapters.seams import not_installed
+from holdfast.adapters.shared.journaled_calls import not_installed
 
 try:
+    from holdfast.adapters.crewai.durable_crew import Durable, durable
     from holdfast.adapters.crewai.flows import HoldfastPersistence
-    from holdfast.adapters.crewai.kickoffs import Durable, durable
 except ImportError as error:
     raise not_installed("holdfast.adapters.crewai", "crewai", error) from error
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 from crewai.flow.persistence.base import FlowPersistence  # pyright: ignore[reportMissingImports]
 
-from holdfast.engine.chains import ChainedRun, NewLink
-from holdfast.engine.opening import Entry
-from holdfast.storehandle import workshop_at
+from holdfast.api.store.store import workshop_at
+from holdfast.engine.run.open import Entry
+from holdfast.engine.threads.chains import ChainedRun, NewLink
 
 _CHAIN = ""
 """The only one that a flow's run has."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from crewai.llms.base_llm import BaseLLM, llm_call_context  # pyright: ignore[reportMissingImports]
 
-from holdfast.adapters.crewai.requests import ask_of, bound, heard, told, usage_of
-from holdfast.adapters.crewai.sessions import Session, session_of
-from holdfast.engine.modelling import Answer
+from holdfast.adapters.crewai.kickoff_session import Session, session_of
+from holdfast.adapters.crewai.llm_requests import ask_of, bound, heard, told, usage_of
+from holdfast.engine.llm.model_call import Answer
 
 _meter: ContextVar["Exchange | None"] = ContextVar("holdfast crewai exchange", default=None)
 _counting: Final = Lock()

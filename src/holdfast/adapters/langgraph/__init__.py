@@ -7,10 +7,10 @@
     graph = builder.compile(checkpointer=HoldfastSaver("sqlite:///agent.db"))
 """
 
-from holdfast.engine.bulk import without_collecting
+from holdfast.engine.journal.pause_gc import without_collecting
 
 with without_collecting():  # what LangGraph has loaded is a lot to look through, and none of it is garbage
-    from holdfast.adapters.seams import not_installed
+    from holdfast.adapters.shared.journaled_calls import not_installed
 
     try:
         from holdfast.adapters.langgraph.saver import HoldfastSaver

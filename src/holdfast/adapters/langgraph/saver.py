@@ -24,18 +24,18 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from holdfast.adapters.langgraph.threads import PREFIX, run_of, thread_of
-from holdfast.adapters.langgraph.values import Values
-from holdfast.core.chains import Chains, Link, settled
-from holdfast.engine import branching
-from holdfast.engine.bulk import without_collecting
-from holdfast.engine.chains import ChainedRun, NewLink
-from holdfast.engine.opening import Entry
+from holdfast.adapters.langgraph.serde import Values
+from holdfast.adapters.langgraph.thread_ids import PREFIX, run_of, thread_of
+from holdfast.api.store.store import Store, store_at, workshop_at
+from holdfast.core.threads.chains import Chains, Link, settled
+from holdfast.engine.journal.pause_gc import without_collecting
+from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.run.open import Entry
+from holdfast.engine.threads.chains import ChainedRun, NewLink
 from holdfast.errors import Corrupt, RunHeld, UnknownPoint
 from holdfast.limits import CHAIN_WAIT_S, RUN_PAGE_MAX
 from holdfast.model.events import Event
-from holdfast.model.rows import RunRow
-from holdfast.storehandle import Store, store_at, workshop_at
+from holdfast.model.store_rows import RunRow
 
 if TYPE_CHECKING:
     import os
@@ -250,7 +250,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             raise UnknownPoint(
                 run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
             )
-        branching.fork(self.workshop, row, link.seq if id_ else row.head, run_of(name), {})
+        fork_and_rewind.fork(self.workshop, row, link.seq if id_ else row.head, run_of(name), {})
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -385,9 +385,9 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
 def _chaining() -> "ModuleType":
     """What most programs never need, and brings much along."""
-    from holdfast.engine import chaining
+    from holdfast.engine.threads import chain_removal
 
-    return chaining
+    return chain_removal
 
 
 def _conf(config: RunnableConfig) -> dict[str, Any]:

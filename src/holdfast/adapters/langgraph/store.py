@@ -25,12 +25,12 @@ from langgraph.store.base import (
     tokenize_path,
 )
 
-from holdfast.adapters.langgraph.threads import escaped, unescaped
-from holdfast.core.recall import rank, texts_in
-from holdfast.core.terms import query_of
+from holdfast.adapters.langgraph.thread_ids import escaped, unescaped
+from holdfast.api.store.store import Store, store_at
+from holdfast.core.memory.bm25 import rank, texts_in
+from holdfast.core.memory.terms import query_of
 from holdfast.limits import FACT_TEXT_CHARS_MAX
-from holdfast.model.memories import Fact
-from holdfast.storehandle import Store, store_at
+from holdfast.model.facts import Fact
 
 if TYPE_CHECKING:
     import os

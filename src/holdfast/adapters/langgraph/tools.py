@@ -20,16 +20,16 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
 
 from holdfast.adapters.langgraph.saver import HoldfastSaver
-from holdfast.adapters.langgraph.values import Values
-from holdfast.adapters.seams import Seam, is_step, treatments
+from holdfast.adapters.langgraph.serde import Values
+from holdfast.adapters.shared.journaled_calls import Seam, is_step, treatments
 from holdfast.codec.values import canonical
-from holdfast.core.binding import has_parameter
-from holdfast.core.identity import scope_of
-from holdfast.engine.context import HERE, Here, Trail, current_task, here_now
-from holdfast.engine.hands import AWAITING, BLOCKING, Hands, drive
-from holdfast.engine.stepping import minted_key, step
-from holdfast.engine.stints import stint
-from holdfast.engine.tenure import Tenure
+from holdfast.core.steps.arguments import has_parameter
+from holdfast.core.steps.identity import scope_of
+from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, here_now
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import AWAITING, BLOCKING, Hands, drive
+from holdfast.engine.steps.step import minted_key, step
+from holdfast.engine.threads.shared_hold import stint
 from holdfast.errors import NotStorable, TooLarge
 from holdfast.model.calls import Effect, Treatment
 from holdfast.model.markers import Act, AwaitedAct

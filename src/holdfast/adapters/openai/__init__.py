@@ -6,7 +6,7 @@ and streams are what they always are. Tried with 1.x to 3.x; therefore with what
 vLLM, llama.cpp, LM Studio.
 """
 
-from holdfast.adapters.openai.clients import replayed, wrap
-from holdfast.adapters.openai.probes import readiness
+from holdfast.adapters.openai.server_probes import readiness
+from holdfast.adapters.openai.wrapped_client import replayed, wrap
 
 __all__ = ["readiness", "replayed", "wrap"]

@@ -9,7 +9,7 @@ the step's outcome is what is recorded.
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from holdfast.engine.context import here_now
+from holdfast.engine.run.call_site import here_now
 from holdfast.errors import BadOption, Unjournaled
 
 Passthrough = bool | Collection[str]

@@ -3,11 +3,11 @@
 The seams are its ``Model`` and ``ModelProvider``, an agent's ``get_all_tools``, and the runner behind ``Runner``.
 """
 
-from holdfast.adapters.seams import not_installed
+from holdfast.adapters.shared.journaled_calls import not_installed
 
 try:
-    from holdfast.adapters.openai_agents.running import durable
-    from holdfast.adapters.openai_agents.sessions import HoldfastSession
+    from holdfast.adapters.openai_agents.durable_runner import durable
+    from holdfast.adapters.openai_agents.session import HoldfastSession
 except ImportError as error:
     raise not_installed("holdfast.adapters.openai_agents", "openai-agents", error) from error
 

@@ -14,11 +14,11 @@ from agents import tool as sdk
 from agents.usage import deserialize_usage
 from orjson import loads
 
-from holdfast.adapters.blocks import Flight
-from holdfast.adapters.openai_agents.models import usage_record
-from holdfast.adapters.seams import ASIDE, COMPOSITE, Seam, is_step, storable
+from holdfast.adapters.openai_agents.model import usage_record
+from holdfast.adapters.shared.durable_block import Flight
+from holdfast.adapters.shared.journaled_calls import ASIDE, COMPOSITE, Seam, is_step, storable
+from holdfast.api.shared import Scope
 from holdfast.errors import Misuse
-from holdfast.handles.knowing import Scope
 from holdfast.model.calls import Treatment
 
 

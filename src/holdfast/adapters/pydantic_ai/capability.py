@@ -12,17 +12,17 @@ from pydantic_ai.capabilities.abstract import CapabilityOrdering
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 
-from holdfast.adapters.pydantic_ai.models import DurableModel
-from holdfast.adapters.pydantic_ai.socket import Engine
-from holdfast.adapters.pydantic_ai.tools import DurableToolset
-from holdfast.adapters.turns import Turns
-from holdfast.engine.context import here_now
-from holdfast.engine.treatments import choose
+from holdfast.adapters.pydantic_ai.durability_api import Engine
+from holdfast.adapters.pydantic_ai.model import DurableModel
+from holdfast.adapters.pydantic_ai.toolset import DurableToolset
+from holdfast.adapters.shared.turns import Turns
+from holdfast.engine.run.call_site import here_now
+from holdfast.engine.steps.call_options import choose
 from holdfast.model.calls import EFFECTS, Effect
-from holdfast.model.patience import PATIENCE, Patience
+from holdfast.model.provider_patience import PATIENCE, Patience
 
 if TYPE_CHECKING:
-    from holdfast.engine.tenure import Tenure
+    from holdfast.engine.run.held_run import Tenure
 
 _AGENT_RUNS: "WeakKeyDictionary[Tenure, count[int]]" = WeakKeyDictionary()
 

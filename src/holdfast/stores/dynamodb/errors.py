@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from botocore import exceptions as boto
 
 from holdfast.errors import AccessDenied, StoreError, StoreMissing, StoreUnavailable, Throttled
-from holdfast.stores.dynamodb.target import Target
+from holdfast.stores.dynamodb.address import Target
 
 THROTTLED: Final = frozenset(
     {

@@ -10,7 +10,7 @@ from typing import Final
 from holdfast import limits
 from holdfast.errors import StoreError
 from holdfast.model.events import Event
-from holdfast.model.rows import (
+from holdfast.model.store_rows import (
     Append,
     AppendOutcome,
     Blob,
@@ -24,16 +24,28 @@ from holdfast.model.rows import (
     RunRow,
     RunSize,
 )
-from holdfast.stores import bounds, checksums, owners
-from holdfast.stores.dynamodb import blobs as blobs_
-from holdfast.stores.dynamodb import leases, listing, logs, queueing, records, removing, rows
-from holdfast.stores.dynamodb.appending import Appender
-from holdfast.stores.dynamodb.creating import create_run, swap_run
-from holdfast.stores.dynamodb.examination import examined
-from holdfast.stores.dynamodb.sweeping import sweep_all, sweep_voids
-from holdfast.stores.dynamodb.table import Table
-from holdfast.stores.dynamodb.target import Target
-from holdfast.stores.dynamodb.waiting import Waiter
+from holdfast.stores import bounds, row_checksums, server_owners
+from holdfast.stores.dynamodb.address import Target
+from holdfast.stores.dynamodb.doctor import examined
+from holdfast.stores.dynamodb.table import run_item
+from holdfast.stores.dynamodb.table.table import Table
+from holdfast.stores.dynamodb.verbs import blobs as blobs_
+from holdfast.stores.dynamodb.verbs import (
+    events as logs,
+)
+from holdfast.stores.dynamodb.verbs import (
+    leases,
+    queue,
+    records,
+    remove,
+)
+from holdfast.stores.dynamodb.verbs import (
+    list_runs as listing,
+)
+from holdfast.stores.dynamodb.verbs.append import Appender
+from holdfast.stores.dynamodb.verbs.runs import create_run, swap_run
+from holdfast.stores.dynamodb.verbs.sweep import sweep_all, sweep_voids
+from holdfast.stores.dynamodb.verbs.wait import Waiter
 
 
 class DynamoStore:
@@ -43,7 +55,7 @@ class DynamoStore:
         self._table: Final = Table(target)
         self._appender: Final = Appender(self._table)
         self._waiter: Final = Waiter(self._table)
-        self._owner: Final = owners.owner_here()
+        self._owner: Final = server_owners.owner_here()
 
     @property
     def url(self) -> str:
@@ -69,8 +81,8 @@ class DynamoStore:
         return create_run(self._table, row, origin_revision)
 
     def find_run(self, run: str) -> RunRow | None:
-        found = rows.find_row(self._table, run)
-        return None if found is None else checksums.sound(found, self.url)
+        found = run_item.find_row(self._table, run)
+        return None if found is None else row_checksums.sound(found, self.url)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
@@ -85,7 +97,7 @@ class DynamoStore:
         return swap_run(self._table, run, revision, status, body)
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        return removing.delete_run(self._table, run, fence, revision)
+        return remove.delete_run(self._table, run, fence, revision)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -113,11 +125,11 @@ class DynamoStore:
         at: float = 0.0,
     ) -> bool:
         bounds.check_replacement(run, after_seq, upto_seq, events, blobs)
-        stretch = removing.Stretch(run, fence, revision, after_seq, upto_seq)
-        return removing.replace_events(self._table, stretch, events, blobs, max(at, events[-1].at))
+        stretch = remove.Stretch(run, fence, revision, after_seq, upto_seq)
+        return remove.replace_events(self._table, stretch, events, blobs, max(at, events[-1].at))
 
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
-        return removing.adopt_events(self._table, run, of, fence, revision)
+        return remove.adopt_events(self._table, run, of, fence, revision)
 
     def measure(self, run: str) -> RunSize:
         return logs.measured(self._table, run)
@@ -166,23 +178,23 @@ class DynamoStore:
 
     def probe(self, owner: str) -> Liveness:
         self._table.check()
-        return owners.probe(owner)
+        return server_owners.probe(owner)
 
     # -- the queue -------------------------------------------------------------------------------------------
 
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
-        return queueing.claim(self._table, agents, at=at, lease_s=lease_s, limit=limit)
+        return queue.claim(self._table, agents, at=at, lease_s=lease_s, limit=limit)
 
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
-        return queueing.list_held(self._table, agents, after=after, limit=limit)
+        return queue.list_held(self._table, agents, after=after, limit=limit)
 
     def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
-        return queueing.set_due(self._table, run, fence=fence, due_at=due_at)
+        return queue.set_due(self._table, run, fence=fence, due_at=due_at)
 
     def call_up(self, run: str, *, at: float) -> bool:
-        return queueing.call_up(self._table, run, at=at)
+        return queue.call_up(self._table, run, at=at)
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -202,7 +214,7 @@ class DynamoStore:
         def page(behind: str, count: int) -> list[Record]:
             return list(islice(records.scan_records(self._table, space, behind, prefix, count), count))
 
-        return checksums.scanned(page, after, limit, self.url, damaged=damaged)
+        return row_checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         return records.delete_record(self._table, space, key, revision)

@@ -5,7 +5,7 @@ opened), ``database`` (the connections, and what happens when one is lost), ``ap
 port's verbs).
 """
 
-from holdfast.stores.postgres.database import is_there
+from holdfast.stores.postgres.connections import is_there
 from holdfast.stores.postgres.store import PostgresStore
 
 __all__ = ["PostgresStore", "is_there"]

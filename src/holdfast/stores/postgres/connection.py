@@ -12,7 +12,7 @@ from psycopg import sql as composing
 
 from holdfast import limits
 from holdfast.errors import NotDurable
-from holdfast.model.rows import Append
+from holdfast.model.store_rows import Append
 from holdfast.stores.postgres.address import Address
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 from holdfast import limits
 from holdfast.errors import AccessDenied, Corrupt, StoreError, StoreReadOnly
 from holdfast.model.events import Event
-from holdfast.model.rows import (
+from holdfast.model.store_rows import (
     Append,
     AppendOutcome,
     Blob,
@@ -26,19 +26,19 @@ from holdfast.model.rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores import bounds, checksums, owners
+from holdfast.stores import bounds, row_checksums, server_owners
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.address import address_of
-from holdfast.stores.postgres.appending import Appender, keep_blobs, missing
+from holdfast.stores.postgres.append import Appender, keep_blobs, missing
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.database import Database
+from holdfast.stores.postgres.connections import Database
+from holdfast.stores.postgres.doctor import examined
 from holdfast.stores.postgres.errors import is_damage
-from holdfast.stores.postgres.escaping import escaped, events_of
-from holdfast.stores.postgres.examination import examined
-from holdfast.stores.postgres.index import PostgresIndex, find_index
-from holdfast.stores.postgres.index_creation import drop_index, is_made
-from holdfast.stores.postgres.reclaiming import reclaimed
-from holdfast.stores.postgres.waiting import Waiting
+from holdfast.stores.postgres.nul_escape import escaped, events_of
+from holdfast.stores.postgres.search.create import drop_index, is_made
+from holdfast.stores.postgres.search.index import PostgresIndex, find_index
+from holdfast.stores.postgres.vacuum import reclaimed
+from holdfast.stores.postgres.wait import Waiting
 
 _SEQ_MAX: Final = (1 << 63) - 1
 _INBOX: Final = inbox_space("")
@@ -56,7 +56,7 @@ class PostgresStore:
         self._database: Final = Database(address_of(name, password))
         self._appender: Final = Appender(self._database)
         self._waiting: Final = Waiting(self._database)
-        self._owner: Final = owners.owner_here()
+        self._owner: Final = server_owners.owner_here()
         self._index: PostgresIndex | None = None
         self._is_refused = False
         self._indexing: Final = threading.Lock()
@@ -82,7 +82,10 @@ class PostgresStore:
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
-        sums = {"crc": checksums.run_crc(row), "status_crc": checksums.status_crc(row.run, row.status)}
+        sums = {
+            "crc": row_checksums.run_crc(row),
+            "status_crc": row_checksums.status_crc(row.run, row.status),
+        }
         values = {**row._asdict(), **sums}
 
         def create(connection: Connection) -> None:
@@ -96,7 +99,7 @@ class PostgresStore:
 
     def find_run(self, run: str) -> RunRow | None:
         found = self._database.read(lambda c: c.execute(sql.FIND_RUN, (run,), binary=True).fetchone())
-        return None if found is None else checksums.sound(_run_row(found), self.url)
+        return None if found is None else row_checksums.sound(_run_row(found), self.url)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
@@ -120,8 +123,8 @@ class PostgresStore:
         def swap(connection: Connection) -> None:
             row = _run_row(_found(connection, sql.FIND_TO_SWAP, (run,)))
             _refuse_if(row.revision != revision)
-            crc = checksums.run_crc(checksums.sound(row, self.url)._replace(body=body))
-            of_status = checksums.status_crc(run, status)
+            crc = row_checksums.run_crc(row_checksums.sound(row, self.url)._replace(body=body))
+            of_status = row_checksums.status_crc(run, status)
             _must(connection, sql.SWAP_RUN, (status, of_status, body, crc, run, revision))
 
         return self._guarded(swap)
@@ -190,11 +193,11 @@ class PostgresStore:
             _refuse_if(connection.execute(sql.HAS_FORKS, (of,)).fetchone() is not None)
             assert other_head == head, f"{run} ends at {head} and {of} at {other_head}"
             row, taken = (
-                checksums.sound(_run_row(_found(connection, sql.FIND_RUN, (name,))), self.url)
+                row_checksums.sound(_run_row(_found(connection, sql.FIND_RUN, (name,))), self.url)
                 for name in (run, of)
             )
-            crc = checksums.run_crc(checksums.adopted(row, taken))
-            sums = (crc, checksums.status_crc(run, row.status))
+            crc = row_checksums.run_crc(row_checksums.adopted(row, taken))
+            sums = (crc, row_checksums.status_crc(run, row.status))
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
@@ -273,7 +276,7 @@ class PostgresStore:
 
     def probe(self, owner: str) -> Liveness:
         self._database.check()
-        return owners.probe(owner)
+        return server_owners.probe(owner)
 
     # -- the queue -------------------------------------------------------------------------------------------
 
@@ -294,7 +297,7 @@ class PostgresStore:
                 connection.execute(sql.GIVE_BACK, (damaged,))
             return rows
 
-        claimed = checksums.undamaged(self._database.write(take, synced=True), self.url)
+        claimed = row_checksums.undamaged(self._database.write(take, synced=True), self.url)
         return sorted(claimed, key=lambda row: (row.due_at, row.created_at, row.run))
 
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
@@ -325,7 +328,7 @@ class PostgresStore:
                 _must(connection, sql.REPLACE_RECORD, (body, crc, space, key))
             _tell_of_letter(connection, space)
 
-        crc = checksums.record_crc(space, key, revision + 1, body)
+        crc = row_checksums.record_crc(space, key, revision + 1, body)
         return self._guarded(put, synced=synced)
 
     def scan_records(
@@ -342,9 +345,9 @@ class PostgresStore:
                 "limit": count,
             }
             rows = self._database.read(lambda c: c.execute(sql.SCAN_RECORDS, values, binary=True).fetchall())
-            return [checksums.judged_record(Record(*row[:4]), row[4]) for row in rows]
+            return [row_checksums.judged_record(Record(*row[:4]), row[4]) for row in rows]
 
-        return checksums.scanned(page, after, limit, self.url, damaged=damaged)
+        return row_checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         def delete(connection: Connection) -> None:
@@ -412,7 +415,7 @@ class PostgresStore:
         found = connection.execute(sql.GET_RECORD, (space, key), binary=True).fetchone()
         if found is None:
             return None
-        return checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
+        return row_checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
 
     def _is_sound(self, connection: Connection, space: str, key: str) -> bool:
         try:
@@ -424,12 +427,12 @@ class PostgresStore:
     def _fences(self, connection: Connection, statement: LiteralString) -> tuple[int, str]:
         """The highest fence of a deleted run, and the store's id. Corrupt."""
         ((fences, id_, crc),) = connection.execute(statement).fetchall()
-        return checksums.sound_fences(fences, id_, crc, self.url), id_
+        return row_checksums.sound_fences(fences, id_, crc, self.url), id_
 
     def _raise_fences(self, connection: Connection, fence: int) -> None:
         fences, id_ = self._fences(connection, sql.LOCK_FENCES)
         raised = max(fences, fence)
-        connection.execute(sql.SET_FENCES, (raised, checksums.meta_crc(id_, raised)))
+        connection.execute(sql.SET_FENCES, (raised, row_checksums.meta_crc(id_, raised)))
 
     def _guarded(self, work: Any, *, synced: bool = True) -> bool:
         """Whether the work went through; where something refused it, nothing of it is there."""
@@ -469,4 +472,6 @@ def _kept(event: Event) -> Event:
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
-    return checksums.judged(RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18])
+    return row_checksums.judged(
+        RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18]
+    )

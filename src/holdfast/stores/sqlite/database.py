@@ -24,14 +24,15 @@ import apsw
 from holdfast import limits
 from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError, StoreUnavailable
 from holdfast.stores import own_files
-from holdfast.stores.sqlite import file_locks, statements
+from holdfast.stores.sqlite import statements
+from holdfast.stores.sqlite.acknowledged_heads import Heads
 from holdfast.stores.sqlite.connection import STORE, Shape, open_connection
 from holdfast.stores.sqlite.errors import translated, translated_os, undecodable
-from holdfast.stores.sqlite.file_locks import LOST, locks_of
-from holdfast.stores.sqlite.heads import Heads
-from holdfast.stores.sqlite.migration import is_old, migrate, show_as_is, show_as_new
-from holdfast.stores.sqlite.owners import Owners
-from holdfast.stores.sqlite.rewriting import rewrite_wal, wal_size
+from holdfast.stores.sqlite.locks import file_locks
+from holdfast.stores.sqlite.locks.file_locks import LOST, locks_of
+from holdfast.stores.sqlite.locks.owners import Owners
+from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
+from holdfast.stores.sqlite.repair.rewrite_wal import rewrite_wal, wal_size
 
 P = ParamSpec("P")
 T = TypeVar("T")

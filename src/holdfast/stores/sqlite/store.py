@@ -17,7 +17,7 @@ from orjson import dumps
 from holdfast import limits
 from holdfast.errors import Corrupt, StoreBusy, StoreError, StoreReadOnly
 from holdfast.model.events import Event
-from holdfast.model.rows import (
+from holdfast.model.store_rows import (
     Append,
     AppendOutcome,
     Blob,
@@ -32,18 +32,24 @@ from holdfast.model.rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores import bounds, checksums
+from holdfast.stores import bounds, row_checksums
 from holdfast.stores.sqlite import statements as sql
-from holdfast.stores.sqlite.appending import Appender, keep_blobs, missing
-from holdfast.stores.sqlite.creation import ensure_store
+from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
+from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.errors import translated, translated_os
-from holdfast.stores.sqlite.examination import as_bytes, as_text, examined, judged_row, raw_run_row
-from holdfast.stores.sqlite.index import SqliteIndex, find_index, index_path, throw_away
-from holdfast.stores.sqlite.owners import hold, let_go
-from holdfast.stores.sqlite.ownership import other_owner
-from holdfast.stores.sqlite.reclaiming import reclaimed
-from holdfast.stores.sqlite.waiting import wait_for_change
+from holdfast.stores.sqlite.file_owner import other_owner
+from holdfast.stores.sqlite.locks.owners import hold, let_go
+from holdfast.stores.sqlite.reclaim import reclaimed
+from holdfast.stores.sqlite.repair.doctor import (
+    as_bytes,
+    as_text,
+    examined,
+    judged_row,
+    raw_run_row,
+)
+from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
+from holdfast.stores.sqlite.wait import wait_for_change
 
 _SEQ_MAX: Final = (1 << 32) - 1
 _QUOTED: Final = str.maketrans(
@@ -96,7 +102,7 @@ class SqliteStore:
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
-        sums = (checksums.run_crc(row), checksums.status_crc(row.run, row.status))
+        sums = (row_checksums.run_crc(row), row_checksums.status_crc(row.run, row.status))
         with self._database.write(synced=True) as connection:
             self._fences(connection)  # what it begins with, if that is to be believed
             connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at, *sums))
@@ -109,7 +115,7 @@ class SqliteStore:
     def find_run(self, run: str) -> RunRow | None:
         with self._database.read() as connection:
             found = self._found(connection, run)
-        return None if found is None else checksums.sound(found, self.url)
+        return None if found is None else row_checksums.sound(found, self.url)
 
     @reread
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
@@ -138,8 +144,8 @@ class SqliteStore:
             found = self._found(connection, run)
             if found is None or found.revision != revision:
                 return False
-            crc = checksums.run_crc(checksums.sound(found, self.url)._replace(body=body))
-            of_status = checksums.status_crc(run, status)
+            crc = row_checksums.run_crc(row_checksums.sound(found, self.url)._replace(body=body))
+            of_status = row_checksums.status_crc(run, status)
             connection.execute(sql.SWAP_RUN, (status, of_status, body, crc, run, revision))
             return connection.changes() == 1
 
@@ -207,10 +213,10 @@ class SqliteStore:
             if number is None or row is None or taken is None or not adopted:
                 return False
             ((other, other_fence),) = adopted
-            row, taken = checksums.sound(row, self.url), checksums.sound(taken, self.url)
+            row, taken = row_checksums.sound(row, self.url), row_checksums.sound(taken, self.url)
             assert taken.head == row.head, f"{run} ends at {row.head} and {of} at {taken.head}"
-            crc = checksums.run_crc(checksums.adopted(row, taken))
-            sums = (crc, checksums.status_crc(run, row.status))
+            crc = row_checksums.run_crc(row_checksums.adopted(row, taken))
+            sums = (crc, row_checksums.status_crc(run, row.status))
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
@@ -315,7 +321,7 @@ class SqliteStore:
             due = [raw_run_row(row) for row in _rows(connection.execute(sql.CLAIMABLE, bindings))]
             found = [
                 row
-                for row in checksums.undamaged(due, self.url)
+                for row in row_checksums.undamaged(due, self.url)
                 if self._database.heads.is_whole(connection, row.run, self.url)
             ]
             for row in found:
@@ -354,7 +360,7 @@ class SqliteStore:
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         bounds.check_record(space, key, body)
         with self._database.write(synced=synced) as connection:
-            crc = checksums.record_crc(space, key, revision + 1, body)
+            crc = row_checksums.record_crc(space, key, revision + 1, body)
             if revision:
                 connection.execute(sql.SWAP_RECORD, (body, crc, space, key, revision))
                 return connection.changes() == 1
@@ -378,11 +384,11 @@ class SqliteStore:
             bindings = (space, as_bytes(behind), prefix, sql.after_prefix(prefix), count)
             rows = _rows(connection.execute(sql.SCAN_RECORDS, bindings))
             return [
-                checksums.judged_record(Record(space, as_text(row[0]), *row[1:3]), row[3]) for row in rows
+                row_checksums.judged_record(Record(space, as_text(row[0]), *row[1:3]), row[3]) for row in rows
             ]
 
         with self._database.read() as connection:
-            return checksums.scanned(page, after, limit, self.url, damaged=damaged)
+            return row_checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
         with self._database.write(synced=True) as connection:
@@ -459,17 +465,17 @@ class SqliteStore:
         found: Any = connection.execute(sql.GET_RECORD, (space, key)).fetchone()
         if found is None:
             return None
-        return checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
+        return row_checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
 
     def _fences(self, connection: apsw.Connection) -> tuple[int, str]:
         """The highest fence of a deleted run, and the store's id. Corrupt."""
         ((fences, id_, crc),) = _rows(connection.execute(sql.META))
-        return checksums.sound_fences(fences, id_, crc, self.url), id_
+        return row_checksums.sound_fences(fences, id_, crc, self.url), id_
 
     def _raise_fences(self, connection: apsw.Connection, fence: int) -> None:
         fences, id_ = self._fences(connection)
         raised = max(fences, fence)
-        connection.execute(sql.SET_FENCES, (raised, checksums.meta_crc(id_, raised)))
+        connection.execute(sql.SET_FENCES, (raised, row_checksums.meta_crc(id_, raised)))
 
 
 def _rows(cursor: apsw.Cursor) -> list[Any]:

@@ -1,0 +1,214 @@
+"""``durable(crew)``: the kickoffs of a crew in a run; a flow's and an agent's too."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from crewai.agents.agent_builder.base_agent import BaseAgent  # pyright: ignore[reportMissingImports]
+from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
+
+from holdfast.adapters.crewai.kickoff_session import SESSION, Session, crew_place
+from holdfast.adapters.crewai.llm_requests import step_name
+from holdfast.adapters.crewai.wrapped_classes import mixin_of
+from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.adapters.shared.turns import scoped
+from holdfast.api.enter import Opening
+from holdfast.api.enter import run as enter_run
+from holdfast.api.store.store import Store
+from holdfast.engine.run.log import log
+from holdfast.errors import Misuse
+from holdfast.model.calls import Effect
+
+T = TypeVar("T")
+BLOCKING: Final = {"kickoff", "kickoff_for_each"}
+AWAITING: Final = {"kickoff_async", "akickoff", "kickoff_for_each_async", "akickoff_for_each"}
+
+
+def durable(
+    subject: T,
+    *,
+    run: str | None = None,
+    store: "str | os.PathLike[str] | Store | None" = None,
+    effects: Mapping[str, Effect] | None = None,
+    **options: Any,
+) -> "Durable[T]":
+    """The crew (or flow, or agent) with its kickoffs in a run: started, resumed, or, if it is finished, replayed.
+
+    Without ``run`` they belong to the current run. ``effects`` says of tools, by name, whether they ``"read"``, are
+    ``"idempotent"``, or must happen ``"once"``, which all others must. ``options`` are those of ``holdfast.run``.
+    """
+    if run is not None:
+        return Durable(subject, effects, partial(enter_run, run, store=store), options)
+    if store is not None or options:
+        raise Misuse(
+            problem="durable(...) was given a store or options, and no run to use them for",
+            advice='name the run: durable(crew, run="…", store=…)',
+        )
+    return Durable(subject, effects)
+
+
+class Durable(Generic[T]):
+    """A crew, flow or agent whose kickoffs are in a run; everything else about it is as it was."""
+
+    def __init__(
+        self,
+        subject: T,
+        effects: Mapping[str, Effect] | None,
+        enter: Callable[..., Opening] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``enter`` gives the run to enter, with ``options``; without it, there is one already."""
+        self._subject, self._effects = subject, effects
+        self._enter, self._options = enter, options or {}
+        self._block: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._subject, name)
+        kick = self._kick if name in BLOCKING else self._kick_async if name in AWAITING else None
+        return own if kick is None else partial(kick, own)
+
+    # As a block: the run is entered with it, and what is kicked off inside belongs to that run.
+
+    def __enter__(self) -> "Durable[T]":
+        self._block = self._opening(None)
+        self._block.__enter__()
+        return Durable(self._subject, self._effects)
+
+    def __exit__(self, *error: object) -> bool | None:
+        left: bool | None = self._block.__exit__(*error)
+        return left
+
+    async def __aenter__(self) -> "Durable[T]":
+        self._block = self._opening(None)
+        await self._block.__aenter__()
+        return Durable(self._subject, self._effects)
+
+    async def __aexit__(self, *error: object) -> bool | None:
+        left: bool | None = await self._block.__aexit__(*error)
+        return left
+
+    def _kick(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        given = kwargs.get("inputs", args[0] if args else None)
+        if getattr(self._subject, "stream", False):
+            return self._streamed(own(*args, **kwargs), given)
+        with self._running(given) as made:
+            made.append(own(*args, **kwargs))
+        return made[0]
+
+    async def _kick_async(self, own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        given = kwargs.get("inputs", args[0] if args else None)
+        if getattr(self._subject, "stream", False):
+            return self._streamed(await own(*args, **kwargs), given)
+        async with self._running_async(given) as made:
+            made.append(await own(*args, **kwargs))
+        return made[0]
+
+    @contextmanager
+    def _running(self, inputs: Any) -> Iterator[list[Any]]:
+        """The run, for what is put into the list."""
+        made: list[Any] = []
+        with self._opening(inputs) as run:
+            with self._session():
+                yield made
+            if run is not None:
+                run.finish(told(made[0]))
+
+    @asynccontextmanager
+    async def _running_async(self, inputs: Any) -> AsyncIterator[list[Any]]:
+        made: list[Any] = []
+        async with self._opening(inputs) as run:
+            with self._session():
+                yield made
+            if run is not None:
+                await run.finish(told(made[0]))
+
+    def _opening(self, inputs: Any) -> Any:
+        return nullcontext() if self._enter is None else self._enter(**{"inputs": inputs, **self._options})
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        subject: Any = self._subject
+        around = SESSION.get()
+        streams = bool(getattr(subject, "stream", False))
+        seam = Seam.get("a durable kickoff")
+        with Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session:
+            if isinstance(subject, Crew):
+                session.check_effects(subject)
+                labels = session.hold_crew(subject, "" if around is None else crew_place(subject))
+                if around is None:
+                    session.mark("plan", steps=labels)
+                yield
+            elif isinstance(subject, BaseAgent):
+                session.hold_agent(subject)
+                with scoped(session.seam, step_name(subject.role), is_agent=True):
+                    yield
+            else:
+                with _crews_held(session):
+                    yield
+
+    # A stream's run is entered when somebody begins to read it, and left at its end.
+
+    def _streamed(self, output: Any, inputs: Any) -> Any:
+        if isinstance(output, list):
+            if self._enter is not None:
+                raise Misuse(
+                    problem="each of several streams cannot enter the run by itself",
+                    advice='enter it around them: with holdfast.run("…"): durable(crew).kickoff_for_each(…)',
+                )
+            return [self._streamed(one, inputs) for one in output]
+        # CrewAI has no other place to stand in between.
+        if output._sync_iterator is not None:  # noqa: SLF001
+            output._sync_iterator = self._read(output, output._sync_iterator, inputs)  # noqa: SLF001
+        else:
+            output._async_iterator = self._read_async(output, output._async_iterator, inputs)  # noqa: SLF001
+        return output
+
+    def _read(self, output: Any, chunks: Iterator[Any], inputs: Any) -> Iterator[Any]:
+        with self._running(inputs) as made:
+            yield from chunks
+            made.append(output._result)  # noqa: SLF001
+
+    async def _read_async(self, output: Any, chunks: AsyncIterator[Any], inputs: Any) -> AsyncIterator[Any]:
+        async with self._running_async(inputs) as made:
+            async for chunk in chunks:
+                yield chunk
+            made.append(output._result)  # noqa: SLF001
+
+
+@contextmanager
+def _crews_held(session: Session) -> Iterator[None]:
+    """Whatever crew a flow kicks off is held; before CrewAI 1.15 it has to be told: ``durable(crew)``."""
+    try:
+        from crewai.hooks.dispatch import (  # pyright: ignore[reportMissingImports]
+            InterceptionPoint,
+            scoped_hooks,
+        )
+    except ImportError:
+        log().warning(
+            "this version of CrewAI does not tell when a flow kicks off a crew: write durable(crew) there"
+        )
+        yield
+        return
+
+    def begin(context: Any) -> None:
+        if context.crew is not None and SESSION.get() is session:
+            session.hold_crew(context.crew, crew_place(context.crew))
+
+    with scoped_hooks({InterceptionPoint.EXECUTION_START: [begin]}):
+        yield
+
+
+def told(output: Any) -> Any:
+    """What came of a kickoff, as the run records it."""
+    if isinstance(output, list):
+        return [told(one) for one in output]
+    if getattr(output, "raw", None) is None:
+        return output
+    parsed, usage = output.pydantic, getattr(output, "token_usage", None) or output.usage_metrics
+    return {
+        "raw": output.raw,
+        "json": getattr(output, "json_dict", None) or (parsed and parsed.model_dump(mode="json")),
+        "usage": usage.model_dump() if hasattr(usage, "model_dump") else usage,
+    }

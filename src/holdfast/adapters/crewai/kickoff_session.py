@@ -1,0 +1,149 @@
+"""One kickoff in a run: what it holds of a crew, where its tasks stand in the run, and what has stopped it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import sha256
+from itertools import count
+from typing import Any, Final
+
+from crewai.utilities.llm_utils import create_llm  # pyright: ignore[reportMissingImports]
+from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
+
+from holdfast.adapters.crewai.llm_requests import step_name
+from holdfast.adapters.shared.class_swap import Hold, only_holder
+from holdfast.adapters.shared.journaled_calls import Seam, treatments
+from holdfast.adapters.shared.turns import Turns
+from holdfast.core.reports.value_text import one_line
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.steps.marks import mark
+from holdfast.errors import StopSignal
+from holdfast.model.calls import Effect, Treatment
+
+SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
+_LLMS: Final = ("llm", "function_calling_llm", "manager_llm", "planning_llm", "chat_llm")
+_ELSEWHERE: Final = ("mcps", "apps")
+"""What gives an agent tools that nobody knows before its task begins."""
+
+
+def session_of(thing: Any) -> "Session | None":
+    """The session in which an object is called; None where it is nobody's, and does what it always did."""
+    # A thread that was not told of it asks the object, as long as only one run has it.
+    return SESSION.get() or only_holder(thing)
+
+
+class Session:
+    """One kickoff in a run."""
+
+    def __init__(
+        self,
+        seam: Seam,
+        effects: Mapping[str, Effect] | None,
+        mixin_of: Callable[[Any], type | None],
+        *,
+        is_streamed: bool,
+    ) -> None:
+        """``is_streamed``: CrewAI does the work in a thread of its own, and tells whoever reads the stream."""
+        self._seam, self.is_streamed = seam, is_streamed
+        self.stop: StopSignal | None = None
+        self.places: dict[int, tuple[str, str]] = {}
+        self.copies = count(1)
+        self._effects: dict[str, Effect] = {
+            sanitize_tool_name(name): how for name, how in (effects or {}).items()
+        }
+        self._hold = Hold(self, mixin_of)
+
+    @property
+    def seam(self) -> Seam:
+        """Where a call stands that is made now."""
+        return Turns.current(self._seam)
+
+    @contextmanager
+    def current(self) -> Iterator["Session"]:
+        """Be in the session; at its end all is let go, and what stopped the run is raised, whoever caught it meanwhile."""
+        token = SESSION.set(self)
+        try:
+            yield self
+        except Exception as error:
+            if self.stop is not None:
+                raise self.stop from error
+            raise
+        finally:
+            if SESSION.get() is self:  # a stream may be left in another context than it was entered
+                SESSION.reset(token)
+            self._hold.let_go()
+        if self.stop is not None:
+            raise self.stop
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Make a call, unless the run was stopped; and remember it if this call stops it."""
+        if self.stop is not None:
+            raise self.stop
+        try:
+            yield
+        except StopSignal as stop:
+            self.stop = self.stop or stop
+            raise
+
+    def mark(self, name: str, **content: Any) -> None:
+        """Record what the crew does beside its calls; on replay it is consumed."""
+        told = {key: one_line(text, 500) if isinstance(text, str) else text for key, text in content.items()}
+        with self.guarded(), self.seam.entered() as here:
+            drive(mark(here.tenure, BLOCKING, name, told))
+
+    def treatment(self, name: str) -> Treatment:
+        """How the tool of this name is treated."""
+        return treatments([name], {name: self._effects[name]} if name in self._effects else None)[name]
+
+    def hold_crew(self, crew: Any, place: str = "") -> list[str]:
+        """Take hold of a crew: its tasks, which get their places, its agents, their LLMs and tools. The tasks' names."""
+        for name in ("manager_llm", *(("planning_llm",) if crew.planning else ())):
+            if isinstance(getattr(crew, name), str):
+                setattr(crew, name, create_llm(getattr(crew, name)))
+        agents, tools = _staff(crew)
+        self.hold_agent(crew, tools)
+        for agent in agents:
+            self.hold_agent(agent)
+        self._hold.take(crew, *crew.tasks)
+        labels: list[str] = []
+        for task in crew.tasks:
+            label = step_name(task.name or task.description[:60])
+            labels.append(label if label not in labels else step_name(f"{label} ({len(labels) + 1})"))
+            self.places[id(task)] = (place, labels[-1])
+        return labels
+
+    def hold_agent(self, agent: Any, tools: Iterable[Any] = ()) -> None:
+        """Take hold of an agent's LLMs, its own tools, and those that it is given for a task."""
+        fields = getattr(
+            agent, "__dict__", {}
+        )  # past the descriptors, which warn of fields that are deprecated
+        planner = getattr(fields.get("planning_config"), "llm", None)
+        llms = [fields.get(name) for name in _LLMS]
+        self._hold.take(*llms, planner, *(fields.get("tools") or ()), *tools)
+
+    def check_effects(self, crew: Any) -> None:
+        """Misuse for an effect of a tool that the crew does not have."""
+        agents, tools = _staff(crew)
+        if not any(getattr(agent, name, None) for agent in agents for name in _ELSEWHERE):
+            every = [*tools, *(tool for agent in agents for tool in agent.tools or ())]
+            treatments([sanitize_tool_name(tool.name) for tool in every], self._effects)
+
+
+def _staff(crew: Any) -> tuple[list[Any], list[Any]]:
+    """The agents of a crew, and the tools of its tasks."""
+    agents = [crew.manager_agent, *crew.agents, *(task.agent for task in crew.tasks)]
+    return [agent for agent in agents if agent is not None], [
+        tool for task in crew.tasks for tool in task.tools or ()
+    ]
+
+
+def place_of(text: str, *more: object) -> str:
+    """The name of a scope: what people call it, and what tells it from others of that name."""
+    digest = sha256("\0".join([text, *map(str, more)]).encode()).hexdigest()[:8]
+    return f"{step_name(text[:60])} {digest}"
+
+
+def crew_place(crew: Any) -> str:
+    """The place of a crew among others that may be at work at the same time."""
+    return place_of(crew.name or "crew", *(task.description for task in crew.tasks))

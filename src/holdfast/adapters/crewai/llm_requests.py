@@ -1,0 +1,119 @@
+"""What an LLM of CrewAI is asked and answers, as plain data: for the journal, and back."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.core.reports.value_text import one_line
+from holdfast.engine.llm.model_call import Ask
+from holdfast.limits import STEP_NAME_CHARS_MAX
+
+_PARAMETERS: Final = (
+    "messages",
+    "tools",
+    "callbacks",
+    "available_functions",
+    "from_task",
+    "from_agent",
+    "response_model",
+)
+"""Of ``BaseLLM.call``, in the order in which they may be given by position."""
+_DATE: Final = re.compile(r"Current Date: [^\n]*")
+_ADDRESS: Final = re.compile(r"call_\d{9,}")
+_CACHED: Final = ("cached_prompt_tokens", "cached_tokens")
+"""What CrewAI calls them, and what the journal does."""
+
+
+def bound(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names."""
+    return {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}
+
+
+def ask_of(llm: Any, given: Mapping[str, Any]) -> Ask:
+    """What is asked, and under which name: the role of the agent that asks, else the model."""
+    agent, model = given.get("from_agent"), str(getattr(llm, "model", ""))
+    role = str(getattr(agent, "role", "") or "")
+    messages = given.get("messages")
+    said = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    request = {"model": model, "role": role, "messages": said}
+    request |= {name: given[name] for name in ("tools", "response_model") if given.get(name)}
+    is_dated = bool(getattr(agent, "inject_date", False))
+    return Ask(
+        step_name(role or model or "llm"),
+        _Plainly(is_dated).plain(request),
+        model,
+        str(getattr(llm, "provider", "")),
+    )
+
+
+def step_name(text: str) -> str:
+    """A name for a step or a scope, whatever people write into roles and descriptions."""
+    line = one_line(text, STEP_NAME_CHARS_MAX)
+    return "".join(sign for sign in line if sign.isprintable()) or "unnamed"
+
+
+class _Plainly:
+    """Makes a request plain, without what is another one in each process: the day, and addresses in memory.
+
+    CrewAI names a tool call that came without an id by where it lies in memory.
+    """
+
+    def __init__(self, is_dated: bool) -> None:
+        self._is_dated = is_dated
+        self._calls: dict[str, str] = {}
+
+    def plain(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        if isinstance(value, Mapping):
+            return {str(name): self.plain(part) for name, part in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [self.plain(part) for part in value]
+        if isinstance(value, type):
+            schema = getattr(value, "model_json_schema", None)
+            return value.__name__ if schema is None else self.plain(schema())
+        dump = getattr(value, "model_dump", None)
+        return f"<{type(value).__name__}>" if dump is None else self.plain(dump(mode="json"))
+
+    def _text(self, text: str) -> str:
+        if self._is_dated:
+            text = _DATE.sub("Current Date: (the day it was asked)", text)
+        if _ADDRESS.fullmatch(text):
+            return self._calls.setdefault(text, f"call_{len(self._calls) + 1}")
+        return text
+
+
+def told(answer: Any, usage: Mapping[str, int]) -> dict[str, Any]:
+    """An answer as it is journaled, in the shape in which everybody else's answers are; tool calls keep their types."""
+    message: dict[str, Any] = {"role": "assistant"}
+    if isinstance(answer, str):
+        message["content"] = answer
+    elif isinstance(answer, list):
+        message |= {"content": None, "tool_calls": answer}
+    elif hasattr(answer, "model_dump_json"):
+        message |= {"content": answer.model_dump_json(), "model": type(answer).__name__}
+    else:
+        message["value"] = answer
+    ours, theirs = _CACHED
+    counts = {theirs if name == ours else name: count for name, count in usage.items() if count}
+    return {"choices": [{"message": message}], **({"usage": counts} if counts else {})}
+
+
+def heard(recorded: Mapping[str, Any], llm: Any, given: Mapping[str, Any]) -> Any:
+    """The answer that was journaled, as the LLM gave it."""
+    message = recorded["choices"][0]["message"]
+    if "value" in message:
+        return message["value"]
+    if "model" in message:
+        for shape in (given.get("response_model"), getattr(llm, "response_format", None)):
+            if shape is not None and shape.__name__ == message["model"]:
+                return shape.model_validate_json(message["content"])
+    return message["tool_calls"] if "tool_calls" in message else message["content"]
+
+
+def usage_of(recorded: Mapping[str, Any]) -> dict[str, int]:
+    """What an answer took, as CrewAI counts it."""
+    ours, theirs = _CACHED
+    return {ours if name == theirs else name: count for name, count in recorded.get("usage", {}).items()}

@@ -1,0 +1,61 @@
+"""Responses as objects of the client's own types: how a framework that is built on them is given a recorded answer.
+
+They are made in the client's own way, which takes what a provider has sent as it is.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, get_args
+
+from holdfast.adapters.openai.request import plain
+from holdfast.adapters.openai.stream_sources import ResponsesSource
+from holdfast.core.llm.streams import Partial
+from holdfast.core.llm.streams.replay_events import events_of_response
+
+_KEPT: Final = ("id", "object", "created_at", "model", "status", "output", "usage", "error", "request_id")
+
+
+def record_of(response: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a response is kept; some providers say the whole request again in it."""
+    return {name: response[name] for name in _KEPT if response.get(name) is not None}
+
+
+def output_of(record: Mapping[str, Any]) -> Any:
+    """The items of a recorded answer."""
+    from openai.types.responses import Response
+
+    return Response.construct(**record).output
+
+
+class TypedSource(ResponsesSource):
+    """A stream of the client's events, passed on as they come. An answer that was cut off is asked for again."""
+
+    def __init__(self, request: dict[str, Any], begin: Callable[[], AsyncIterator[Any]]) -> None:
+        async def open_(_: dict[str, Any]) -> AsyncIterator[Any]:
+            return begin()
+
+        super().__init__(request, open_, lambda: "")
+
+    def delta_of(self, chunk: Any) -> dict[str, Any]:
+        """What an event adds."""
+        return super().delta_of(plain(chunk))
+
+    def answer_of(self, partial: Partial) -> Any:
+        """The response as it is kept; with what came before its end, where that does not say it again."""
+        response = super().answer_of(partial)
+        return record_of({**response, "output": response.get("output") or partial.items})
+
+    @staticmethod
+    def chunks_of(value: Mapping[str, Any]) -> Iterable[Any]:
+        """A recorded answer as events."""
+        whole = {"id": "", "status": "completed", "usage": None, **value}
+        return [_kinds()[event["type"]].construct(**event) for event in events_of_response(whole)]
+
+
+@lru_cache
+def _kinds() -> dict[str, Any]:
+    """The classes of a stream's events by their type."""
+    from openai.types.responses import ResponseStreamEvent
+
+    kinds = get_args(get_args(ResponseStreamEvent)[0])
+    return {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in kinds}

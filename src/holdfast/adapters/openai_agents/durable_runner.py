@@ -1,0 +1,132 @@
+"""Where agents are durable: a block around calls of the SDK's ``Runner``, in a run.
+
+Agents are copied, with whatever they hand over to. Those that a tool, a guardrail or another agent starts come through
+the same runner.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from agents import Agent, FunctionTool, Handoff, Model, RunConfig
+from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+
+from holdfast.adapters.openai_agents.model import DurableModel, DurableProvider
+from holdfast.adapters.openai_agents.session import HoldfastSession
+from holdfast.adapters.openai_agents.tools import durable_tool
+from holdfast.adapters.shared.durable_block import Flight, Framed
+from holdfast.adapters.shared.journaled_calls import Seam, treatments
+from holdfast.adapters.shared.turns import Turns, turns_taken
+from holdfast.api import enter
+from holdfast.errors import Misuse
+from holdfast.model.calls import ONCE, Effect, Treatment
+
+
+def durable(run: str = "", *, effects: Mapping[str, Effect] | None = None, **entry: Any) -> "Framed[Frame]":
+    """The run of this id, as ``holdfast.run(id, …)`` enters it, in which agents are durable; without one, the current run.
+
+    ``effects`` says which tools only read, or may be repeated: ``{"search": "read"}``. The others are ``once``.
+    """
+    if not isinstance(get_default_agent_runner(), DurableRunner):
+        set_default_agent_runner(DurableRunner(get_default_agent_runner()))
+    opening = enter.run(run, **entry) if run or entry else None
+    return Framed(opening, FRAME, Frame(treatments(effects or (), effects)))
+
+
+class Frame:
+    """What the agents of one block have in common: how tools are treated, their copies, their calls under way."""
+
+    def __init__(self, known: Mapping[str, Treatment]) -> None:
+        self.treatments: defaultdict[str, Treatment] = defaultdict(lambda: ONCE._replace(is_tool=True), known)
+        self.flights: defaultdict[str, Flight] = defaultdict(Flight)
+        self._made: dict[int, tuple[Any, Any]] = {}
+
+    def agent(self, agent: Any) -> Any:
+        """The durable copy of an agent: one for each, also where agents hand over in a circle."""
+        if isinstance(agent, DurableAgent) or not isinstance(agent, Agent):
+            return agent
+        if id(agent) not in self._made:
+            kind: Any = type(type(agent).__name__, (DurableAgent, type(agent)), {})
+            likeness = kind.__new__(kind)
+            vars(likeness).update(vars(agent))
+            self._made[id(agent)] = agent, likeness
+            if isinstance(agent.model, Model):
+                likeness.model = DurableModel(agent.model)
+            likeness.handoffs = [self._handoff(handoff) for handoff in agent.handoffs]
+        return self._made[id(agent)][1]
+
+    def _handoff(self, handoff: Any) -> Any:
+        if not isinstance(handoff, Handoff):
+            return self.agent(handoff)
+
+        async def hand_over(*args: Any) -> Any:
+            return self.agent(await handoff.on_invoke_handoff(*args))
+
+        return replace(handoff, on_invoke_handoff=hand_over)
+
+    def prepare(self, options: dict[str, Any]) -> None:
+        """Have the runner's options lead to models that are journaled."""
+        session = options.get("session")
+        if not isinstance(session, HoldfastSession | None):
+            problem = f"a {type(session).__name__} is given the same items again when the run is resumed"
+            raise Misuse(problem=problem, advice="use HoldfastSession(session_id)")
+        given = options.get("run_config") or {}
+        config = RunConfig(**given) if isinstance(given, dict) else given
+        model = DurableModel(config.model) if isinstance(config.model, Model) else config.model
+        provider = DurableProvider(config.model_provider)
+        options["run_config"] = replace(config, model=model, model_provider=provider)
+
+
+FRAME: ContextVar[Frame | None] = ContextVar("holdfast_frame", default=None)
+
+
+class DurableAgent:
+    """What the class of a durable copy has before that of the agent."""
+
+    name: str
+
+    async def get_all_tools(self, run_context: Any) -> list[Any]:
+        """The agent's tools as they are now, those of MCP servers too; hosted ones are the provider's."""
+        found: list[Any] = list(await super().get_all_tools(run_context))  # type: ignore[misc]
+        frame = FRAME.get()
+        if frame is None or Seam.find_free() is None:
+            return found
+        turns_taken().agent = self.name
+        for number, tool in enumerate(found):
+            if isinstance(tool, FunctionTool):
+                found[number] = durable_tool(tool, frame.treatments[tool.name], frame.flights)
+        return found
+
+
+class DurableRunner(AgentRunner):
+    """The runner that was there before; in a block, with durable agents."""
+
+    def __init__(self, before: AgentRunner) -> None:
+        self._before = before
+
+    async def run(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - the SDK's names
+        with _prepared(starting_agent, options) as agent:
+            return await self._before.run(agent, input, **options)
+
+    def run_sync(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002
+        with _prepared(starting_agent, options) as agent:
+            return self._before.run_sync(agent, input, **options)
+
+    def run_streamed(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002
+        with _prepared(starting_agent, options) as agent:
+            return self._before.run_streamed(agent, input, **options)
+
+
+@contextmanager
+def _prepared(agent: Any, options: dict[str, Any]) -> Iterator[Any]:
+    """The agent as it is run: as it is, outside of a block and inside of a once tool, which is a step as a whole."""
+    frame, turns = FRAME.get(), Turns.find_free()
+    if frame is None or turns is None:
+        yield agent
+        return
+    frame.prepare(options)
+    with turns.taken():
+        yield frame.agent(agent)

@@ -1,0 +1,74 @@
+"""Lists that outlive the runs which add to them, such as a framework's sessions: what a run does to one, it does once.
+
+What a run reads of a list and does to it are steps. A read records how far the list had come, not what it held.
+"""
+
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from orjson import dumps
+
+from holdfast.adapters.shared.journaled_calls import ASIDE, Seam
+from holdfast.api.store.store import Store, workshop_at
+from holdfast.core.journal.names import check_name
+from holdfast.core.steps.identity import idempotency_key
+from holdfast.engine.run.call_site import here_now
+from holdfast.engine.threads.shared_lists import Change, Ledger
+from holdfast.limits import RUN_ID_CHARS_MAX
+
+
+class KeptList:
+    """A list of JSON-like items by its kind and name, in ``store``, or else in that of the current run, or the usual one."""
+
+    def __init__(self, kind: str, name: str, store: "str | os.PathLike[str] | Store | None" = None) -> None:
+        self._kind, self._name, self._store = kind, check_name(kind, name, RUN_ID_CHARS_MAX), store
+        self._kept: Ledger | None = None
+
+    async def items(self) -> list[Any]:
+        """The items, oldest first."""
+        return self._ledger().items(await self._step("read", {}, lambda _: self._ledger().look()))
+
+    async def add(self, items: list[Any]) -> None:
+        """Add items at the end. Durable when it returns. TooLarge."""
+        if items:
+            await self._change("add", items)
+
+    async def pop(self) -> Any:
+        """Take the last item away; None where there is none."""
+        number = await self._change("pop", [])
+        return next(iter(self._ledger().items(number - 1)[-1:]), None)
+
+    async def clear(self) -> None:
+        """Take all items away; outside of a run for good: nothing of them stays in the store."""
+        if Seam.find_free() is None:
+            self._ledger().empty()
+        else:
+            await self._change("clear", [])
+
+    async def _change(self, change: Change, items: list[Any]) -> int:
+        told = {"items": len(items), "sha256": sha256(dumps(items)).hexdigest()[:16]} if items else {}
+        return await self._step(change, told, lambda by: self._ledger().change(change, items, by))
+
+    async def _step(self, what: str, told: dict[str, Any], make: Callable[[str], int]) -> int:
+        seam = Seam.find_free()
+        if seam is None:
+            return make("")
+
+        async def perform() -> int:
+            here = here_now()
+            assert here is not None
+            # Inside of a step, the scope is the step: killed before its record, it is found to be made already.
+            return make(idempotency_key(here.tenure.birth, here.scope))
+
+        arguments = {self._kind: self._name, **told}
+        return int(await seam.tool_async(ASIDE, f"{self._kind}.{what}", arguments, perform))
+
+    def _ledger(self) -> Ledger:
+        if self._kept is None:
+            here = here_now()
+            is_there = self._store is None and here is not None
+            port = here.tenure.store if is_there and here is not None else workshop_at(self._store).store
+            self._kept = Ledger(port, f"{self._kind}/{self._name}")
+        return self._kept

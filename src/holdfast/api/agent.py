@@ -1,0 +1,243 @@
+"""``@holdfast.agent``: a function as the entry point of runs. Its arguments are the run's inputs."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from inspect import Parameter, iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hints
+
+from holdfast.api.async_run import AsyncRun
+from holdfast.api.enter import IfFinished, Opening
+from holdfast.api.run import Run
+from holdfast.api.store.store import Store, workshop_at
+from holdfast.core.journal.names import check_name
+from holdfast.engine.budget.price_tables import Prices
+from holdfast.engine.queue.queue import check_poison
+from holdfast.engine.run.inputs import recorded_inputs
+from holdfast.engine.run.open import Entry, queue
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.steps.call_options import budget_of, policy_of
+from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal, Terminated
+from holdfast.limits import STEP_NAME_CHARS_MAX
+from holdfast.model.budget import Budget
+from holdfast.model.loops import LoopPolicy
+from holdfast.model.store_rows import RunRow, Status
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Place = str | os.PathLike[str] | Store | None
+
+EXIT_DONE, EXIT_REFUSED, EXIT_MISUSE, EXIT_WAITING = 0, 1, 2, 3
+
+agents: dict[str, "Agent[Any, Any]"] = {}
+"""The entry points this process knows, by name."""
+
+
+class Agent(Generic[P, R]):
+    """A function whose calls are runs. Called directly, it is the plain function."""
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[P, R],
+        loops: LoopPolicy | bool | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        """Use the decorator ``@holdfast.agent(name)``."""
+        self.name = check_name("agent", name, STEP_NAME_CHARS_MAX)
+        self.fn = fn
+        self._loops = policy_of(loops)
+        self._budget, self._prices = budget_of(budget), prices
+        self._signature = signature(fn)
+        self._takes_run = next(iter(self._signature.parameters), "") == "run"
+        update_wrapper(self, fn)
+        agents[name] = self
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The plain function, outside of any run of its own."""
+        return self.fn(*args, **kwargs)
+
+    def run(
+        self,
+        id: str,  # noqa: A002 - what people call it
+        /,
+        *args: Any,
+        store: Place = None,
+        if_finished: IfFinished = "replay",
+        **kwargs: Any,
+    ) -> R:
+        """Start or resume the run of this id and give its result; a finished one's without entering the body.
+
+        For an ``async def`` agent the answer is to be awaited.
+        """
+        inputs = self.inputs_of(args, kwargs)
+        entry = self._entry(id, inputs=inputs, if_finished=if_finished, defaults=self._defaults())
+        return self._execute(Opening(entry, store), inputs)
+
+    def take_on(self, row: RunRow, store: Store, *, crashes_max: int) -> R:
+        """Go on with a run that a worker has claimed, with the inputs that stand recorded.
+
+        Poisoned after so many attempts that crashed without getting on. For an ``async def`` agent the answer is to be
+        awaited.
+        """
+        entry = self._entry(row.run, mode="resume", lease=row.lease)
+        return self._execute(Opening(entry, store), None, crashes_max)
+
+    def _entry(self, run: str, **options: Any) -> Entry:
+        return Entry(
+            run, agent=self.name, loops=self._loops, budget=self._budget, prices=self._prices, **options
+        )
+
+    def _execute(
+        self, opening: Opening, inputs: Mapping[str, Any] | None, crashes_max: int | None = None
+    ) -> R:
+        if self.is_async:
+            return self._execute_async(opening, inputs, crashes_max)  # type: ignore[return-value]  # R is the coroutine here
+        with opening as run:
+            if run.status == Status.FINISHED:
+                return run.result  # type: ignore[no-any-return]
+            given = self._given(run, inputs, crashes_max)
+            result = self.fn(*([run] if self._takes_run else []), **given)  # type: ignore[arg-type]
+            run.finish(result)
+            return result
+        raise AssertionError("unreachable: an agent's run never suppresses its stop-signals")
+
+    async def _execute_async(
+        self, opening: Opening, inputs: Mapping[str, Any] | None, crashes_max: int | None
+    ) -> Any:
+        async with opening as run:
+            if run.status == Status.FINISHED:
+                return run.result
+            given = self._given(run, inputs, crashes_max)
+            result = await self.fn(*([run] if self._takes_run else []), **given)  # type: ignore[misc, arg-type]
+            await run.finish(result)
+            return result
+
+    def _given(
+        self, run: Run | AsyncRun, inputs: Mapping[str, Any] | None, crashes_max: int | None
+    ) -> Mapping[str, Any]:
+        """The arguments of this attempt: those of the caller, or those that stand recorded."""
+        tenure = run._tenure  # noqa: SLF001 - its own handle
+        if crashes_max is not None:
+            check_poison(tenure, crashes_max)
+        if inputs is not None:
+            return inputs
+        known = recorded_inputs(tenure.store, tenure.view, tenure.run, self._hints())
+        return self.inputs_of((), known)
+
+    def submit(self, id: str, /, *args: Any, store: Place = None, **kwargs: Any) -> bool:  # noqa: A002 - what people call it
+        """Queue the run for a worker; one that has stopped is tried again. Durable when it returns.
+
+        False where there is nothing to do: it is queued, at work, or over already.
+        """
+        entry = Entry(id, inputs=self.inputs_of(args, kwargs), agent=self.name, defaults=self._defaults())
+        return drive(queue(BLOCKING, workshop_at(store), entry))
+
+    def main(self, argv: list[str] | None = None) -> None:
+        """A command line for this agent: ``python auditor.py ID [--inputs JSON] [--store URL]``; exits with its code."""
+        sys.exit(self._main(argv))
+
+    def _main(self, argv: list[str] | None) -> int:
+        asked = self._parse(argv)
+        try:
+            inputs = inputs_in(asked.inputs)
+            result: Any = self.run(asked.id, store=asked.store, if_finished=asked.if_finished, **inputs)
+            if self.is_async:
+                import asyncio
+
+                result = asyncio.run(result)
+        except Misuse as wrong:
+            return _tell(wrong, EXIT_MISUSE)
+        except HoldfastError as refused:
+            return _tell(refused, EXIT_REFUSED)
+        except StopSignal as stop:
+            return _tell(stop, EXIT_REFUSED if isinstance(stop, (Diverged, Cancelled)) else EXIT_WAITING)
+        except (KeyboardInterrupt, Terminated):
+            return 128 + (2 if isinstance(sys.exc_info()[1], KeyboardInterrupt) else 15)
+        if result is not None:
+            sys.stdout.write(f"{result}\n")
+        return EXIT_DONE
+
+    def _parse(self, argv: list[str] | None) -> "Namespace":
+        from argparse import ArgumentParser
+
+        parser = ArgumentParser(description=self.fn.__doc__)
+        parser.add_argument("id", help="the run's id: a new one starts, a known one resumes")
+        parser.add_argument("--inputs", default="{}", metavar="JSON", help="the agent's arguments, by name")
+        parser.add_argument("--store", default=None, metavar="URL", help="where the run is kept")
+        parser.add_argument("--if-finished", default="replay", choices=["replay", "new", "reopen"])
+        return parser.parse_args(argv)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is an ``async def``."""
+        return iscoroutinefunction(self.fn)
+
+    def _defaults(self) -> dict[str, Any]:
+        parameters = self._signature.parameters.values()
+        return {each.name: each.default for each in parameters if each.default is not Parameter.empty}
+
+    def _hints(self) -> dict[str, Any]:
+        """The annotations of the parameters, as far as they can be resolved."""
+        try:
+            return get_type_hints(self.fn)
+        except Exception:  # noqa: BLE001 - a name that is there for type checkers only
+            return {}
+
+    def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name, with the defaults. Misuse where the function does not take them."""
+        given = (None, *args) if self._takes_run else args
+        try:
+            bound = self._signature.bind(*given, **kwargs)
+        except TypeError as error:
+            raise Misuse(
+                problem=f"agent {self.name!r}: {error}", advice=f"its inputs are {self._signature}"
+            ) from None
+        bound.apply_defaults()
+        inputs = dict(bound.arguments)
+        if self._takes_run:
+            inputs.pop("run")
+        return inputs
+
+
+def agent(
+    name: str,
+    *,
+    loops: LoopPolicy | bool | None = None,
+    budget: Budget | Mapping[str, Any] | None = None,
+    prices: Prices | None = None,
+) -> Callable[[Callable[P, R]], Agent[P, R]]:
+    """Make a function the entry point of runs. A first parameter called ``run`` gets the run's handle.
+
+    ``loops``, ``budget`` and ``prices`` are as in ``holdfast.run``.
+    """
+
+    def decorate(fn: Callable[P, R]) -> Agent[P, R]:
+        return Agent(name, fn, loops, budget, prices)
+
+    return decorate
+
+
+def inputs_in(text: str) -> dict[str, Any]:
+    """An agent's arguments by name, as somebody typed them. Misuse for what is no JSON object."""
+    from json import JSONDecodeError, loads
+
+    try:
+        inputs = loads(text)
+    except JSONDecodeError as error:
+        raise Misuse(
+            problem=f"--inputs is not JSON: {error}", advice="""use --inputs '{"name": "value"}'"""
+        ) from None
+    if not isinstance(inputs, dict):
+        raise Misuse(problem="--inputs is not a JSON object", advice="""use --inputs '{"name": "value"}'""")
+    return inputs
+
+
+def _tell(error: HoldfastError | StopSignal, code: int) -> int:
+    sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+    return code

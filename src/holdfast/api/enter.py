@@ -1,0 +1,224 @@
+"""``holdfast.run(...)``: one line that starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.api.async_run import AsyncRun
+from holdfast.api.run import Run
+from holdfast.api.store.store import Store, workshop_at
+from holdfast.core.premises.premises import check_policies
+from holdfast.engine.budget.price_tables import Prices
+from holdfast.engine.run.call_site import HERE, Here, current_task, here_now
+from holdfast.engine.run.close import leave
+from holdfast.engine.run.open import Entry, enter
+from holdfast.engine.run.store_session import Workshop, held_runs
+from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
+from holdfast.engine.steps.call_options import budget_of, choose, policy_of
+from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
+from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S
+from holdfast.model.budget import Budget
+from holdfast.model.loops import LoopPolicy
+from holdfast.model.premises import Act
+from holdfast.model.retention import RETENTION, Retention
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.sigterm import Watch
+
+Mode = Literal["auto", "new", "resume"]
+IfFinished = Literal["replay", "new", "reopen"]
+Stops = Literal["raise", "suppress"]
+OnDrift = Literal["stop", "warn"]
+
+
+def run(
+    id: str,  # noqa: A002 - what people call it
+    *,
+    goal: str | None = None,
+    inputs: Any = None,
+    store: "str | os.PathLike[str] | Store | None" = None,
+    workspace: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None" = None,
+    mode: Mode = "auto",
+    if_finished: IfFinished = "replay",
+    stops: Stops = "raise",
+    on_drift: OnDrift = "stop",
+    drain_s: float = DRAIN_S,
+    loops: LoopPolicy | bool | None = None,
+    retention: Retention | None = RETENTION,
+    budget: Budget | Mapping[str, Any] | None = None,
+    prices: Prices | None = None,
+    premises: Mapping[str, Act] | None = None,
+    artifact_bytes_max: int = ARTIFACTS_BYTES_MAX,
+) -> "Opening":
+    """Start the run of this id, or resume it: the same line does both.
+
+    Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
+    finishes the run; an exception fails it and leaves it resumable. ``loops`` says when going in circles is a reason
+    to warn, to nudge the model and to park the run; False never. ``retention``
+    says what of a long run is pruned as it goes on; None for nothing. ``budget`` says what it may spend on model calls, over
+    all attempts; ``prices`` (a table or the path of one) what their tokens cost, beside the table that is shipped.
+    ``premises`` says what to do when something the run relies on does not hold: ``"pause"``, ``"warn"`` or
+    ``"ignore"``, by kind or by kind and name. ``workspace`` is the directory, or are those, that the run's files lie in:
+    ``run.open`` and ``run.artifact`` refuse what leads out; ``artifact_bytes_max`` is what the copies of these files may come to.
+    """
+    choose("mode", mode, ("auto", "new", "resume"))
+    choose("if_finished", if_finished, ("replay", "new", "reopen"))
+    choose("stops", stops, ("raise", "suppress"))
+    choose("on_drift", on_drift, ("stop", "warn"))
+    policy = policy_of(loops)
+    entry = Entry(
+        id,
+        goal,
+        inputs,
+        _roots(workspace),
+        mode,
+        if_finished,
+        stops,
+        on_drift,
+        drain_s,
+        loops=policy,
+        retention=retention,
+        budget=budget_of(budget),
+        prices=prices,
+        premises=check_policies(premises),
+        artifact_bytes_max=artifact_bytes_max,
+    )
+    return Opening(entry, store)
+
+
+def _roots(
+    workspace: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None",
+) -> tuple[str, ...]:
+    if workspace is None:
+        return ()
+    places = [workspace] if isinstance(workspace, (str, os.PathLike)) else workspace
+    return tuple(os.path.abspath(place) for place in places)  # noqa: PTH100 - links are kept
+
+
+def current() -> Run | AsyncRun:
+    """The run of this context. NoCurrentRun where there is none."""
+    here = here_now()
+    if here is None:
+        raise NoCurrentRun(
+            what="holdfast.current()", held=", ".join(held_runs()) or "no run", problem="", advice=""
+        )
+    handle: Run | AsyncRun = here.tenure.handle
+    return handle
+
+
+class Opening:
+    """A run about to be entered. Single use."""
+
+    def __init__(self, entry: Entry, store: "str | os.PathLike[str] | Store | None") -> None:
+        self._entry = entry
+        self._store = store
+        self._run: Run | AsyncRun | None = None
+        self._token: Token[Here | None] | None = None
+        self._has_handler = False
+        self._watch: Watch | None = None
+
+    def for_client(self) -> "Opening":
+        """The same, as a server holds it for a client that does the work; the attempt says so."""
+        self._entry = self._entry._replace(is_served=True)
+        return self
+
+    def open(self) -> Run:
+        """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``."""
+        workshop = self._workshop()
+        tenure = drive(enter(BLOCKING, workshop, self._entry))
+        self._run = handle = Run(tenure, self._entry)
+        tenure.root.task = current_task()
+        self._token = HERE.set(Here(tenure, "", tenure.root))
+        return handle
+
+    def __enter__(self) -> Run:
+        from holdfast.engine.run import sigterm
+
+        self._has_handler = sigterm.install()
+        try:
+            return self.open()
+        except BaseException:
+            self._restore_signal()
+            raise
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> bool:
+        assert isinstance(self._run, Run)
+        try:
+            raised = drive(leave(self._run._tenure, BLOCKING, self._entry, error))  # noqa: SLF001 - its own handle
+        finally:
+            self._reset()
+            self._restore_signal()
+        return self._conclude(error, raised)
+
+    async def __aenter__(self) -> AsyncRun:
+        from holdfast.engine.run import sigterm
+
+        workshop = self._workshop()
+        workshop.committer.async_runs += 1
+        try:
+            self._watch = sigterm.install_in_loop(current_task())
+            tenure = await enter(AWAITING, workshop, self._entry)
+        except BaseException:
+            workshop.committer.async_runs -= 1
+            if self._watch is not None:
+                self._watch.undo()
+            raise
+        self._run = handle = AsyncRun(tenure, self._entry)
+        self._token = HERE.set(Here(tenure, "", tenure.root))
+        return handle
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> bool:
+        assert isinstance(self._run, AsyncRun)
+        import asyncio
+
+        tenure = self._run._tenure  # noqa: SLF001 - its own handle
+        watch = self._watch
+        is_last = False
+        try:
+            raised = await leave(
+                tenure, AWAITING, self._entry, error, is_hurried=lambda: watch is None or watch.is_hurried
+            )
+        finally:
+            tenure.workshop.committer.async_runs -= 1
+            self._reset()
+            is_last = watch is not None and watch.undo()
+        if is_last and isinstance(raised, asyncio.CancelledError):
+            raise Terminated from raised
+        return self._conclude(error, raised)
+
+    def _workshop(self) -> Workshop:
+        if self._run is not None:
+            raise Misuse(
+                problem=f"run {self._entry.run} was entered through this object before",
+                advice="call holdfast.run(...) again",
+            )
+        return workshop_at(self._store)
+
+    def _conclude(self, error: BaseException | None, raised: BaseException | None) -> bool:
+        if raised is None:
+            return False
+        if self._entry.stops == "suppress" and isinstance(raised, StopSignal):
+            return True
+        if raised is error:
+            return False
+        raise raised from raised.__cause__
+
+    def _reset(self) -> None:
+        try:
+            if self._token is not None:
+                HERE.reset(self._token)
+        except ValueError:  # left from another context than entered: a fixture or a generator
+            HERE.set(None)
+
+    def _restore_signal(self) -> None:
+        if self._has_handler:
+            from holdfast.engine.run import sigterm
+
+            self._has_handler = False
+            sigterm.remove()

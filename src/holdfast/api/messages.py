@@ -1,0 +1,119 @@
+"""``run.messages``, blocking and awaited: the conversation that the journal keeps, read like a list."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
+from holdfast.engine.steps import marks
+from holdfast.errors import Misuse
+
+
+class _Conversation(Sequence[Any]):
+    """The run's conversation, as far as the program has come: read like a list; each look gives fresh copies."""
+
+    __slots__ = ("_tenure",)
+
+    def __init__(self, tenure: Tenure) -> None:
+        self._tenure = tenure
+
+    def __len__(self) -> int:
+        return len(self._tenure.conversation)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._tenure.conversation.read(index)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tenure.conversation.read(slice(None)))
+
+
+class Messages(_Conversation):
+    """``run.messages``: kept by the journal, so that a checkpoint does not write them again."""
+
+    __slots__ = ()
+
+    def append(self, message: Any, *, provider: str | None = None, model: str | None = None) -> None:
+        """Add one message at the end. Durable when it returns; on replay it is not added twice.
+
+        With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
+        """
+        drive(marks.add_messages(self._tenure, BLOCKING, [_signed(message, provider, model)]))
+
+    def extend(self, messages: Iterable[Any]) -> None:
+        """Add messages at the end, in one record."""
+        drive(marks.add_messages(self._tenure, BLOCKING, list(messages)))
+
+    def drop(self, count: int) -> None:
+        """Let the oldest messages go from the conversation; the journal still has them."""
+        drive(marks.drop_messages(self._tenure, BLOCKING, count))
+
+    def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
+        """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
+
+        Tool calls that an interruption left without a result are settled from the journal first, and that is recorded.
+        """
+        from holdfast.engine.llm import conversation_repair
+
+        return drive(conversation_repair.ready(self._tenure, BLOCKING, provider, model))
+
+    def mend(self) -> list[str]:
+        """Mend whatever is wrong with the conversation as it stands; what was done. Durable when it returns."""
+        from holdfast.engine.llm import conversation_repair
+
+        return drive(conversation_repair.mend_messages(self._tenure, BLOCKING))
+
+
+class AsyncMessages(_Conversation):
+    """``run.messages``: kept by the journal, so that a checkpoint does not write them again."""
+
+    __slots__ = ()
+
+    async def append(self, message: Any, *, provider: str | None = None, model: str | None = None) -> None:
+        """Add one message at the end. Durable when it returns; on replay it is not added twice.
+
+        With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
+        """
+        await marks.add_messages(self._tenure, AWAITING, [_signed(message, provider, model)])
+
+    async def extend(self, messages: Iterable[Any]) -> None:
+        """Add messages at the end, in one record."""
+        await marks.add_messages(self._tenure, AWAITING, list(messages))
+
+    async def drop(self, count: int) -> None:
+        """Let the oldest messages go from the conversation; the journal still has them."""
+        await marks.drop_messages(self._tenure, AWAITING, count)
+
+    async def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
+        """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
+
+        Tool calls that an interruption left without a result are settled from the journal first, and that is recorded.
+        """
+        from holdfast.engine.llm import conversation_repair
+
+        return await conversation_repair.ready(self._tenure, AWAITING, provider, model)
+
+    async def mend(self) -> list[str]:
+        """Mend whatever is wrong with the conversation as it stands; what was done. Durable when it returns."""
+        from holdfast.engine.llm import conversation_repair
+
+        return await conversation_repair.mend_messages(self._tenure, AWAITING)
+
+
+def _signed(message: Any, provider: str | None, model: str | None) -> Any:
+    """The message with who made it, where that is told; an SDK's own object as its fields."""
+    if provider is None and model is None:
+        return message
+    from holdfast.core.llm.conversation import tag
+
+    dump = getattr(message, "model_dump", None)
+    fields = dump(mode="json", exclude_none=True) if callable(dump) else message
+    if not isinstance(fields, Mapping):
+        raise Misuse(
+            problem=f"run.messages.append(…, provider=…) was given {type(message).__name__}, which is no message",
+            advice="give it a dict with a role, or an SDK's own message",
+        )
+    return tag(fields, provider or "", model or "")

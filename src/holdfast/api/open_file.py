@@ -1,0 +1,43 @@
+"""A file of the run's as a program writes it, blocking and awaited: blocks over the rules in ``engine.artifacts.write``."""
+
+from types import TracebackType
+from typing import IO, Any, AnyStr, Generic
+
+from holdfast.engine.artifacts.write import Writing
+from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
+
+
+class OpenFile(Generic[AnyStr]):
+    """What ``run.open`` gives: used with ``with``, once."""
+
+    __slots__ = ("_writing",)
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+
+    def __enter__(self) -> IO[AnyStr]:
+        file: IO[Any] = drive(self._writing.begin(BLOCKING))
+        return file
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        drive(self._writing.end(BLOCKING, error))
+
+
+class AsyncOpenFile(Generic[AnyStr]):
+    """What ``run.open`` of an ``AsyncRun`` gives: used with ``async with``, once. Its writes go to memory and the page cache."""
+
+    __slots__ = ("_writing",)
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+
+    async def __aenter__(self) -> IO[AnyStr]:
+        file: IO[Any] = await self._writing.begin(AWAITING)
+        return file
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        await self._writing.end(AWAITING, error)

@@ -1,0 +1,190 @@
+"""A run that a server holds for a client who does the work itself: what the server needs beyond the run's handle.
+
+Such a client does not begin again from the top when it comes back: it is told where things stand, and goes on. So nothing is
+replayed and nothing can drift; new calls are appended, and what stands recorded is looked up by name and arguments.
+"""
+
+# ruff: noqa: SLF001 - the handle is our own
+from typing import Any, Literal, NamedTuple
+
+from orjson import loads
+
+from holdfast.api.async_run import AsyncRun
+from holdfast.codec.values import canonical_arguments, decode_tree
+from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.steps.identity import site_of, split_key
+from holdfast.core.transfer.handoff.carried_effects import arguments_digest, effects_in
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.blob_content import content_in, read_blob
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import AWAITING
+from holdfast.engine.state import checkpoints
+from holdfast.engine.steps.call_identity import value_of
+from holdfast.engine.transfer.handoff_accept import seed_key
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
+
+Standing = Literal["done", "running", "in_doubt", "cut_off"]
+
+
+class Found(NamedTuple):
+    """A recorded step. ``seq`` is the event that began it, 0 where that is compacted; ``point`` its number once it is done."""
+
+    name: str
+    key: str
+    standing: Standing
+    seq: int
+    effect: str = ""
+    arguments: Any = None
+    idempotency_key: str = ""
+    reason: str = ""
+    point: int = 0
+    value: Any = None
+    is_pruned: bool = False
+    """It is done, and what it came to is not kept any more."""
+
+
+async def go_on(run: AsyncRun) -> None:
+    """Begin at the end of what stands recorded: all of it counts as given, and from here on everything is new."""
+    tenure = run._tenure
+    if tenure.resumed:
+        await checkpoints.restore(
+            tenure, AWAITING, None
+        )  # records that the history is not needed for a replay
+    assert tenure.journal is not None
+    tenure.move_cursor(tenure.journal.head)
+    tenure.posed.update(
+        tenure.view.questions
+    )  # nothing that is still asked is withdrawn for being at this place
+    tenure.may_drift = False
+    tenure.remembers = True
+
+
+async def take_in(run: AsyncRun) -> None:
+    """Take in what was said about steps in doubt; like all that stands recorded, it counts as given."""
+    tenure = run._tenure
+    left = tenure.view.open_calls()
+    await inbox.drain(tenure, AWAITING)
+    for call in left:
+        outcome = None if call.is_open else tenure.next_outcome(call)
+        if outcome is not None and outcome.good:
+            site, number = split_key(call.key)
+            if number is not None:
+                tenure.take_number(site, number)
+
+
+def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
+    """The latest call of this name with these arguments; None where there is none, or it failed and may be made again."""
+    tenure = run._tenure
+    site = site_of("", name, _canonical(name, arguments))
+    cut = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
+    if cut is not None and cut.is_open:
+        return _open(tenure, cut)
+    number = tenure.latest_number(site)
+    if number == 0:
+        return None
+    key = f"{site}.{number}"
+    for step in steps_under_way(run):
+        if step.key == key:
+            return step
+    call = tenure.view.calls.get(key)
+    if call is None:
+        return Found(name, key, "done", 0, is_pruned=True)
+    return _open(tenure, call) if call.is_open else _done(tenure, call)
+
+
+def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
+    """What the run that handed over has done of this, or left in doubt; None where it knows nothing, or it may be made again."""
+    tenure = run._tenure
+    if tenure.view.handed is None or tenure.view.started is None:
+        return None
+    digest = fields_of(tenure.view.started.body)["handed_over"]["digest"]
+    wanted = arguments_digest(loads(_canonical(name, arguments)))
+    for effect in effects_in(loads(content_in(tenure.store, tenure.view.handed))):
+        is_it = (effect.step, effect.arguments_sha256, effect.key) == (name, wanted, "")
+        if not is_it or effect.number in tenure.view.claimed:
+            continue
+        seed = tenure.view.calls.get(seed_key(digest, effect))
+        if seed is not None and seed.outcomes:
+            return _done(tenure, seed)
+        if seed is not None and seed.is_open:
+            return _open(tenure, seed)
+        where = f"in run {effect.run}, which handed over"
+        if effect.is_done:
+            value = decode_tree(effect.item.get("result"), what=f"result of {name!r}")
+            key = effect.idempotency_key
+            return Found(name, "", "done", 0, effect.effect, arguments, key, where, value=value)
+    return None
+
+
+def forgo(run: AsyncRun, name: str, arguments: dict[str, Any]) -> None:
+    """The client does it once more on purpose: what the handoff knows of it does not answer the next call."""
+    tenure = run._tenure
+    if tenure.inheritance is not None:
+        tenure.inheritance.take(name, "", _canonical(name, arguments))
+
+
+def _canonical(name: str, arguments: dict[str, Any]) -> bytes:
+    return canonical_arguments(arguments, what=f"call of {name!r}") if arguments else b"{}"
+
+
+def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:
+    """What was begun through this handle and has not come to an end; with ``act``, what calls that."""
+    return [
+        Found(
+            work.asked.name,
+            work.asked.key,
+            "running",
+            work.intent_seq,
+            work.treatment.effect,
+            loads(work.asked.arguments),
+            work.idem,
+        )
+        for work in run._tenure.in_flight()
+        if act is None or work.fn is act
+    ]
+
+
+def steps_left_open(run: AsyncRun) -> list[Found]:
+    """What was begun and never reported back, before this attempt or in it: in doubt, or simply cut off."""
+    tenure = run._tenure
+    flying = {work.asked.key for work in tenure.in_flight()}
+    return [
+        _open(tenure, call)
+        for call in tenure.view.open_calls()
+        if call.key not in flying and not call.abandoned
+    ]
+
+
+def stand_behind(run: AsyncRun, key: str) -> None:
+    """Let what is recorded next stand behind this step: a file that the run has made was made by it."""
+    run._tenure.root.last = key
+
+
+def _asked(tenure: Tenure, call: Call, standing: Standing) -> Found:
+    intent = contents_of(tenure.intent_of(call)) if call.seq else {}
+    if "args_blob" in intent:
+        intent["args"] = loads(read_blob(tenure.store, intent["args_blob"]))
+    return Found(
+        call.name,
+        call.key,
+        standing,
+        call.seq,
+        intent.get("effect", ""),
+        intent.get("args"),
+        intent.get("idempotency_key", ""),
+    )
+
+
+def _open(tenure: Tenure, call: Call) -> Found:
+    found = _asked(tenure, call, "in_doubt" if is_once(call) else "cut_off")
+    return found._replace(reason=call.doubt or "never reported back")
+
+
+def _done(tenure: Tenure, call: Call) -> Found:
+    outcome = call.outcomes[-1]
+    body = tenure.body_of(outcome)
+    found = _asked(tenure, call, "done")._replace(point=outcome.point)
+    if is_hollow(body) or part_of(body, "lost") is not None:
+        return found._replace(is_pruned=True)
+    return found._replace(value=value_of(tenure, body, what=f"result of {call.name!r}"))

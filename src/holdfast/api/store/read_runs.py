@@ -1,0 +1,497 @@
+"""What a store handle tells: runs, journals, states and what they came to. Nothing here writes."""
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from orjson import loads
+
+from holdfast.api.store.doctor import Examining
+from holdfast.core.journal.fold import View
+from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.journal.run_row_facts import facts_of, row_damage
+from holdfast.core.journal.run_status import status_seen
+from holdfast.core.lineage.lineage import Branch, effective, tree
+from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
+from holdfast.core.lineage.reachable_points import has_state, nearest_place
+from holdfast.core.people.questions import told_end
+from holdfast.core.reports.counts import Source, Stats
+from holdfast.core.reports.progress import Overview
+from holdfast.core.reports.statistics import gather
+from holdfast.core.transfer.event_check import UNSOUND
+from holdfast.engine.context.context import recount
+from holdfast.engine.damage.damaged_runs import as_damage, check_row, check_run
+from holdfast.engine.journal import inbox as letters
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.journal import chain_of, read_all
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage.overview import Overviews
+from holdfast.engine.run.store_session import forget, workshop_of
+from holdfast.engine.state.state_store import read_state
+from holdfast.errors import (
+    AlreadyAnswered,
+    Corrupt,
+    PointPruned,
+    UnknownPoint,
+    UnknownQuestion,
+    UnknownRun,
+)
+from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
+from holdfast.model.calls import Call
+from holdfast.model.context import BUDGET_TOKENS, Context, Count, Style
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Event, Kind, covers_from
+from holdfast.model.handoff import Promises
+from holdfast.model.questions import Question
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
+from holdfast.stores.port import StorePort
+
+# Every program that opens a run loads this module. What few of them call (diff, prune, pins, export, import, erase)
+# brings much along, and is imported where it is called.
+if TYPE_CHECKING:
+    from holdfast.api.store.memory import Memory
+    from holdfast.core.diff.diff_types import Diff
+    from holdfast.core.llm.reasoning import Trace
+    from holdfast.core.resume.resume_plan import ResumePlan
+    from holdfast.model.facts import Hit
+    from holdfast.model.recorded_command import Command
+
+_EVERY_RUN: Final = 1 << 40
+_FIRST_PAGE: Final = 50
+"""How many rows are looked at first where only some are asked for."""
+_NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
+
+FOLLOW_WAIT_S: Final = 5.0
+"""A follower looks again at least this often: a holder's death changes nothing in the store."""
+
+
+class Reading(Examining):
+    """The part of a store handle that only looks."""
+
+    def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
+        """Wrap an open port; ``holdfast.store(url)`` is the usual way to get one."""
+        self._workshop = workshop_of(port, lease_s=lease_s)
+        self._overviews = Overviews(port)
+
+    @property
+    def url(self) -> str:
+        """The store's URL."""
+        return self._workshop.store.url
+
+    @property
+    def memory(self) -> "Memory":
+        """The facts of this store."""
+        from holdfast.api.store.memory import Memory
+
+        return Memory(self._workshop)
+
+    def search(self, query: str, k: int = 10, *, run: str | None = None) -> "list[Hit]":
+        """The events that speak of these words or mean them, best first: of one run, or of all. Words in quotes must be there.
+
+        What was thought, decided, found, said and asked; arguments, results and failures of steps. What was recorded since
+        somebody last searched is indexed first.
+        """
+        from holdfast.engine.memory.history_search import search
+
+        rows = [self._row(run)] if run is not None else self._rows("", RUN_PAGE_MAX)
+        return search(self._workshop, query, rows, k=k, are_all=run is None)
+
+    def runs(
+        self,
+        *,
+        prefix: str = "",
+        statuses: Collection[str] = (),
+        limit: int = RUN_PAGE_MAX,
+        skip: int = 0,
+    ) -> list[RunInfo]:
+        """The runs of this store, newest first, of these statuses only; ``skip`` leaves so many of them out.
+
+        Only rows are read, and no journal: which one is ``damaged`` is not known here.
+        """
+        rows = self._rows(prefix, _FIRST_PAGE if statuses else skip + limit)
+        infos = (self._info(row) for row in rows)
+        chosen = (info for info in infos if not statuses or info.status in statuses)
+        return list(islice(chosen, skip, skip + limit))
+
+    def overview(
+        self,
+        *,
+        prefix: str = "",
+        statuses: Collection[str] = (),
+        limit: int = RUN_PAGE_MAX,
+        skip: int = 0,
+    ) -> list[Overview]:
+        """The same, each with what its journal tells and its size. Only the journals of these are read.
+
+        Looked at again through the same handle, only what is new is read. A run whose journal cannot be read is
+        ``damaged`` and has no view; to find those, all journals have to be read.
+        """
+        found = list(islice(self._looks(prefix, statuses, limit, skip, keeps=True), limit))
+        self._overviews.forget_others(one.info.run for one in found)
+        return found
+
+    def survey(self, *, prefix: str = "", statuses: Collection[str] = ()) -> Iterator[Overview]:
+        """The same one after the other, of as many as are asked for; nothing is remembered of them."""
+        return self._looks(prefix, statuses, RUN_PAGE_MAX, 0, keeps=False)
+
+    def _looks(
+        self, prefix: str, statuses: Collection[str], limit: int, skip: int, *, keeps: bool
+    ) -> Iterator[Overview]:
+        """The runs that were asked for, each looked at; those that are skipped only where it has to be."""
+        for row in self._rows(prefix, _FIRST_PAGE if statuses else skip + limit):
+            info = self._info(row)
+            if statuses and info.status not in statuses and "damaged" not in statuses:
+                continue
+            if skip and "damaged" not in statuses:
+                skip -= 1
+                continue
+            one = self._look(row, info, keeps=keeps)
+            if statuses and one.info.status not in statuses:
+                continue
+            if skip:
+                skip -= 1
+            else:
+                yield one
+
+    def size(self, run: str) -> int | None:
+        """The run's bytes on disk: the bodies of its own events and the blobs they brought, each once, as stored.
+
+        What a fork borrows is its origin's. Rows, indexes and free pages around them come on top. None where part of
+        it cannot be read.
+        """
+        return self._look(self._row(run), self.get(run)).size_bytes
+
+    def get(self, run: str) -> RunInfo:
+        """One run. UnknownRun where there is none of that id."""
+        return self._info(self._row(run))
+
+    def events(self, run: str, *, after_seq: int = 0, whole: bool = False) -> list[Event]:
+        """The run's history, verified event by event: a fork's begins with its origin's. Corrupt names the first damaged.
+
+        What a rewind has left behind is not part of it, unless the ``whole`` journal is asked for.
+        """
+        self._row(run)
+        events = read_all(self._port, run)
+        return [event for event in (events if whole else effective(events)) if event.seq > after_seq]
+
+    def view(self, run: str) -> View:
+        """The run's journal, folded."""
+        self._row(run)
+        with as_damage(self._port, run):
+            return load(self._port, run)
+
+    def doubts(self, run: str) -> list[Doubt]:
+        """The steps of the run that are in doubt, and what was already said about them."""
+        pending = {
+            letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "how" in letter
+        }
+        return [
+            Doubt(
+                run,
+                call.name,
+                call.key,
+                call.started_at,
+                call.doubt or "never reported back",
+                pending.get(call.key),
+            )
+            for call in doubtful(self.view(run), self.get(run))
+        ]
+
+    def questions(self, run: str | None = None) -> list[OpenQuestion]:
+        """What people are asked and have not answered, oldest first: by one run, or by all that are not over."""
+        if run is not None:
+            return self._questions(self._row(run))
+        rows = [row for row in self._rows("", RUN_PAGE_MAX) if row.status not in _NOT_ASKING]
+        found = [question for row in rows for question in self._asked(row)]
+        return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
+
+    def promises(self, run: str) -> Promises:
+        """What a run has promised and was promised; with what lies in its inbox about that, and is not taken in yet."""
+        from holdfast.core.people.promises import is_news, promise_in
+
+        known = self.view(run).promises
+        for _, letter in letters.waiting(self._port, run):
+            told = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
+            if told is not None and is_news(known, told):
+                known[told.id] = told
+        return known.both()
+
+    def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
+        """The open question of that id, or the only one. UnknownQuestion; AlreadyAnswered."""
+        row = self._row(run)
+        found = self._questions(row)
+        chosen = [one for one in found if question in {None, one.id}]
+        if len(chosen) == 1:
+            return chosen[0]
+        if question is not None:
+            for event in reversed(read_all(self._port, run)):
+                if event.kind == Kind.QUESTION_ANSWERED and event.name == question:
+                    raise AlreadyAnswered(run=run, question=question, state=told_end(contents_of(event.body)))
+        names = ", ".join(one.id for one in found)
+        problem = "asks nothing" if not found else f"asks {names}: name one of them"
+        if question is not None and found:
+            problem = f"has not asked {question}; it asks {names}"
+        if row.status in OVER:
+            problem = f"is {row.status}, and asks nothing"
+        raise UnknownQuestion(run=run, question=question or "", problem=problem)
+
+    def resume_plan(self, run: str) -> "ResumePlan":
+        """What starting the run again would do: what is reused, in doubt, relied on, asked and waited for, and runs next.
+
+        It looks at the files and endpoints that the run relies on, and starts nothing. What only the program can tell is
+        unknown.
+        """
+        from holdfast.engine.resume.resume_plan import plan_from_outside
+
+        return plan_from_outside(self._port, self.get(run), self.events(run), self.doubts(run), self.now())
+
+    def command(self, run: str, attempt: Event | None = None) -> "Command | None":
+        """The command with which the run was last started, or with which this attempt was; None where it never was.
+
+        It tells where it came from, if that was elsewhere, and whether somebody has trusted it. Nothing is started.
+        """
+        from holdfast.engine.resume.recorded_command import command_of
+
+        self._row(run)
+        attempts = load(self._port, run).attempts if attempt is None else ()
+        attempt = attempt or (attempts[-1].event if attempts else None)
+        return None if attempt is None else command_of(self._port, run, attempt)
+
+    def came_from(self, run: str) -> str:
+        """In words, where the history of the run was brought in from, as far as it was; empty where it began in this store."""
+        from holdfast.core.resume.recorded_command import whence
+
+        self._row(run)
+        return whence(chain_of(self._port, run), 1)
+
+    def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
+        """The run's events as they come, verified, beginning after one; ends when the run is finished or cancelled, and let go."""
+        while True:
+            info = self.get(run)
+            for event in self.events(run, after_seq=after_seq):
+                yield event
+                after_seq = event.seq
+            if info.status in OVER and info.holder in {None, "dead"}:
+                return
+            inbox = self._port.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
+            seen = Cursor(info.lease.fence, after_seq, len(inbox))
+            self._port.wait({run: seen}, timeout_s=FOLLOW_WAIT_S)
+
+    def content(self, event: Event) -> dict[str, Any]:
+        """An event's body as it is recorded, with the values that lie in blobs put in their places. Corrupt if one is damaged."""
+        body = contents_of(event.body)
+        if event.kind == Kind.COMPACTED:  # its view is for whoever folds, and long
+            return {name: value for name, value in body.items() if not name.startswith("view")}
+        for name in [name for name in body if name.endswith("_blob")]:
+            body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
+        for kind, name in ((Kind.CHECKPOINT, "state"), (Kind.STEP_STARTED, "request")):
+            if event.kind == kind and name in body:
+                body[name] = read_state(self._port, body[name])
+        return body
+
+    def now(self) -> float:
+        """The time by this store's clock, to tell ages by."""
+        return self._workshop.clock.wall()
+
+    def diff(self, a: str, b: str) -> "Diff":
+        """What differs between two places of any runs: the state, what happened, and where they went apart.
+
+        The state of a place is that of the latest checkpoint there. Only what differs of it is read.
+        """
+        from holdfast.engine.lineage.diff import contrast
+
+        places = [(str(text), row.run, seq) for text in (a, b) for row, seq in [self._at(text)]]
+        for text, run, seq in places:
+            events = read_all(self._port, run)
+            if not has_state(events, seq):
+                nearest = nearest_place(run, events, seq=seq, with_state=True)
+                raise PointPruned(run=run, what=f"state at {text}", nearest=nearest)
+        return contrast(self._port, *places)
+
+    def context(
+        self,
+        run: str,
+        budget_tokens: int = BUDGET_TOKENS,
+        *,
+        style: Style = "summary",
+        count: Count | None = None,
+    ) -> Context:
+        """What a model that knows nothing needs to go on with the run, each line with its events; ``str`` gives the text.
+
+        Of a place like ``run@44`` as it stood there. At most so many tokens by ``count``, or else by an estimate that is
+        rather too high. Nothing is written, and the same journal gives the same bytes.
+        """
+        place = parse_place(run)
+        row = self._row(place.run)
+        seq = row.head if place.is_head else self._at(run)[1]
+        return recount(
+            self._port,
+            row.run,
+            budget_tokens=budget_tokens,
+            style=style,
+            count=count,
+            # In the past somebody was at work: what was begun there was under way.
+            is_held=seq < row.head or self._info(row).holder == "alive",
+            upto_seq=seq,
+        )
+
+    def thoughts(self, run: str) -> "Trace":
+        """Whoever makes thoughts of this run's events, one by one."""
+        from holdfast.core.llm.reasoning import Trace
+
+        self._row(run)
+        return Trace(lambda address, _: read_blob(self._port, address))
+
+    def lineage(self, run: str) -> Branch:
+        """The tree of forks and handoffs that the run belongs to, from its oldest ancestor in this store."""
+        self._row(run)
+        found = list(self._rows("", RUN_PAGE_MAX))
+        rows: dict[str, tuple[str | None, int]] = {row.run: (row.origin, row.origin_seq) for row in found}
+        for row in found:
+            giver = _giver(row)
+            if row.origin is None and giver and giver["store"] == self.url and giver["run"] in rows:
+                rows[row.run] = (giver["run"], giver["event"])
+        return tree(rows, run)
+
+    def givers(self) -> dict[str, dict[str, Any]]:
+        """The runs that began with a handoff, each with the run, store and event that it came from, and to whom."""
+        return {row.run: giver for row in self._rows("", RUN_PAGE_MAX) if (giver := _giver(row))}
+
+    def stats(self, run: str | None = None) -> Stats:
+        """Which steps ran most, failed most and took longest, where runs failed, and what replay has saved.
+
+        Of one run, or of all: then one whose journal is damaged is named among the others, and not read.
+        """
+        if run is not None:
+            return gather([Source(self.get(run), self.events(run, whole=True))])
+        whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
+        infos = [*whole]
+        try:
+            return gather(map(self._source, infos))
+        except UNSOUND:  # then each is looked through before it is counted
+            return gather([self._source(info, thoroughly=True) for info in infos])
+
+    def close(self) -> None:
+        """Let go of the store. Runs that this process still holds in it cannot go on."""
+        self._port.close()
+        forget(self._port)
+
+    def _rows(self, prefix: str, page_size: int) -> Iterator[RunRow]:
+        """All rows, newest first. Pages grow: whoever stops soon has not read much more than was asked for."""
+        size = max(1, min(page_size, RUN_PAGE_MAX))
+        before: RunRow | None = None
+        while page := self._port.list_runs(limit=size, before=before, prefix=prefix):
+            yield from page
+            before, size = page[-1], min(2 * size, RUN_PAGE_MAX)
+
+    def _look(self, row: RunRow, info: RunInfo, *, keeps: bool = True) -> Overview:
+        if info.status == Status.IMPORTING:  # not whole yet, and not damaged for that
+            return Overview(info, None)
+        try:
+            check_row(self._port, row)
+            with as_damage(self._port, row.run):
+                seen = self._overviews.look(row, keeps=keeps)
+                in_doubt = len(doubtful(seen.view, info))
+        except Corrupt as damage:
+            return Overview(info._replace(status="damaged"), None, damage=damage.problem)
+        return Overview(info, seen.view, in_doubt, seen.size_bytes)
+
+    def _asked(self, row: RunRow) -> list[OpenQuestion]:
+        try:
+            with as_damage(self._port, row.run):
+                return self._questions(row)
+        except Corrupt:  # `doctor` tells; what others ask is no less urgent
+            return []
+
+    def _questions(self, row: RunRow) -> list[OpenQuestion]:
+        asked = [] if row.status in _NOT_ASKING else list(load(self._port, row.run).questions.values())
+        if not asked:
+            return []
+        inbox = [letter for _, letter in letters.waiting(self._port, row.run) if letter["kind"] == "answer"]
+        answers = {letter["seq"]: letter for letter in inbox}
+        return [self._open_question(row.run, question, answers.get(question.seq)) for question in asked]
+
+    def _open_question(self, run: str, asked: Question, answer: dict[str, Any] | None) -> OpenQuestion:
+        event = next(iter(read_all(self._port, run, after_seq=asked.seq - 1, upto_seq=asked.seq)), None)
+        is_there = event is not None and event.kind == Kind.QUESTION_ASKED  # or its stretch was compacted
+        return OpenQuestion(
+            run,
+            asked.id,
+            asked.key,
+            asked.seq,
+            asked.text,
+            asked.wants,
+            self.content(event).get("about") if event is not None and is_there else None,
+            asked.about_sha256,
+            asked.asked_at,
+            asked.expires_at,
+            asked.is_expired(self._workshop.clock.wall()),
+            answer and answer["value"],
+            answer["by"] if answer else "",
+        )
+
+    def _row(self, run: str) -> RunRow:
+        row = self._port.find_run(check_run_id(run))
+        if row is None:
+            raise UnknownRun(run=run, store=self.url)
+        return row
+
+    def _at(self, text: str) -> tuple[RunRow, int]:
+        """The run and the event that a place names. UnknownPoint where there is none."""
+        place = parse_place(text)
+        row = self._row(place.run)
+        if place.is_head and row.head:
+            return row, row.head
+        if place.seq is not None and 1 <= place.seq <= row.head:
+            fork_and_rewind.check_kept(self._port, place.run, place.seq)
+            return row, place.seq
+        events = self.events(place.run)
+        event = None if place.seq is not None else find_event(events, place)
+        if event is None:
+            raise self.absence(place, events, row.head)
+        return row, event.seq
+
+    def absence(self, place: Place, events: list[Event], head: int) -> UnknownPoint | PointPruned:
+        """Why there is no such place: it was never recorded, or pruned since."""
+        what = str(place).partition("@")[2] or "event yet"
+        if place.point is not None and place.point <= last_point(events):
+            nearest = nearest_place(place.run, events, point=place.point)
+            return PointPruned(run=place.run, what=f"point {place.point}", nearest=nearest)
+        if place.seq is not None and any(covers_from(e) <= place.seq <= e.seq for e in events):
+            nearest = nearest_place(place.run, events, seq=place.seq)
+            return PointPruned(run=place.run, what=f"event #{place.seq}", nearest=nearest)
+        return UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=head)
+
+    def _source(self, info: RunInfo, *, thoroughly: bool = False) -> Source:
+        try:
+            if thoroughly:
+                check_run(self._port, self._row(info.run))
+            return Source(info, self.events(info.run, whole=True))
+        except Corrupt:
+            return Source(info, None)
+
+    def _info(self, row: RunRow) -> RunInfo:
+        holder = self._port.probe(row.lease.owner) if row.lease.owner else None
+        status = status_seen(row.status, row.lease, holder, self._workshop.clock.wall())
+        if row_damage(row):
+            status = "damaged"
+        return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
+
+
+def _giver(row: RunRow) -> dict[str, Any]:
+    """The run whose work this one goes on with, with its store and event; empty where it began by itself."""
+    giver: dict[str, Any] = facts_of(row).get("handed") or {}
+    return giver
+
+
+def doubtful(view: View, info: RunInfo) -> list[Call]:
+    """The calls in doubt. What a live holder has begun itself is simply running, unless it has doubted it."""
+    held = info.holder == "alive"
+    return [
+        c
+        for c in view.open_calls()
+        if is_once(c) and not c.abandoned and (c.doubt is not None or not held or c.fence != info.lease.fence)
+    ]

@@ -1,0 +1,239 @@
+"""What a store handle leaves for runs that others hold: how a step in doubt ended, an answer, a cancellation.
+
+It writes to inboxes; only a run that nobody holds is cancelled at once, under its lease.
+"""
+
+import getpass
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from orjson import dumps, loads
+
+from holdfast.api.store.read_runs import Reading, doubtful
+from holdfast.codec.blobs import address_of
+from holdfast.codec.exceptions import encode_failure
+from holdfast.codec.values import encode
+from holdfast.core.journal.names import check_name
+from holdfast.core.people.questions import UnfitError, fit, offered, plain_of, told_end
+from holdfast.core.premises.premises import NOTHING
+from holdfast.core.reports.times import moment
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import read_all
+from holdfast.engine.run.cancel import cancel
+from holdfast.engine.run.open import Entry, queue
+from holdfast.engine.run.sealed import check_may_act
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.errors import (
+    AlreadyAnswered,
+    AlreadyResolved,
+    BadAnswer,
+    Misuse,
+    QuestionExpired,
+    RunOver,
+    UnknownStep,
+)
+from holdfast.limits import STEP_NAME_CHARS_MAX
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Kind
+from holdfast.model.premises import Premise
+from holdfast.model.recorded_command import Command
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.store_rows import OVER
+
+How = Literal["done", "retry", "failed", "abandon"]
+
+
+class Settling(Reading):
+    """The part of a store handle that speaks to runs."""
+
+    def resolve(
+        self, run: str, step: str, how: How, *, value: Any = None, message: str = "", by: str | None = None
+    ) -> Doubt:
+        """Say how a step in doubt ended, by its name or key.
+
+        ``done`` with the value the call would have returned; ``failed`` with a message; ``retry`` to let it run
+        again under the same idempotency key; ``abandon`` for a recorded call that the program no longer makes.
+        Durable when it returns; the run takes it in when it goes on.
+        """
+        call = self._find(run, step, how)
+        body: dict[str, Any] = {"how": how}
+        if how == "done":
+            body["value"] = loads(encode(value, what=f"value for {step!r}"))
+        elif how == "failed":
+            body["error"] = encode_failure(RuntimeError(message or "resolved as failed"))
+        elif how not in {"retry", "abandon"}:
+            raise Misuse(
+                problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon"
+            )
+        check_may_act(self._port, self._row(run))
+        content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or whoami()}
+        if not inbox.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
+            raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
+        check_may_act(
+            self._port, self._row(run)
+        )  # if it was moved away just now, the letter may not have come along
+        return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+
+    def submit(self, agent: str, run: str, inputs: Mapping[str, Any] | None = None) -> bool:
+        """Queue a run of an agent for a worker; one that has stopped is tried again. Durable when it returns.
+
+        False where there is nothing to do: it is queued, at work, or over already. InputsChanged, where inputs are told.
+        """
+        entry = Entry(
+            run,
+            inputs=None if inputs is None else dict(inputs),
+            agent=check_name("agent", agent, STEP_NAME_CHARS_MAX),
+        )
+        return drive(queue(BLOCKING, self._workshop, entry))
+
+    def answer(
+        self, run: str, value: Any, question: str | None = None, *, by: str | None = None, reason: str = ""
+    ) -> OpenQuestion:
+        """Answer what a run has asked; ``question`` may be left out while it asks one thing.
+
+        The value is what ``returns=`` asked for, or plain data for it. Durable when it returns; a run that waits goes
+        on at once, any other when it is started again. UnknownQuestion, AlreadyAnswered, QuestionExpired, BadAnswer.
+        """
+        asked = self.find_question(run, question)
+        if asked.is_expired:
+            assert asked.expires_at is not None
+            raise QuestionExpired(
+                run=run, question=asked.id, text=asked.question, expired_at=moment(asked.expires_at)
+            )
+        try:
+            plain = fit(asked.wants, plain_of(value))
+        except UnfitError as unfit:
+            raise BadAnswer(
+                run=run, question=asked.id, problem=str(unfit), offered=offered(asked.wants), advice=""
+            ) from None
+        check_may_act(self._port, self._row(run))
+        told = {"value": loads(encode(plain, what=f"answer to {asked.id}")), "reason": reason}
+        content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or whoami(), **told}
+        at = self._workshop.clock.wall()
+        if not inbox.post(self._port, run, f"answer-{asked.seq}", content, at=at):
+            raise AlreadyAnswered(run=run, question=asked.id, state="an answer waits in its inbox")
+        self._check_counted(run, asked, content["by"], at)
+        return asked._replace(pending=plain, pending_by=content["by"])
+
+    def _check_counted(self, run: str, asked: OpenQuestion, by: str, at: float) -> None:
+        """Somebody else's answer may have been taken in just before ours was left: then theirs counts."""
+        for event in read_all(self._port, run, after_seq=asked.seq):
+            if event.kind == Kind.QUESTION_ANSWERED and event.key == asked.key:
+                body = contents_of(event.body)
+                if (body.get("by"), body.get("answered_at")) != (by, at):
+                    raise AlreadyAnswered(run=run, question=asked.id, state=told_end(body))
+                return
+        check_may_act(self._port, self._row(run))
+
+    def cancel(self, run: str, *, by: str | None = None, reason: str = "") -> RunInfo:
+        """Cancel a run: at once if nobody holds it; else its holder is told, and stops with ``Cancelled``.
+
+        Durable when it returns. RunOver where the run has come to its end.
+        """
+        row = self._row(run)
+        check_may_act(self._port, row)
+        if row.status in OVER:
+            raise RunOver(run=run, status=row.status)
+        cancel(self._workshop, row, by=by or whoami(), reason=reason)
+        return self.get(run)
+
+    def accept_premise(self, run: str, premise: str, *, by: str | None = None) -> Premise:
+        """Take a premise of the run, like ``file:data.csv``, as it is now: that is what the run relies on from then on.
+
+        What only the program can tell (a tool, a model) is taken as it comes. Durable when it returns; the run takes it in
+        when it goes on.
+        """
+        from holdfast.engine.resume.resume_plan import look_at_one, with_accepted
+
+        check_may_act(self._port, self._row(run))
+        view = with_accepted(self._port, run, self.view(run))
+        noted = view.premises.get(premise)
+        if noted is None and premise in view.premises.broken:  # declared, and never there
+            kind, _, name = premise.partition(":")
+            noted = Premise(kind, name, {})
+        if noted is None:
+            raise Misuse(
+                problem=f"run {run} relies on no {premise!r}",
+                advice=f"it relies on: {', '.join(sorted(view.premises)) or 'nothing'}",
+            )
+        found = look_at_one(view, noted)
+        facts = {**(noted.facts or {}), **NOTHING} if found.is_gone else found.facts
+        content = {
+            "kind": "accept",
+            "premise": noted.kind,
+            "name": noted.name,
+            "facts": facts,
+            "policy": noted.policy,
+            "by": by or whoami(),
+        }
+        letter = f"accept-{address_of(dumps([premise, facts]))[:20]}"
+        inbox.post(self._port, run, letter, content, at=self._workshop.clock.wall())
+        check_may_act(self._port, self._row(run))
+        return noted._replace(facts=facts)
+
+    def trust(self, run: str, command: Command | None = None, *, by: str | None = None) -> Command:
+        """Say that a foreign command of the run may be started here: the one it was last started with, or this one.
+
+        Durable when it returns. From then on that command of that run, and of its forks, is started like one's own; another one
+        is not. In a store that belongs to somebody else trust is written down and not remembered. Misuse where there is no command.
+        """
+        from holdfast.engine.resume.recorded_command import trust
+
+        command = command or self.command(run)
+        if command is None:
+            raise Misuse(
+                problem=f"run {run} was never begun: there is no command to trust",
+                advice="start the program that works on it",
+            )
+        if not command.needs_trust:
+            return command
+        return trust(self._port, run, command, by=by or whoami(), at=self._workshop.clock.wall())
+
+    def check_may_act(self, run: str) -> None:
+        """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
+        check_may_act(self._port, self._row(run))
+
+    def _find(self, run: str, step: str, how: How) -> Call:
+        view = self.view(run)
+        everything = list(view.calls.values())
+        in_doubt = doubtful(view, self.get(run))
+        among = [c for c in everything if c.seq] if how == "abandon" else in_doubt
+        found = [c for c in among if step in {c.key, c.name}]
+        if len(found) == 1 or (found and how == "abandon" and found[-1].key == step):
+            return found[-1]
+        names = ", ".join(f"{c.name} ({c.key})" for c in (found or in_doubt)) or "none"
+        known = next((c for c in everything if step in {c.key, c.name}), None)
+        if not found and known is not None and how != "abandon":
+            raise AlreadyResolved(
+                run=run,
+                step=known.name,
+                state="its outcome is recorded" if known.outcomes else "it is running",
+            )
+        state = (
+            "several steps"
+            if found
+            else "no recorded step"
+            if how == "abandon"
+            else "no step in doubt called"
+        )
+        raise UnknownStep(run=run, step=step, state=state, candidates=names)
+
+    def accept_loss(self, run: str, *, by: str | None = None) -> int:
+        """Let a run go on whose journal is shorter than what was acknowledged; how many events it misses.
+
+        For whom AcknowledgedLost was raised, and who has looked at what the run's tools did. Its journal tells it from then
+        on. 0 where nothing is missed.
+        """
+        from holdfast.engine.damage.accepted_loss import accept_loss
+
+        return accept_loss(self._workshop, run, by=by or whoami())
+
+
+def whoami() -> str:
+    """Who says so, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a passwd entry
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"

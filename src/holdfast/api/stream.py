@@ -1,0 +1,81 @@
+"""Streamed answers as a program reads them, blocking and awaited: iterators over the rules in ``engine.llm.stream``."""
+
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from holdfast.engine.llm.stream import END, Streaming
+from holdfast.engine.run.sync_async import drive
+
+C = TypeVar("C")
+
+
+class Stream(Generic[C]):
+    """An answer on its way, piece by piece; what has come of it is in the journal. ``close`` to want no more."""
+
+    __slots__ = ("_streaming",)
+
+    def __init__(self, streaming: Streaming) -> None:
+        self._streaming = streaming
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the answer comes from the journal."""
+        return self._streaming.is_replayed
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> C:
+        chunk: Any = drive(self._streaming.next())
+        if chunk is END:
+            raise StopIteration
+        return chunk  # type: ignore[no-any-return]  # the caller knows what its call gives
+
+    def close(self) -> None:
+        """Want no more of it: what has come is recorded as the answer."""
+        drive(self._streaming.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+class AsyncStream(Generic[C]):
+    """An answer on its way, piece by piece; what has come of it is in the journal. ``close`` to want no more."""
+
+    __slots__ = ("_streaming",)
+
+    def __init__(self, streaming: Streaming) -> None:
+        self._streaming = streaming
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the answer comes from the journal."""
+        return self._streaming.is_replayed
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> C:
+        chunk: Any = await self._streaming.next()
+        if chunk is END:
+            raise StopAsyncIteration
+        return chunk  # type: ignore[no-any-return]  # the caller knows what its call gives
+
+    async def close(self) -> None:
+        """Want no more of it: what has come is recorded as the answer."""
+        await self._streaming.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()

@@ -1,0 +1,72 @@
+"""``holdfast erase``: remove every trace of a run."""
+
+import sys
+
+import click
+
+from holdfast.api.store.store import Store
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Facts, Span
+from holdfast.errors import UnknownRun
+from holdfast.model.exports import Erased
+from holdfast.views.value_text import ago, count, size, status_word
+
+
+@click.command(short_help="Remove every trace of a run, for good.")
+@click.argument("run")
+@click.option("--flatten", is_flag=True, help="Give forks of it their own copy of its history first.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@surface
+def command(*, run: str, flatten: bool, yes: bool, url: str | None, as_json: bool) -> None:
+    """Remove a run from the store's files: its events, its inbox, and every blob that no other run needs.
+
+    The files are rewritten, so that free pages and the write-ahead log hold nothing of it either. Refused while it is
+    live, and where a fork borrows its history, unless --flatten gives each fork its own copy first.
+
+    \b
+    Example:
+      holdfast erase debt-cycles
+      holdfast erase debt-cycles --flatten --yes
+    """  # noqa: D301 - click's own mark
+    store = open_existing(url)
+    name = whole_run(run, "erase")
+    if not yes:
+        _ask(store, name)
+    gone = store.erase(name, flatten=flatten)
+    if as_json:
+        render.show_json({"store": store.url, **gone._asdict()})
+    else:
+        render.show([Facts(_facts(gone))])
+
+
+def _ask(store: Store, run: str) -> None:
+    """Let a person confirm it. Whoever cannot be asked has to have said so."""
+    if not sys.stdin.isatty():
+        raise RefusedError(
+            f"erasing {run} cannot be undone, and nobody is here to be asked", "add --yes", code=EXIT_MISUSE
+        )
+    try:
+        info = store.get(run)
+    except UnknownRun:
+        return  # gone already; an erasing that was cut off may have something left to do
+    what = (
+        f"{status_word(info.status)}, {count(info.head, 'event')}, made {ago(store.now() - info.created_at)}"
+    )
+    if not click.confirm(f"Erase {run} for good ({what})?", err=True):
+        raise RefusedError(f"{run} was not erased")
+
+
+def _facts(gone: Erased) -> list[tuple[str, list[Span]]]:
+    what = f": {count(gone.events, 'event')} and {count(gone.blobs, 'blob')} are gone"
+    facts = [("erased", [Span(gone.run, "strong"), Span(what)])]
+    if gone.flattened:
+        facts.append(
+            (
+                "flattened",
+                [Span(", ".join(gone.flattened)), Span(", with a copy of what was borrowed", "dim")],
+            )
+        )
+    facts.append(("freed", [Span(size(gone.size_bytes)), Span("; the files hold nothing of it", "dim")]))
+    return facts

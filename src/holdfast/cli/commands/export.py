@@ -1,0 +1,77 @@
+"""``holdfast export``: a run as one file, or as a directory of readable lines."""
+
+import re
+from pathlib import Path
+
+import click
+
+from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
+from holdfast.model.exports import Exported
+from holdfast.views.value_text import count, size
+
+SUFFIX = ".holdfast"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@click.command(short_help="Write a run, with all that it needs, to one file.")
+@click.argument("run")
+@click.option(
+    "--output", "-o", "path", type=click.Path(), metavar="PATH", help="Where to. Default: RUN.holdfast here."
+)
+@click.option(
+    "--dir", "directory", is_flag=True, help="A directory of readable JSON lines and blobs instead of a file."
+)
+@click.option(
+    "--move", is_flag=True, help="Seal the run here: it goes on where the file is imported, and nowhere else."
+)
+@surface
+def command(
+    *, run: str, path: str | None, directory: bool, move: bool, url: str | None, as_json: bool
+) -> None:
+    """Write a run to a file that any store can import: its history, what it borrows, and all blobs.
+
+    The run is left as it is and may be live; whoever imports the file gets a fork of it. With --move the run itself
+    goes: it is sealed here, and comes back to life where the file is imported.
+
+    \b
+    Example:
+      holdfast export debt-cycles
+      holdfast export debt-cycles --dir -o debt-cycles-export
+      holdfast export debt-cycles --move -o /mnt/usb/debt-cycles.holdfast
+    """  # noqa: D301 - click's own mark
+    store = open_existing(url)
+    name = whole_run(run, "export")
+    made = store.export(name, path or _default(name, directory=directory), directory=directory, move=move)
+    if as_json:
+        render.show_json({"store": store.url, **made._asdict()})
+        return
+    at = desk(url)._replace(store="")
+    shown = made.path.removeprefix(f"{Path.cwd()}/")
+    then = (
+        "where it is to go on: --store names the store"
+        if made.moved
+        else "into another store: it becomes a fork there"
+    )
+    render.show([Facts(_facts(made, shown)), Gap(), Commands([(at.holdfast("import", shown), then)])])
+
+
+def _facts(made: Exported, shown: str) -> list[tuple[str, list[Span]]]:
+    what = f"{count(made.events, 'event')} up to #{made.head}, {count(made.blobs, 'blob')}"
+    if made.runs > 1:
+        what += f", with {count(made.runs - 1, 'run')} that it was forked from"
+    facts = [
+        ("moved" if made.moved else "exported", [Span(made.run, "strong"), Span(f": {what}")]),
+        ("to", [Span(shown), Span(f"  {size(made.size_bytes)}", "dim")]),
+        ("sha256", [Span(made.sha256, "dim")]),
+    ]
+    if made.moved:
+        facts.append(("sealed", [Span("it does not act here any more", "doubt")]))
+        facts.append(("single use", [Span("import it once, in one place: this file is the run", "doubt")]))
+    return facts
+
+
+def _default(run: str, *, directory: bool) -> str:
+    safe = _UNSAFE.sub("_", run)
+    return f"{safe}-export" if directory else f"{safe}{SUFFIX}"

@@ -1,0 +1,132 @@
+"""``holdfast fork``: another run from a point of this one."""
+
+import shlex
+from json import JSONDecodeError, loads
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.api.store.change_runs import Repeats
+from holdfast.api.store.store import Store
+from holdfast.cli.commands.artifacts import restored_blocks
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.cli.options import child_url, desk, open_existing, surface
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
+from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
+from holdfast.cli.relaunch import launch_of, program_of, words
+from holdfast.model.artifacts import Restored
+from holdfast.model.event_fields import contents_of
+from holdfast.model.run_info import RunInfo
+from holdfast.views.json_shape import as_plain
+from holdfast.views.resume_plan import Launch
+
+
+@click.command(short_help="Make another run from a point of this one.")
+@click.argument("place", metavar="RUN[@POINT]")
+@click.option("--as", "name", required=True, metavar="ID", help="The new run's id.")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="STEP=JSON",
+    help="Replace the recorded outcome of a step, by its name or key.",
+)
+@effects_option
+@click.option(
+    "--files", metavar="DIR", help="Write the files that the run had made by then to this directory."
+)
+@click.option("--force", is_flag=True, help="Write also over files there that were changed outside.")
+@surface
+def command(
+    *,
+    place: str,
+    name: str,
+    overrides: tuple[str, ...],
+    effects: Repeats,
+    files: str | None,
+    force: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Make a run whose history is another's up to a point. Nothing is copied, and the other is left as it is.
+
+    What was recorded up to the point is answered from there; what comes after it runs. Effects that happened after
+    the point are listed, and the same call is answered from their record: see --effects. One in doubt is never
+    answered. With --files, start its program in that directory.
+
+    \b
+    Example:
+      holdfast fork debt-cycles@44 --as try-b
+      holdfast fork debt-cycles@44 --as try-c --override survey='["GR"]'
+      holdfast fork debt-cycles@44 --as try-d --files /tmp/try-d
+      holdfast fork debt-cycles@44 --as try-e --effects again
+    """  # noqa: D301 - click's own mark
+    store = open_existing(url)
+    told: list[Restored] = []
+    info = store.fork(
+        place,
+        as_=name,
+        override=_overrides(overrides),
+        effects=effects,
+        files=files,
+        force=force,
+        tell=told.append,
+    )
+    if as_json:
+        page = {"store": store.url, "run": info.run, "from": place, **as_fields(info.behind, effects)}
+        render.show_json(page if files is None else {**page, "files": as_plain(told)})
+        return
+    facts = [("forked", [Span(info.run, "strong"), Span(f" from {place}")])]
+    facts += effect_facts(info.behind, effects)
+    command_ = (
+        desk(url).holdfast("resume", info.run) if files is None else _command_in(files, store, info, url)
+    )
+    blocks: list[Block] = [Facts(facts), Gap(), Commands([(command_, "start its program, unchanged")])]
+    blocks.append(Commands([(desk(url).holdfast("show", info.run), "what it starts from")]))
+    render.show([*restored_blocks(told), Gap(), *blocks] if told else blocks)
+
+
+def _command_in(files: str, store: Store, info: RunInfo, url: str | None) -> str:
+    """How its program is started beside the files that were brought back: `holdfast resume` starts it where it was."""
+    environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
+    attempts = store.view(info.run).attempts
+    try:
+        launch = launch_of(info.run, contents_of(attempts[-1].event.body) if attempts else {}, environ)
+        command = store.command(info.run)
+        if command is not None and command.is_foreign:  # not to be put before people as if it were theirs
+            raise RefusedError(command.origin)
+    except (RefusedError, KeyError):
+        return f"cd {shlex.quote(files)} && {words(environ)} ..."
+    argv = [
+        launch.argv[0],
+        *(str(Path(launch.cwd, word)) if _is_script(launch, word) else word for word in launch.argv[1:]),
+    ]
+    return f"cd {shlex.quote(files)} && {words(environ)} {shlex.join(argv)}"
+
+
+def _is_script(launch: Launch, word: str) -> bool:
+    program = program_of(launch.argv)
+    return program.kind == "script" and program.name == word
+
+
+def _overrides(texts: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts:
+        step, sign, value = text.partition("=")
+        try:
+            if not sign or not step:
+                raise RefusedError(
+                    f"--override {text!r} has no step before a =",
+                    "write --override STEP=JSON",
+                    code=EXIT_MISUSE,
+                )
+            found[step] = loads(value)
+        except JSONDecodeError as error:
+            raise RefusedError(
+                f"--override {step}: {value!r} is not JSON ({error.msg} at character {error.pos + 1})",
+                "quote texts: --override 'name=\"text\"'",
+                code=EXIT_MISUSE,
+            ) from None
+    return found

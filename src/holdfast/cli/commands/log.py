@@ -1,0 +1,137 @@
+"""``holdfast log``: a run's journal, one line an event."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+import click
+
+from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Block, Column, Gap, Span, Table, text
+from holdfast.cli.output.reasoning_blocks import Wanted, show_thoughts
+from holdfast.views.json_shape import as_plain, iso
+from holdfast.views.timeline import Filter, Line, Timeline, check_kinds, without_pieces
+from holdfast.views.value_text import clock_time, count, moment
+
+_WHAT_LEAST: Final = len("attempt 2 started")
+_NAME_LEAST: Final = 8
+_NAME_MOST: Final = 28
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Only this kind: step.failed, or step for all of them. Repeatable.",
+)
+@click.option(
+    "--name", default="", metavar="NAME", help="Only events of this step or mark; * matches anything."
+)
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
+@click.option("--thoughts", is_flag=True, help="What the agent thought and its models reasoned, in full.")
+@click.option("--follow", is_flag=True, help="Go on with new events as they come, until the run is finished.")
+@surface
+def command(
+    *,
+    run: str,
+    kinds: tuple[str, ...],
+    name: str,
+    tail: int | None,
+    thoughts: bool,
+    follow: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Show a run's journal, one line an event, oldest first. Times are in UTC.
+
+    With --json each event is one JSON object on a line of its own.
+
+    \b
+    Example:
+      holdfast log debt-cycles --tail 20
+      holdfast log debt-cycles --kind step.failed --kind attempt
+      holdfast log debt-cycles --name 'compare*' --follow
+      holdfast log debt-cycles --thoughts
+    """  # noqa: D301 - click's own mark
+    run = whole_run(run, "log")
+    if thoughts:
+        show_thoughts(open_existing(url), run, Wanted(kinds, name, tail), follow=follow, as_json=as_json)
+        return
+    timeline = Timeline(Filter(check_kinds(kinds), name))
+    store = open_existing(url)
+    events = store.events(run, whole=True)
+    told = events if kinds or as_json else without_pieces(events)
+    lines = timeline.lines(told)
+    shown = lines[-tail:] if tail else lines
+    printer = Printer(as_json=as_json)
+    printer.show(shown)
+    if len(told) < len(events):
+        pieces = count(len(events) - len(told), "piece")
+        render.show([text(f"{pieces} of answers that stand there whole: --kind stream shows them", "dim")])
+    if follow:
+        render.flush()
+        for event in store.follow(run, after_seq=events[-1].seq if events else 0):
+            printer.show(timeline.lines([event]))
+            render.flush()
+
+
+class Printer:
+    """Prints lines in batches that line up, as they come."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._day = ""
+        self._columns: tuple[Column, ...] = ()
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Print these further lines."""
+        if self._as_json:
+            for line in lines:
+                render.show_json_line(as_plain(line))
+        elif lines:
+            self._columns = self._columns or _columns(lines)
+            render.show(self._screen(lines) if render.is_terminal() else [_table(self._columns, lines, iso)])
+
+    def _screen(self, lines: Sequence[Line]) -> Iterator[Block]:
+        """For the eye the day stands above its events; in a pipe every line has its whole time."""
+        for day, own in groupby(lines, key=lambda line: moment(line.at)[:10]):
+            if day != self._day:
+                if self._day:
+                    yield Gap()
+                yield text(f"{day} (UTC)", "dim")
+                self._day = day
+            yield _table(self._columns, list(own), clock_time)
+
+
+def _columns(lines: Sequence[Line]) -> tuple[Column, ...]:
+    """The columns of a log, wide enough for what is there, so that what comes later lines up too."""
+    names = max(len(_name(line)) for line in lines)
+    return (
+        Column(right=True, least=len(f"#{lines[-1].seq}") + 1),
+        Column(drops=1),
+        Column(least=_WHAT_LEAST),
+        Column(least=min(max(names, _NAME_LEAST), _NAME_MOST)),
+        Column(grows=True),
+    )
+
+
+def _table(columns: tuple[Column, ...], lines: Sequence[Line], time: Callable[[float], str]) -> Table:
+    rows = [
+        (
+            Span(f"#{line.seq}", "dim"),
+            Span(time(line.at), "dim"),
+            Span(line.what, line.mood),
+            Span(_name(line)),
+            Span(line.detail, "dim" if line.kind.startswith("step.") else "plain"),
+        )
+        for line in lines
+    ]
+    return Table(columns, rows)
+
+
+def _name(line: Line) -> str:
+    return "  " * line.depth + line.name

@@ -1,0 +1,139 @@
+"""``holdfast mcp``: the MCP server, for agents that do their work themselves."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+import click
+
+from holdfast.api.store.store import store as open_store
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.cli.mcp_client_configs import (
+    CLIENTS,
+    TOKEN_VARIABLE,
+    Way,
+    check_client,
+    command_for,
+    config_for,
+)
+from holdfast.cli.options import child_url, surface
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Facts, Span, text
+
+PORT: Final = 7373
+TOKEN_CHARS_MIN: Final = 16
+
+
+@click.command(short_help="Serve agents over MCP: a state that survives their session.")
+@click.option(
+    "--http", is_flag=True, help="Listen on 127.0.0.1 instead of stdin, for clients that bring the token."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    metavar="N",
+    help="With --http: where to listen; 0 for any free port.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False),
+    metavar="PATH",
+    help=f"With --http: read the token from here. Default: {TOKEN_VARIABLE}, else a new one is made and printed.",
+)
+@click.option(
+    "--print-config", "client", metavar="NAME", help=f"Print a client's configuration: {', '.join(CLIENTS)}."
+)
+@click.option(
+    "--print-skill", is_flag=True, help="Print the skill file that teaches an agent when to record what."
+)
+@surface
+def command(
+    *,
+    http: bool,
+    port: int,
+    token_file: str | None,
+    client: str | None,
+    print_skill: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Serve agents over the Model Context Protocol: they start and resume runs, record what they do, and ask where they stand.
+
+    It speaks over stdin and stdout, as clients expect that start it themselves. The store is made if there is none. Runs are
+    held until they are finished or left, or this ends; killed, the next server takes them over.
+
+    \b
+    Example:
+      holdfast mcp --print-config claude-code
+      holdfast mcp --print-skill
+      holdfast mcp --http --port 7373
+    """  # noqa: D301 - click's own mark
+    if client is not None:
+        _print_config(client, url, port if http else None, as_json=as_json)
+        return
+    from holdfast.mcp.server import skill
+    from holdfast.mcp.transports import serve_http, serve_stdio
+
+    if print_skill:
+        render.show_json({"skill": skill()}) if as_json else render.show_text(skill())
+        return
+    import asyncio  # not for a help page
+
+    if not http:
+        asyncio.run(serve_stdio(open_store(url)))
+        return
+    token, is_new = _token(token_file)
+
+    def ready(address: str) -> None:
+        if as_json:
+            render.tell_json_line({"url": address, **({"token": token} if is_new else {})})
+            return
+        pairs = [("listening", [Span(address, "strong")])]
+        if is_new:
+            pairs.append(("token", [Span(token)]))
+        render.tell([Facts(pairs)])
+
+    try:
+        asyncio.run(serve_http(open_store(url), port, token, ready))
+    except OSError as refused:
+        raise RefusedError(
+            f"cannot listen on port {port}: {refused.strerror or refused}",
+            "choose another with --port, or 0 for any",
+        ) from None
+
+
+def _print_config(name: str, url: str | None, port: int | None, *, as_json: bool) -> None:
+    where, is_anywhere = check_client(name).where, check_client(name).is_anywhere
+    store = child_url(url) if url or is_anywhere else None
+    way = Way(url=f"http://127.0.0.1:{port}/mcp") if port is not None else Way(command_for(store))
+    config = config_for(name, way)
+    if as_json:
+        render.show_json({"client": name, "where": where, "config": config})
+        return
+    render.tell([text(f"for {where}:", "dim")])
+    render.show_text(config)
+
+
+def _token(path: str | None) -> tuple[str, bool]:
+    """The token, and whether it is a new one that nobody knows yet."""
+    if path is not None:
+        try:
+            given, source = Path(path).read_text(encoding="utf-8").strip(), path
+        except (OSError, UnicodeDecodeError) as refused:
+            raise RefusedError(
+                f"the token cannot be read from {path}: {refused}", "", code=EXIT_MISUSE
+            ) from None
+    elif TOKEN_VARIABLE in os.environ:
+        given, source = os.environ[TOKEN_VARIABLE].strip(), TOKEN_VARIABLE
+    else:
+        return secrets.token_urlsafe(32), True
+    if len(given) < TOKEN_CHARS_MIN or not given.isascii() or not given.isprintable() or " " in given:
+        raise RefusedError(
+            f"the token in {source} is no token: {TOKEN_CHARS_MIN} or more printable ASCII characters without blanks",
+            "leave it out, and a good one is made and printed",
+            code=EXIT_MISUSE,
+        )
+    return given, False

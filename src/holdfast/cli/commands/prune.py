@@ -1,0 +1,256 @@
+"""``holdfast prune``: let old content go, and give the space back."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import click
+
+from holdfast.api.store.store import Store
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import (
+    Block,
+    Column,
+    Commands,
+    Facts,
+    Gap,
+    Heading,
+    Lines,
+    Mood,
+    Span,
+    Table,
+    text,
+)
+from holdfast.limits import KEPT_CHECKPOINTS
+from holdfast.model.prune_report import PruneReport, RunPruned
+from holdfast.model.retention import RETENTION, Keep, Retention
+from holdfast.views.json_shape import as_plain
+from holdfast.views.prune_report import PartOfMany, gathered, largest
+from holdfast.views.value_text import count, size
+
+_LINES_MAX: Final = 40
+_LARGEST_MAX: Final = 5
+_UNUSED: Final = "no journal and no inbox refers to them"
+
+
+@click.command(short_help="Let old states and records go, and give the space back.")
+@click.argument("run", required=False)
+@click.option("--dry-run", is_flag=True, help="Only show what would go, what stays and why.")
+@click.option(
+    "--keep-checkpoints",
+    type=click.IntRange(min=0),
+    default=KEPT_CHECKPOINTS,
+    show_default=True,
+    metavar="N",
+    help="How many states of a run to keep, beside those that are relied on.",
+)
+@click.option(
+    "--keep-reasoning",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="How many thoughts and the like of a run to keep. All, if not given.",
+)
+@click.option(
+    "--finished-days",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Delete runs that finished longer ago than this. Never, if not given.",
+)
+@click.option("--verbose", is_flag=True, help="Every run by itself, however many they are.")
+@click.option("--pin", metavar="RUN@POINT", help="Keep this point as it is, from now on; nothing is pruned.")
+@click.option("--unpin", metavar="RUN@POINT", help="Let a pinned point go; nothing is pruned.")
+@surface
+def command(
+    *,
+    run: str | None,
+    dry_run: bool,
+    keep_checkpoints: int,
+    keep_reasoning: int | None,
+    finished_days: float | None,
+    verbose: bool,
+    pin: str | None,
+    unpin: str | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Let go of what nobody needs: superseded states, events before the oldest kept state, unused content.
+
+    What that comes to is told run by run; of many runs, in sums. --json has every run.
+
+    Heads, labels, pins and the points that forks begin at stay as they are. A run that somebody holds is left to its
+    holder, which prunes it by itself. Killed half-way, run it again.
+
+    \b
+    Example:
+      holdfast prune --dry-run
+      holdfast prune debt-cycles --keep-checkpoints 5
+      holdfast prune --pin debt-cycles@44
+    """  # noqa: D301 - click's own mark
+    store = open_existing(url)
+    if pin is not None or unpin is not None:
+        _pin(store, pin, unpin, as_json=as_json)
+        return
+    if run is not None and finished_days is not None:
+        raise RefusedError(
+            "--finished-days is about all runs of the store, and a run was named",
+            "leave one out",
+            code=EXIT_MISUSE,
+        )
+    policy = RETENTION._replace(
+        checkpoints=Keep(last=keep_checkpoints),
+        reasoning=Keep(last=keep_reasoning),
+        finished=Keep(days=finished_days),
+    )
+    report = store.prune(None if run is None else whole_run(run, "prune"), policy=policy, dry_run=dry_run)
+    if as_json:
+        render.show_json({"store": store.url, **as_plain(report)})
+    else:
+        words = partial(desk(url).holdfast, "prune", *_options(run, policy))
+        is_long = sum(len(line.goes) + len(line.stays) for line in report.runs) > _LINES_MAX
+        render.show(_gathered(report, words) if is_long and not verbose else _blocks(report, words))
+
+
+def _pin(store: Store, pin: str | None, unpin: str | None, *, as_json: bool) -> None:
+    if pin is not None:
+        store.pin(pin)
+    if unpin is not None and not store.unpin(unpin):
+        raise RefusedError(f"{unpin} is not pinned", "`holdfast prune --pin RUN@POINT` pins a point")
+    pins = store.pins()
+    if as_json:
+        render.show_json({"store": store.url, "pins": as_plain(pins)})
+    elif pins:
+        rows = [(Span(one.place), Span(f"#{one.seq}", "dim"), Span(one.run, "dim")) for one in pins]
+        render.show([Table((Column("PINNED"), Column("EVENT", right=True), Column("OF RUN")), rows)])
+    else:
+        render.show([text("nothing is pinned")])
+
+
+_COLUMNS = (
+    Column("RUN"),
+    Column("WHAT"),
+    Column("NUMBER", right=True),
+    Column("SIZE", right=True),
+    Column("WHY", grows=True, drops=1),
+)
+
+
+def _gathered(report: PruneReport, again: Callable[..., str]) -> list[Block]:
+    """The sums of a long plan, the runs that free most, and how to see every one."""
+    goes = gathered(report.runs, lambda line: line.goes)
+    if report.contents:
+        goes.append(PartOfMany("contents", 0, report.contents, report.contents_bytes, _UNUSED))
+    stays = gathered(report.runs, lambda line: line.stays)
+    of = f"of {count(len(report.runs), 'run')}"
+    blocks: list[Block] = []
+    if goes:
+        blocks += [Heading("Would go" if report.dry_run else "Gone", of), _sums_table(goes, "plain")]
+        first: list[tuple[Span, ...]] = [
+            (Span(line.run, "strong"), Span(size(line.freed_bytes)), Span(line.why, "dim"))
+            for line in largest(report.runs, _LARGEST_MAX)
+        ]
+        columns = (Column("RUN"), Column("SIZE", right=True), Column("WHY", grows=True, drops=1))
+        if first:
+            blocks += [Gap(), Heading("Most of it from"), Table(columns, first)]
+    else:
+        blocks.append(text("nothing is to be pruned"))
+    if stays:
+        blocks += [Gap(), Heading("Stays", of), _sums_table(stays, "dim")]
+    blocks += _end(report, skipped_max=_LARGEST_MAX)
+    commands = [(again("--dry-run", "--verbose"), "run by run")] if report.dry_run else []
+    commands += [(again(), "do it")] if report.dry_run and goes else []
+    if commands:
+        blocks += [Gap(), Commands(commands)]
+    return blocks
+
+
+def _sums_table(parts: list[PartOfMany], mood: Mood) -> Table:
+    rows = [
+        (
+            Span(part.what, mood),
+            Span(f"{part.runs:,}" if part.runs else "", mood),
+            Span(f"{part.number:,}" if part.number else "", mood),
+            Span(size(part.size) if part.size > 0 else "", mood),
+            Span(part.why, "dim"),
+        )
+        for part in parts
+    ]
+    return Table((Column("WHAT"), Column("RUNS", right=True), *_COLUMNS[2:]), rows)
+
+
+def _blocks(report: PruneReport, again: Callable[..., str]) -> list[Block]:
+    blocks: list[Block] = []
+    goes = [row for line in report.runs for row in _rows(line, going=True)]
+    if report.contents:
+        goes.append(_row("", "contents", report.contents, report.contents_bytes, _UNUSED, "plain"))
+    stays = [row for line in report.runs for row in _rows(line, going=False)]
+    if goes:
+        blocks += [Heading("Would go" if report.dry_run else "Gone"), Table(_COLUMNS, goes)]
+    else:
+        blocks.append(text("nothing is to be pruned"))
+    if stays:
+        blocks += [Gap(), Heading("Stays"), Table(_COLUMNS, stays)]
+    blocks += _end(report)
+    if report.dry_run and goes:
+        blocks += [Gap(), Commands([(again(), "do it")])]
+    return blocks
+
+
+def _end(report: PruneReport, skipped_max: int | None = None) -> list[Block]:
+    """What was left alone, and what all of it comes to."""
+    blocks: list[Block] = []
+    skipped = [line for line in report.runs if line.outcome == "skipped"]
+    if skipped:
+        told = [[Span(line.run, "strong"), Span(f"  {line.why}", "dim")] for line in skipped[:skipped_max]]
+        if len(told) < len(skipped):
+            told.append([Span(f"and {len(skipped) - len(told):,} more", "dim")])
+        blocks += [Gap(), Heading("Left alone"), Lines(told, indent=2)]
+    blocks += [Gap(), Facts(_sums(report))]
+    return [*blocks, *(Lines([[Span(one, "doubt")]]) for one in report.notes)]
+
+
+def _sums(report: PruneReport) -> list[tuple[str, list[Span]]]:
+    freed = report.bytes_before - report.bytes_after
+    before = size(report.bytes_before)
+    sums = [
+        (
+            "content",
+            [
+                Span(f"{before} before, {size(report.bytes_after)} after"),
+                Span(f", {size(freed)} less", "dim"),
+            ],
+        )
+    ]
+    if report.reclaimed_bytes:
+        sums.append(("files", [Span(f"{size(report.reclaimed_bytes)} given back to the file system")]))
+    return sums
+
+
+def _options(run: str | None, policy: Retention) -> list[str]:
+    options = [run] if run is not None else []
+    if policy.checkpoints.last != KEPT_CHECKPOINTS:
+        options += ["--keep-checkpoints", str(policy.checkpoints.last)]
+    if policy.reasoning.last is not None:
+        options += ["--keep-reasoning", str(policy.reasoning.last)]
+    if policy.finished.days is not None:
+        options += ["--finished-days", f"{policy.finished.days:g}"]
+    return options
+
+
+def _rows(line: RunPruned, *, going: bool) -> list[tuple[Span, ...]]:
+    parts = line.goes if going else line.stays
+    return [
+        _row(line.run, part.what, part.number, part.size, part.why, "plain" if going else "dim")
+        for part in parts
+    ]
+
+
+def _row(run: str, what: str, number: int, size_bytes: int, why: str, mood: Mood) -> tuple[Span, ...]:
+    return (
+        Span(run, "strong"),
+        Span(what, mood),
+        Span(f"{number:,}" if number else "", mood),
+        Span(size(size_bytes) if size_bytes > 0 else "", mood),
+        Span(why, "dim"),
+    )

@@ -1,0 +1,69 @@
+"""``holdfast recall``: the facts that fit a question."""
+
+import click
+
+from holdfast.cli.options import open_existing, surface
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Block, Column, Span, Table, text
+from holdfast.cli.output.fact_lines import age, source
+from holdfast.model.facts import Recalled
+from holdfast.views.json_shape import as_plain
+
+_COLUMNS = (
+    Column("SCORE", right=True),
+    Column("FACT", grows=True),
+    Column("SCOPE", drops=2),
+    Column("FROM", drops=1),
+    Column("SINCE", right=True, drops=3),
+)
+
+
+@click.command(short_help="Find facts that fit a question.")
+@click.argument("query")
+@click.option(
+    "--limit", "-k", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="At most N."
+)
+@click.option("--scope", metavar="NAME", help="Only facts of this scope and those below it.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Only facts with this tag; may be given several times.",
+)
+@surface
+def command(
+    *, query: str, limit: int, scope: str | None, tags: tuple[str, ...], url: str | None, as_json: bool
+) -> None:
+    """Find the facts that fit a question, by their words and by what they mean.
+
+    Words in double quotes must be there, beside each other. What was not of use for long counts less, and what is recalled
+    stays longer. An empty question gives the newest.
+
+    \b
+    Example:
+      holdfast recall "how long is the cache kept?"
+      holdfast recall '"order 17"' --scope users/42 -k 3
+    """  # noqa: D301 - click's own mark
+    store = open_existing(url)
+    found = store.memory.recall(query, limit, scope=scope, tags=tags)
+    if as_json:
+        render.show_json({"query": query, "found": as_plain(found)})
+    else:
+        render.show(_blocks(found, store.now()))
+
+
+def _blocks(found: list[Recalled], now: float) -> list[Block]:
+    if not found:
+        return [text("memory has nothing that fits; `holdfast memories` lists what it has")]
+    return [Table(_COLUMNS, [_row(one, now) for one in found])]
+
+
+def _row(one: Recalled, now: float) -> tuple[Span, ...]:
+    return (
+        Span(f"{one.score:.2f}", "dim"),
+        Span(" ".join(one.fact.text.split())),
+        Span(one.fact.scope, "dim"),
+        Span(source(one.fact), "dim"),
+        Span(age(one.fact, now), "dim"),
+    )

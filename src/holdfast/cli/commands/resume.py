@@ -1,0 +1,374 @@
+"""``holdfast resume``: start the program of a run's last attempt again, or show what that would do.
+
+The program takes the place of this process: terminal, signals and exit status are its own, and nothing stands in
+between that could lose one of them.
+"""
+
+import os
+import shlex
+from typing import Any, NoReturn
+
+import click
+
+from holdfast.api.store.store import Store
+from holdfast.cli.errors import RefusedError
+from holdfast.cli.options import child_url, open_existing, surface, whole_run
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import (
+    Block,
+    Column,
+    Commands,
+    Facts,
+    Gap,
+    Heading,
+    Lines,
+    Mood,
+    Span,
+    Table,
+)
+from holdfast.cli.output.plaintext import safe
+from holdfast.cli.output.status_colours import mood_of, status_span
+from holdfast.cli.relaunch import launch_of, words
+from holdfast.core.journal.fold import fold
+from holdfast.core.reports.times import ago, moment
+from holdfast.errors import Corrupt, ForeignCommand, RunHeld
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Event
+from holdfast.model.run_info import RunInfo
+from holdfast.model.store_rows import OVER, Status, owner_name
+from holdfast.stores.url import without_password
+from holdfast.views.json_shape import as_plain
+from holdfast.views.next_commands import is_served, submission
+from holdfast.views.resume_plan import (
+    Launch,
+    PremiseLine,
+    Repeat,
+    ResumeLines,
+    answers_line,
+    arrange,
+    premises_line,
+    saved_line,
+    trust_line,
+)
+from holdfast.views.value_text import count, status_word
+
+_EVERYTHING = 1 << 40
+_OVER = OVER | {Status.SEALED, Status.IMPORTING}
+
+
+@click.command(short_help="Start a run's program again, where it was started.")
+@click.argument("run", required=False)
+@click.option("--last", is_flag=True, help="The newest run that was begun and is not finished.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen, and start nothing.")
+@click.option(
+    "--accept",
+    multiple=True,
+    metavar="PREMISE",
+    help="Take this premise as it is now, like file:data.csv; may be given several times.",
+)
+@click.option(
+    "--trust",
+    "trusts",
+    is_flag=True,
+    help="Start a command that came from elsewhere, and remember that it may be.",
+)
+@surface
+def command(
+    *,
+    run: str | None,
+    last: bool,
+    dry_run: bool,
+    accept: tuple[str, ...],
+    trusts: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Start the program of a run's last attempt again: same interpreter, arguments and directory.
+
+    It opens this run, whatever id it asks for of the same lineage, and goes on where the run was. Its output,
+    its signals and its exit code are its own.
+
+    A command that came with an import or a copy, that lies in a store of somebody else's, or that another host or user has
+    recorded in a store that you share, is shown and not started, unless you say so: --trust, or yes on a terminal.
+
+    \b
+    Example:
+      holdfast resume debt-cycles --dry-run
+      holdfast resume debt-cycles
+      holdfast resume debt-cycles --accept file:data.csv
+      holdfast resume imported-run --trust
+      holdfast resume --last
+    """  # noqa: D301 - click's own mark
+    if (run is None) != last:
+        raise click.UsageError("name one run, or ask for --last" if last else "name a run, or use --last")
+    if as_json and not dry_run:
+        raise click.UsageError("--json shows the plan, and goes with --dry-run")
+    if (accept or trusts) and dry_run:
+        given = "--accept" if accept else "--trust"
+        raise click.UsageError(f"{given} is written down at once, and does not go with --dry-run")
+    store = open_existing(url)
+    info = _check(store, store.get(whole_run(run, "resume")) if run is not None else _last(store))
+    events = store.events(info.run)
+    environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
+    event = _last_attempt(info.run, events)
+    attempt: dict[str, Any] = contents_of(event.body)
+    if "again" in attempt and not dry_run:
+        words_ = submission(attempt)
+        raise RefusedError(
+            f"run {info.run} is run by workers: there is no command of its own to start again",
+            f"`holdfast {shlex.join(words_)}` lets any worker go on with it" if words_ else "",
+        )
+    if is_served(attempt):
+        raise RefusedError(
+            f"run {info.run} is driven by a client over MCP: there is no command to start again",
+            f"in the client, start_run(run={info.run!r}) goes on with it; `holdfast context {info.run}` shows what it is told",
+        )
+    launch = launch_of(info.run, attempt, environ)
+    if not dry_run:
+        _check_trust(store, info.run, event, launch, trusts=trusts)
+    for premise in accept:
+        store.accept_premise(info.run, premise)
+    shown = {name: without_password(value) for name, value in environ.items()}
+    plan = arrange(store.resume_plan(info.run), launch._replace(environ=shown))
+    if not dry_run:
+        render.tell([Lines([[Span(_brief(plan), "dim")]])])
+        store.close()
+        _become(launch)
+    if as_json:
+        render.show_json({"store": store.url, **as_plain(plan)})
+    else:
+        render.show(_blocks(plan))
+
+
+# -- which run, and whether it may ------------------------------------------------------------------------------
+
+
+def _last(store: Store) -> RunInfo:
+    for info in store.runs(limit=_EVERYTHING):
+        # A fork that was just made is queued too, and has the attempts of the run that it comes from.
+        if info.status not in _OVER and _can_go_on(store, info):
+            return info
+    raise RefusedError(
+        f"every run in {store.url} is finished, or was never begun", "`holdfast runs` lists what is there"
+    )
+
+
+def _can_go_on(store: Store, info: RunInfo) -> bool:
+    try:
+        attempts = store.view(info.run).attempts
+    except Corrupt:  # `doctor` tells; what others have begun can go on
+        return False
+    return info.status != "queued" or bool(attempts)
+
+
+def _check(store: Store, info: RunInfo) -> RunInfo:
+    """The run, if it may be started now. One that is held by a silent process may: the program watches and takes over."""
+    if info.status == "finished":
+        raise RefusedError(
+            f"run {info.run} is finished: there is nothing to resume",
+            f"`holdfast show {info.run}` shows its result",
+        )
+    if info.status == Status.CANCELLED:
+        raise RefusedError(
+            f"run {info.run} was cancelled",
+            f'if_finished="reopen" in its program opens it again; `holdfast show {info.run}` tells who and why',
+        )
+    store.check_may_act(info.run)
+    lease = info.lease
+    if info.holder in {"alive", "unknown"} and store.now() - lease.beat_at <= lease.lease_s:
+        raise RunHeld(
+            run=info.run,
+            owner=owner_name(lease.owner),
+            since=moment(lease.since),
+            fence=lease.fence,
+            beat_age=ago(store.now() - lease.beat_at),
+        )
+    return info
+
+
+def _last_attempt(run: str, events: list[Event]) -> Event:
+    attempts = fold(events).attempts
+    if attempts:
+        return attempts[-1].event
+    raise RefusedError(
+        f"run {run} was never begun: no command is recorded for it", "start the program that works on it"
+    )
+
+
+def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trusts: bool) -> None:
+    """Refuse a foreign command, unless somebody has trusted it, does so now, or says yes. ForeignCommand."""
+    command = store.command(run, attempt)
+    if command is None or not command.needs_trust:
+        return
+    line, again = shlex.join(launch.argv), shlex.join(["holdfast", "resume", run, "--trust"])
+    if not trusts and render.can_ask():
+        facts = [("command", line), ("in", launch.cwd), ("comes from", command.origin)]
+        pairs = [(name, [Span(text, "doubt")]) for name, text in facts]
+        note = Lines([[Span("It would run as you, with all that you may do.")]])
+        render.tell(
+            [Lines([[Span(f"The command of run {run} is not yours.", "strong")]]), Facts(pairs), note]
+        )
+        trusts = click.confirm("Start it?", default=False, err=True)
+    if not trusts:
+        raise ForeignCommand(
+            run=run, origin=safe(command.origin), command=safe(line), cwd=safe(launch.cwd), again=again
+        )
+    store.trust(run, command)
+
+
+def _become(launch: Launch) -> NoReturn:
+    """Let the program take the place of this process. Refused if the system cannot start it."""
+    render.flush()
+    python, *_ = launch.argv
+    try:
+        os.chdir(launch.cwd)
+        os.execve(python, launch.argv, {**os.environ, **launch.environ, "PWD": launch.cwd})  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise RefusedError(
+            f"cannot start {python} in {launch.cwd}: {error.strerror}", "mend that, then run the same line"
+        ) from error
+
+
+# -- what is told -----------------------------------------------------------------------------------------------
+
+
+def _brief(plan: ResumeLines) -> str:
+    parts = [f"{answers_line(plan.answers)} from the journal"]
+    if plan.doubts:
+        parts.append(f"{len(plan.doubts)} in doubt")
+    if plan.again:
+        parts.append(f"{count(len(plan.again), 'step')} again")
+    broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
+    if broken:
+        parts.append(f"{count(len(broken), 'premise')} not as recorded")
+    return f"resuming {plan.run}, attempt {plan.attempt}: {', '.join(parts)}"
+
+
+def _blocks(plan: ResumeLines) -> list[Block]:
+    answers = plan.answers
+    status = status_span(plan.status)
+    pairs = [
+        ("run", [Span(plan.run, "strong")]),
+        ("status", [status, Span(f", attempt {plan.attempt} would begin", "dim")]),
+        ("from the journal", [Span(answers_line(answers))]),
+    ]
+    if plan.came_from:
+        pairs.append(("from elsewhere", [Span(plan.came_from)]))
+    saved = saved_line(plan.saved)
+    if saved:
+        pairs.append(("not spent again", [Span(saved)]))
+    if answers.latest_point is not None:
+        label = f"{answers.latest_label}, " if answers.latest_label else ""
+        pairs.append(("latest checkpoint", [Span(f"{label}point {answers.latest_point}")]))
+    relies = premises_line(plan.premises)
+    if relies:
+        pairs.append(("premises", [Span(relies)]))
+    if plan.next_item:
+        pairs.append(("next in its plan", [Span(plan.next_item)]))
+    parts = (_doubts, _premises, _questions, _waits, _again)
+    return [Facts(pairs), *(block for part in parts for block in part(plan)), *_command(plan)]
+
+
+def _premises(plan: ResumeLines) -> list[Block]:
+    """Those that do not hold; of the others only the number is told. Effects in doubt stand by themselves."""
+    broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
+    if not broken:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    moods: list[Mood] = [_ACT_MOODS.get(line.act, "dim") for line in broken]
+    rows = [_premise_row(line, mood) for line, mood in zip(broken, moods, strict=True)]
+    blocks: list[Block] = [Gap(), Heading("Does not hold"), Table(columns, rows, moods)]
+    pausing = [line for line in broken if line.act == "pause"]
+    if pausing:
+        accept = [word for line in pausing for word in ("--accept", line.premise)]
+        command = shlex.join(["holdfast", "resume", plan.run, *accept])
+        blocks.append(Commands([(command, "restore what pauses it, or take it as it is now")]))
+    return blocks
+
+
+_ACT_MOODS: dict[str, Mood] = {"pause": "bad", "warn": "doubt"}
+_ACT_WORDS = {"pause": "pauses the run", "warn": "is warned about", "ignore": "is ignored"}
+
+
+def _premise_row(line: PremiseLine, mood: Mood) -> tuple[Span, ...]:
+    since = f" (recorded as #{line.recorded_seq})" if line.recorded_seq else ""
+    return (Span(line.premise, mood), Span(_ACT_WORDS[line.act], "dim"), Span(f"{line.text}{since}"))
+
+
+def _questions(plan: ResumeLines) -> list[Block]:
+    if not plan.questions:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (
+            Span(asked.id, "doubt"),
+            Span(f"answered by {asked.answered_by}" if asked.answered_by else "not answered", "dim"),
+            Span(asked.text),
+        )
+        for asked in plan.questions
+    ]
+    return [Gap(), Heading("Asks"), Table(columns, rows)]
+
+
+def _waits(plan: ResumeLines) -> list[Block]:
+    if not plan.waits:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (
+            Span(wait.what),
+            Span(
+                f"until {moment(wait.until)}" if wait.until is not None else f"since {moment(wait.since)}",
+                "dim",
+            ),
+            Span(wait.why),
+        )
+        for wait in plan.waits
+    ]
+    return [Gap(), Heading("Waits for"), Table(columns, rows)]
+
+
+def _doubts(plan: ResumeLines) -> list[Block]:
+    if not plan.doubts:
+        return []
+    columns = (Column(), Column(), Column(grows=True, wraps=True))
+    rows = [
+        (Span(doubt.step, "doubt"), Span(doubt.pending or "undecided", "dim"), Span(doubt.fate))
+        for doubt in plan.doubts
+    ]
+    signs: list[Mood] = ["doubt" for _ in rows]
+    return [Gap(), Heading("In doubt"), Table(columns, rows, signs)]
+
+
+def _again(plan: ResumeLines) -> list[Block]:
+    if not plan.again:
+        return []
+    columns = (Column(), Column(drops=1), Column(), Column(grows=True))
+    rows = [_again_row(repeat) for repeat in plan.again]
+    return [Gap(), Heading("Runs again"), Table(columns, rows, [mood_of(r.why) for r in plan.again])]
+
+
+def _again_row(repeat: Repeat) -> tuple[Span, ...]:
+    why = status_word(repeat.why)
+    return (
+        Span(repeat.step),
+        Span(repeat.effect, "dim"),
+        Span(f"{why}, {count(repeat.tries, 'try', 'tries')}", mood_of(repeat.why)),
+        Span(repeat.detail, "dim"),
+    )
+
+
+def _command(plan: ResumeLines) -> list[Block]:
+    launch, whose = plan.launch, trust_line(plan.command, plan.came_from)
+    pairs = [
+        ("in", [Span(launch.cwd)]),
+        ("with", [Span(words(launch.environ))]),
+        ("command", [Span(shlex.join(launch.argv))]),
+    ]
+    if whose:
+        pairs.append(("which is", [Span(whose, "doubt")]))
+    blocks: list[Block] = [Gap(), Heading("Would start"), Facts(pairs, indent=2)]
+    if plan.command is not None and plan.command.needs_trust:
+        trust = shlex.join(["holdfast", "resume", plan.run, "--trust"])
+        blocks.append(Commands([(trust, "start it, if you trust it")]))
+    return blocks

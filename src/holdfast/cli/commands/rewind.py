@@ -1,0 +1,54 @@
+"""``holdfast rewind``: move a run's head back."""
+
+import click
+
+from holdfast.api.store.change_runs import Repeats
+from holdfast.cli.commands.artifacts import restored_blocks
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
+from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
+from holdfast.core.lineage.points import parse_place
+from holdfast.model.artifacts import Restored
+from holdfast.views.json_shape import as_plain
+
+
+@click.command(short_help="Move a run's head back to a point.")
+@click.argument("place", metavar="RUN@POINT")
+@effects_option
+@click.option("--files", is_flag=True, help="Bring the files that it had made by then back, in place.")
+@click.option("--force", is_flag=True, help="Write also over files that were changed outside.")
+@surface
+def command(
+    *, place: str, effects: Repeats, files: bool, force: bool, url: str | None, as_json: bool
+) -> None:
+    """Move a run's head back to a point, and keep what lay after it as a fork.
+
+    The run goes on from there when it is started again. Refused while somebody holds it. Effects that happened after the
+    point are listed, and the same call is answered from their record: see --effects. A file that was changed outside is
+    kept as it is, and told.
+
+    \b
+    Example:
+      holdfast rewind debt-cycles@44
+      holdfast rewind debt-cycles@44 --files
+      holdfast rewind debt-cycles@44 --effects ask
+    """  # noqa: D301 - click's own mark
+    if parse_place(place).is_head:
+        raise RefusedError(f"{place} names no point to go back to", f"write {place}@44", code=EXIT_MISUSE)
+    store = open_existing(url)
+    told: list[Restored] = []
+    rewound = store.rewind(place, effects=effects, files=files, force=force, tell=told.append)
+    if as_json:
+        page = {"store": store.url, **rewound._asdict(), **as_fields(rewound.behind, effects)}
+        render.show_json({**page, "files": as_plain(told)} if files else page)
+        return
+    facts = [
+        ("rewound", [Span(rewound.run, "strong"), Span(f" to {place.partition('@')[2]}")]),
+        ("kept", [Span(rewound.kept, "strong"), Span(" holds what lay after it")]),
+    ]
+    facts += effect_facts(rewound.behind, effects)
+    blocks: list[Block] = [*restored_blocks(told), Gap()] if told else []
+    tree = desk(url).holdfast("show", rewound.run, "--tree")
+    render.show([*blocks, Facts(facts), Gap(), Commands([(tree, "the branches")])])

@@ -1,0 +1,323 @@
+"""``holdfast runs``: the runs of a store, newest first; once, or again and again."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import click
+
+from holdfast.api.store.store import Store, find_store
+from holdfast.cli.options import desk, open_existing, surface, where
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Span, Table, text
+from holdfast.cli.output.status_colours import mood_of, status_span
+from holdfast.model.store_rows import Status
+from holdfast.views.cost import marked_cost
+from holdfast.views.json_shape import as_plain, iso
+from holdfast.views.next_commands import Desk
+from holdfast.views.runs import RunLine, position_words, run_line, sign_words
+from holdfast.views.value_text import clock_time, count, size, span, status_word
+
+_EVERYTHING: Final = 1 << 40
+_AHEAD_MAX: Final = 100
+"""How many runs behind a page are counted: their rows are read for it."""
+_NEEDS_MAX: Final = 3
+_EVERY_S: Final = 2.0
+_LIMIT: Final = 20
+_WAITING: Final = (Status.QUEUED, Status.PARKED)
+_STATUSES: Final = (
+    Status.RUNNING,
+    "waiting",
+    *_WAITING,
+    Status.IDLE,
+    Status.FAILED,
+    "crashed",
+    "stale",
+    Status.FINISHED,
+    Status.INTERRUPTED,
+    Status.IN_DOUBT,
+    Status.DIVERGED,
+    Status.CANCELLED,
+    Status.SEALED,
+    Status.IMPORTING,
+    "damaged",
+)
+
+
+class Asked(NamedTuple):
+    """What is to be listed: page ``number`` of pages of ``limit`` runs, of these statuses; ``limit`` None is all of them."""
+
+    statuses: tuple[str, ...] = ()
+    limit: int | None = _LIMIT
+    number: int = 1
+
+    @property
+    def meant(self) -> set[str]:
+        """The statuses as they are recorded."""
+        return {*self.statuses, *(_WAITING if "waiting" in self.statuses else ())}
+
+
+class Page(NamedTuple):
+    """What one look has shown, and how many more there are, as far as they were counted. ``store`` is None where there is none."""
+
+    store: Store | None
+    lines: list[RunLine]
+    more: int = 0
+    asked: Asked = Asked()
+
+
+@click.command()
+@click.option("--all", "show_all", is_flag=True, help="Every run, not only a page of them.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=_LIMIT,
+    show_default=True,
+    metavar="N",
+    help="How many runs a page has.",
+)
+@click.option(
+    "--page",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Which page: 1, the newest, by default.",
+)
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice(_STATUSES),
+    multiple=True,
+    metavar="STATUS",
+    help="Only runs that stand so, like crashed; waiting is queued or parked. Repeatable.",
+)
+@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.1, max=3600),
+    metavar="S",
+    help="Seconds between two looks of --watch; 2 by default.",
+)
+@surface
+def command(
+    *,
+    url: str | None,
+    limit: int,
+    page: int | None,
+    statuses: tuple[str, ...],
+    watch: bool,
+    every_s: float | None,
+    as_json: bool,
+    show_all: bool,
+) -> None:
+    """List the runs of a store and where each stands.
+
+    Newest first, a page of them, each with its last sign of life. Only the journals of the runs that are shown are read;
+    but to find those that are damaged, all.
+
+    With --watch the list is drawn anew in place; in a pipe it is printed again whenever a run has moved.
+
+    \b
+    Example:
+      holdfast runs
+      holdfast runs --page 2 --limit 50
+      holdfast runs --watch --status running --status waiting
+      holdfast runs --all --json | jq '.runs[] | select(.status == "crashed")'
+    """  # noqa: D301 - click's own mark
+    if every_s is not None and not watch:
+        raise click.UsageError("--every goes with --watch")
+    if show_all and page is not None:
+        raise click.UsageError("--all is every page: leave out --page")
+    asked = Asked(statuses, None if show_all else limit, page or 1)
+    looks = _looks(url, asked, again=watch)
+    if watch:
+        _watch(looks, every_s or _EVERY_S, url, as_json=as_json)
+        return
+    found = next(looks)
+    if as_json:
+        render.show_json(_document(found))
+    else:
+        render.show(_blocks(found, desk(url)))
+
+
+def _looks(url: str | None, asked: Asked, *, again: bool) -> Iterator[Page]:
+    """The runs, whenever asked for them. Through one handle, which remembers what it has read if it is asked ``again``."""
+    store = open_existing(url) if url else None
+    while True:
+        store = store or find_store(url)
+        if store is None:
+            yield Page(None, [], asked=asked)
+        elif asked.limit is not None:
+            yield _page(store, asked, asked.limit)
+        else:
+            found = store.overview(statuses=asked.meant, limit=_EVERYTHING) if again else None
+            each = store.survey(statuses=asked.meant) if found is None else found
+            yield Page(store, [run_line(one, now=store.now()) for one in each], asked=asked)
+
+
+def _page(store: Store, asked: Asked, limit: int) -> Page:
+    skip = limit * (asked.number - 1)
+    if "damaged" in asked.meant:  # which no row tells: one more is looked at, to know whether there is one
+        found = store.overview(statuses=asked.meant, limit=limit + 1, skip=skip)
+        more = len(found) - limit
+    else:
+        found = store.overview(statuses=asked.meant, limit=limit, skip=skip)
+        is_full = len(found) == limit
+        more = len(store.runs(statuses=asked.meant, limit=_AHEAD_MAX, skip=skip + limit)) if is_full else 0
+    return Page(store, [run_line(one, now=store.now()) for one in found[:limit]], max(0, more), asked)
+
+
+# -- again and again --------------------------------------------------------------------------------------------
+
+
+def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: bool) -> None:
+    """Show every look, until Ctrl-C: what it has shown last then stays on the screen."""
+    page, seen = None, None
+    try:
+        with render.live(as_text=as_json) as picture:
+            for page in looks:
+                now = _moved(page)
+                if not as_json:
+                    picture.show(_picture(page, every_s, is_drawn=picture.is_drawn), is_news=now != seen)
+                elif now != seen:
+                    render.show_json_line(_document(page))
+                    render.flush()
+                seen = now
+                picture.wait(every_s)
+    except KeyboardInterrupt:
+        if page is not None and render.is_drawn() and not as_json:
+            render.show(_blocks(page, desk(url)))
+
+
+def _moved(page: Page) -> object:
+    """What has to change for a look to be news: where runs stand, not how long ago they were heard of."""
+    return [
+        (r.run, r.status, r.point, r.plan_step, r.attempts, r.in_doubt, r.waits_for, r.holder)
+        for r in page.lines
+    ]
+
+
+def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
+    store = page.store
+    if store is None:
+        return [text(f"no store {where(None)} yet", "dim")]
+    if is_drawn:
+        head = text(f"{clock_time(store.now())} UTC, every {every_s:g} s; Ctrl-C leaves", "dim")
+    else:
+        head = text(iso(store.now()))
+    blocks = [_table(page.lines)] if page.lines else [text("no runs")]
+    return [head, *([Gap()] if is_drawn else []), *blocks, *([] if is_drawn else [Gap()])]
+
+
+# -- one look ---------------------------------------------------------------------------------------------------
+
+_COLUMNS = (
+    Column("RUN"),
+    Column("STATUS"),
+    Column("POSITION"),
+    Column("ATTEMPTS", right=True, drops=2),
+    Column("LAST SIGN", drops=1),
+    Column("AGE", drops=6),
+    Column("SIZE", right=True, drops=5),
+    Column("TOKENS", right=True, drops=3),
+    Column("COST", right=True, drops=3),
+    Column("GOAL", grows=True, drops=4),
+    Column("HOLDER", drops=7),
+)
+
+
+def _document(page: Page) -> dict[str, object]:
+    return {
+        "store": page.store.url if page.store else None,
+        "runs": as_plain(page.lines),
+        "page": page.asked.number,
+        "more": bool(page.more),
+    }
+
+
+def _blocks(page: Page, at: Desk) -> list[Block]:
+    if page.store is None:
+        return [text(f"no store {where(None)}"), *_how_to_start()]
+    if not page.lines:
+        if page.asked.number > 1:
+            return [text(f"page {page.asked.number} has no runs: there are fewer"), *_pages(page, at)]
+        if page.asked.statuses:
+            return [text(f"no such runs in {page.store.url}")]
+        return [text(f"no runs yet in {page.store.url}"), *_how_to_start()]
+    blocks: list[Block] = [_table(page.lines)]
+    blocks += _pages(page, at)
+    needs = [need for line in page.lines if (need := _need(line, at)) is not None]
+    if needs:
+        blocks += [Gap(), Commands(needs[:_NEEDS_MAX])]
+    return blocks
+
+
+def _pages(page: Page, at: Desk) -> list[Block]:
+    """Where there is more than this page: how many, and the command that shows them."""
+    _, limit, number = page.asked
+    options = [word for status in page.asked.statuses for word in ("--status", status)]
+    options += [] if limit in {None, _LIMIT} else ["--limit", str(limit)]
+    if not page.lines:
+        return [Gap(), Commands([(at.holdfast("runs", *options), "the first page")])]
+    if not page.more:
+        return []
+    if "damaged" in page.asked.meant:
+        told = "there are more"
+    else:
+        told = f"{page.more} more" if page.more < _AHEAD_MAX else f"at least {_AHEAD_MAX} more"
+    return [Gap(), Commands([(at.holdfast("runs", "--page", str(number + 1), *options), told)])]
+
+
+def _table(lines: list[RunLine]) -> Table:
+    return Table(_COLUMNS, [_row(line) for line in lines], [mood_of(line.status) for line in lines])
+
+
+def _row(line: RunLine) -> tuple[Span, ...]:
+    status = status_span(line.status)
+    if line.in_doubt and line.status != "in_doubt":
+        status = Span(f"{status.text}, {line.in_doubt} in doubt", "doubt")
+    elif line.open_questions:
+        status = Span(f"{status.text}, {count(line.open_questions, 'question')}", "doubt")
+    return (
+        Span(line.run, "strong"),
+        status,
+        Span(position_words(line)),
+        Span(str(line.attempts)),
+        Span(sign_words(line), "dim"),
+        Span(span(line.age_s), "dim"),
+        Span("" if line.size_bytes is None else size(line.size_bytes), "dim"),
+        Span("" if line.tokens is None else f"{line.tokens:,}"),
+        Span(marked_cost(line.cost, line.unknown_cost_calls)),
+        Span(line.goal),
+        Span(f"{line.holder} (dead)" if line.liveness == "dead" else line.holder, "dim"),
+    )
+
+
+def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
+    """The command that helps a run on, and why; None for one that needs nobody."""
+    if line.status == "damaged":
+        return at.holdfast("doctor"), f"{line.run} cannot be understood: {line.damage}"
+    if line.status == "sealed":
+        return None
+    if line.in_doubt:
+        return at.holdfast("resolve", line.run), f"{count(line.in_doubt, 'step')} in doubt"
+    if line.open_questions:
+        return at.holdfast("answer", line.run), f"asks {line.waits_for}"
+    if line.waits_for and line.status == "parked":
+        return at.holdfast("resume", line.run), f"waits {line.waits_for}"
+    if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked", "importing"}:
+        return at.holdfast("show", line.run), f"{status_word(line.status)}: how to go on"
+    return None
+
+
+def _how_to_start() -> list[Block]:
+    return [
+        Gap(),
+        text("A run makes one. In Python:"),
+        Gap(),
+        text('    with holdfast.run("my-run", goal="…") as run:'),
+        text('        run.step("first", do_something)'),
+        Gap(),
+        text("To see one die and come back:"),
+        Gap(),
+        Commands([("holdfast demo", "")]),
+    ]

@@ -1,0 +1,136 @@
+"""``holdfast show``: one run in full, or one point or event of it."""
+
+from typing import Any
+
+import click
+
+from holdfast.api.store.store import Store
+from holdfast.cli.errors import RefusedError
+from holdfast.cli.options import desk, desk_before, open_existing, surface
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Lines, Span
+from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
+from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
+from holdfast.errors import PointPruned
+from holdfast.model.events import Event
+from holdfast.views.event_detail import event_detail, step_detail
+from holdfast.views.json_shape import as_plain
+from holdfast.views.lineage import BranchLine, branch_lines
+from holdfast.views.next_commands import Desk
+from holdfast.views.run_summary import summarize
+
+
+@click.command(short_help="Show a run in full, or one point or event of it.")
+@click.argument("run")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many steps to list.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Every step.")
+@click.option("--tree", "show_tree", is_flag=True, help="The forks that the run belongs to.")
+@surface
+def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool, show_tree: bool) -> None:
+    """Show a run: its goal, attempts, plan and steps, what is in doubt, and what to do next.
+
+    RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each with its
+    whole content.
+
+    \b
+    Example:
+      holdfast show debt-cycles
+      holdfast show debt-cycles@44
+    """  # noqa: D301 - click's own mark
+    place = parse_place(run)
+    store = open_existing(url)
+    if show_tree:
+        _show_tree(store, place.run, as_json=as_json)
+        return
+    if not place.is_head:
+        _show_place(store, place, desk(url), as_json=as_json)
+        return
+    info = store.get(place.run)
+    events = store.events(place.run)
+    doubts, questions = store.doubts(place.run), store.questions(place.run)
+    size_bytes = store.size(place.run)
+    at, command = desk_before(store, place.run, url), store.command(place.run)
+    summary = summarize(
+        info,
+        events,
+        doubts,
+        questions,
+        now=store.now(),
+        size_bytes=size_bytes,
+        desk=at,
+        promises=store.promises(place.run),
+        read=store.content,
+    )
+    foreign = command if command is not None and command.origin else None
+    summary = summary._replace(came_from=store.came_from(place.run), command=foreign)
+    if as_json:
+        plain = as_plain(summary)
+        render.show_json({"store": store.url, **plain.pop("line"), **plain})
+    else:
+        shown = len(summary.steps) if show_all else steps
+        render.show(run_blocks(summary, desk(url), steps_max=shown))
+
+
+def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
+    givers = store.givers()
+    tree = store.lineage(run)
+    lines = branch_lines(tree, {name: store.get(name).status for name in tree.names()}, givers)
+    if as_json:
+        render.show_json({"store": store.url, "tree": [as_plain(line) for line in lines]})
+        return
+    shown = [
+        [
+            Span(line.rails, "dim"),
+            Span(line.run, "strong" if line.run == run else "plain"),
+            Span(f"  {line.status}", "dim"),
+            Span(_whence(line, givers.get(line.run)), "dim"),
+        ]
+        for line in lines
+    ]
+    render.show([Lines(shown)])
+
+
+def _whence(line: BranchLine, giver: dict[str, Any] | None) -> str:
+    """Where a run of the tree comes from: the event of the one above it, or a run of another store."""
+    if line.how == "handoff":
+        return f"  handed over at #{line.at_seq}"
+    if line.how == "fork":
+        return f"  from #{line.at_seq}"
+    return (
+        "" if giver is None else f"  handed over by {giver['run']} at #{giver['event']} of {giver['store']}"
+    )
+
+
+def _show_place(store: Store, place: Place, at: Desk, *, as_json: bool) -> None:
+    """One event as it is recorded, or the step or checkpoint that a point or label names."""
+    events = store.events(place.run)
+    event = find_event(events, place)
+    if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):
+        raise gone
+    if event is None:
+        raise RefusedError(
+            _absence(place, events), f"`{at.holdfast('log', place.run)}` lists what is recorded"
+        )
+    step = step_detail(place.run, events, event, store.content) if place.seq is None else None
+    detail = step or event_detail(place.run, event, store.content(event))
+    if as_json:
+        render.show_json(as_plain(detail))
+    else:
+        render.show(
+            step_blocks(step) if step else event_blocks(event_detail(place.run, event, store.content(event)))
+        )
+
+
+def _absence(place: Place, events: list[Event]) -> str:
+    if place.seq is not None:
+        return f"run {place.run} has no event #{place.seq}; its last is #{events[-1].seq if events else 0}"
+    if place.point is not None:
+        return f"run {place.run} has no point {place.point}; its last is {last_point(events)}"
+    return f"run {place.run} has no checkpoint labelled {place.label!r}"

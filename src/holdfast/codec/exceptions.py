@@ -1,0 +1,222 @@
+"""An exception to a record and back, as its own class, without running any of its code.
+
+It knows where exceptions keep what they know: in args, in attributes, in slots of the interpreter's own (errno,
+filename), in notes, in a cause, in a group. It refuses to call a constructor on the way back: those take other
+arguments than ``args`` says, and some act. The invariant: neither direction raises, however odd the exception; what
+cannot be kept is left out and named under ``lost``.
+
+A record is JSON-ready and stands in an event, so it is bounded as a whole: ``args`` and ``state`` (trees) are kept as
+long as there is room, ``message`` and ``traceback`` (for people) are cut.
+"""
+
+from typing import Any, Final
+
+import orjson
+
+from holdfast.codec.object_attributes import put_state, state_of
+from holdfast.codec.type_registry import find_class, type_name
+from holdfast.codec.values import decode_tree, encode_tree
+from holdfast.errors import ReplayedFailure
+from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
+from holdfast.model.explained_error import Explained
+
+Record = dict[str, Any]
+
+_CHAIN_MAX: Final = 8
+"""Causes of causes, and groups in groups, are kept this deep."""
+
+_TREES_BYTES_MAX: Final = APPEND_SIZE_BYTES_MAX // 4
+"""Room for args and attributes. A failure that did not fit into an append could not be recorded at all."""
+
+_MESSAGE_CHARS_MIN: Final = 200
+_OUR_MARKS: Final = ("__notes__", "_holdfast_")
+"""Attributes that begin so are not the exception's own: notes are kept apart, ours belong to the living process."""
+
+_NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    ImportError: ("msg", "name", "path"),
+    SyntaxError: ("msg", "filename", "lineno", "offset", "text", "end_lineno", "end_offset"),
+    UnicodeDecodeError: ("encoding", "object", "start", "end", "reason"),
+    UnicodeEncodeError: ("encoding", "object", "start", "end", "reason"),
+    UnicodeTranslateError: ("object", "start", "end", "reason"),
+    StopIteration: ("value",),
+    SystemExit: ("code",),
+    NameError: ("name",),
+    AttributeError: ("name",),
+}
+"""What the interpreter's own classes keep outside of ``__dict__``, where no constructor is run to fill it."""
+
+
+def encode_failure(exc: BaseException) -> Record:
+    """The record of an exception. Never raises."""
+    return _Writer().record(exc, 0)
+
+
+def decode_failure(record: Record) -> BaseException:
+    """The exception of a record, ready to be raised; ReplayedFailure where its class cannot be had. Never raises."""
+    exc = _rebuilt(record)
+    if exc is None:
+        exc = ReplayedFailure(type_name=record["type"], message=record["message"])
+    notes = record.get("notes")
+    if notes:
+        exc.__notes__ = list(notes)
+    if "cause" in record:
+        exc.__cause__ = decode_failure(record["cause"])
+    return exc
+
+
+def describe_failure(record: Record) -> str:
+    """The failure in one line: ``ValueError: text``."""
+    name = record["type"].rpartition(":")[2].rpartition(".")[2]
+    lines = record["message"].strip().splitlines()
+    if not lines:
+        return str(name)
+    return f"{name}: {lines[0]}{' …' if len(lines) > 1 else ''}"
+
+
+# -- writing ----------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """One failure's writing: all in it share one allowance, or a group of a hundred would fill the journal."""
+
+    def __init__(self) -> None:
+        self._trace_chars_left = TRACEBACK_CHARS_MAX
+        self._message_chars_left = 4 * TRACEBACK_CHARS_MAX
+        self._bytes_left = _TREES_BYTES_MAX
+
+    def record(self, exc: BaseException, depth: int) -> Record:
+        record: Record = {"type": type_name(type(exc)), "message": self._message(exc)}
+        lost: list[str] = []
+        if not isinstance(exc, BaseExceptionGroup):
+            self._keep(record, "args", list(_args(exc)), lost)
+        state: Record = {}
+        for name, part in _state(exc).items():
+            self._keep(state, name, part, lost)
+        notes = [_text(note) for note in _notes(exc)]
+        trace = self._traceback(exc)
+        optional = {"state": state, "lost": lost, "notes": notes, "traceback": trace}
+        record |= {name: part for name, part in optional.items() if part}
+        if depth < _CHAIN_MAX:
+            if exc.__cause__ is not None:
+                record["cause"] = self.record(exc.__cause__, depth + 1)
+            if isinstance(exc, BaseExceptionGroup):
+                record["group"] = [self.record(inner, depth + 1) for inner in exc.exceptions]
+        return record
+
+    def _traceback(self, exc: BaseException) -> str:
+        import traceback
+
+        try:
+            text = _text("".join(traceback.format_tb(exc.__traceback__)))
+        except Exception:  # noqa: BLE001  source lines come from files that may be anything by now
+            return ""
+        if len(text) > self._trace_chars_left:
+            # the end is where it happened
+            text = "…" + text[len(text) - self._trace_chars_left + 1 :] if self._trace_chars_left else ""
+        self._trace_chars_left -= len(text)
+        return text
+
+    def _message(self, exc: BaseException) -> str:
+        # a group's str() counts its members, which the group itself says again
+        try:
+            text = _text(exc.message if isinstance(exc, BaseExceptionGroup) else str(exc))
+        except Exception as error:  # noqa: BLE001  __str__ is the user's
+            text = f"<its message could not be had: {type(error).__name__}>"
+        room = max(_MESSAGE_CHARS_MIN, min(TRACEBACK_CHARS_MAX, self._message_chars_left))
+        text = text if len(text) <= room else text[: room - 1] + "…"
+        self._message_chars_left -= len(text)
+        return text
+
+    def _keep(self, into: Record, name: str, part: object, lost: list[str]) -> None:
+        try:
+            tree = encode_tree(part, what=name)
+            size = len(orjson.dumps(tree))
+        except Exception:  # noqa: BLE001  NotStorable, or whatever a strange object raises when looked at
+            lost.append(name)
+            return
+        if size > self._bytes_left:
+            lost.append(name)
+            return
+        self._bytes_left -= size
+        into[name] = tree
+
+
+def _text(value: object) -> str:
+    """Text that UTF-8 can hold; a plain str even if it was a subclass of it."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
+
+
+def _args(exc: BaseException) -> tuple[Any, ...]:
+    args = BaseException.args.__get__(exc)  # type: ignore[attr-defined]  # a subclass may hide it behind a property
+    return args if type(args) is tuple else ()
+
+
+def _notes(exc: BaseException) -> list[str]:
+    notes = getattr(exc, "__notes__", None)
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def _state(exc: BaseException) -> dict[str, Any]:
+    """Every attribute by name: the interpreter's own, those in slots and those in ``__dict__``."""
+    try:
+        state = {name: part for name, part in state_of(exc).items() if not name.startswith(_OUR_MARKS)}
+        native = [name for base, names in _NATIVE.items() if isinstance(exc, base) for name in names]
+        state |= {name: getattr(exc, name) for name in native if getattr(exc, name, None) is not None}
+    except Exception:  # noqa: BLE001  a class may answer for its attributes in any way it likes
+        return {}
+    return _completed(state) if isinstance(exc, Explained) else state
+
+
+def _completed(state: dict[str, Any]) -> dict[str, Any]:
+    """Our own errors stay complete, or they could not cross a process boundary: what is not storable is described."""
+    kept = {name: _storable(part) for name, part in state.items()}
+    return kept | {"fields": {name: _storable(part) for name, part in state["fields"].items()}}
+
+
+def _storable(part: object) -> object:
+    try:
+        encode_tree(part, what="field")
+    except Exception:  # noqa: BLE001
+        return repr(part)
+    return part
+
+
+# -- reading ----------------------------------------------------------------------------------------------------
+
+
+def _rebuilt(record: Record) -> BaseException | None:
+    """The exception without notes and cause, or None if its class is not there or does not fit the record."""
+    cls = find_class(record["type"])
+    if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+        return None
+    try:
+        return _group(record, cls) if "group" in record else _single(record, cls)
+    except Exception:  # noqa: BLE001  a class that changed its nature since; the caller has an answer to that
+        return None
+
+
+def _single(record: Record, cls: type[BaseException]) -> BaseException | None:
+    if issubclass(cls, BaseExceptionGroup):
+        return None  # recorded too deep inside others to have kept its members
+    args = decode_tree(record["args"], what="args") if "args" in record else [record["message"]]
+    exc = _native(cls).__new__(cls, *args)
+    BaseException.args.__set__(exc, tuple(args))  # type: ignore[attr-defined]
+    _put(exc, record)
+    return exc
+
+
+def _group(record: Record, cls: type[BaseException]) -> BaseException:
+    members = [decode_failure(inner) for inner in record["group"]]
+    exc = _native(cls).__new__(cls, record["message"], members)
+    _put(exc, record)
+    return exc
+
+
+def _native(cls: type[BaseException]) -> type[BaseException]:
+    """The nearest class of the interpreter's own: its ``__new__`` is known, a user's may want other arguments."""
+    return next(base for base in cls.__mro__ if base.__module__ == "builtins")
+
+
+def _put(exc: BaseException, record: Record) -> None:
+    put_state(exc, {name: decode_tree(tree, what=name) for name, tree in record.get("state", {}).items()})

@@ -1,0 +1,1 @@
+"""Rules of the files that a run made."""

@@ -1,0 +1,1 @@
+"""Rules of budgets: prices, and what was spent."""

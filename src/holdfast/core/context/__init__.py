@@ -1,0 +1,1 @@
+"""The context: the text that tells a model about a run."""

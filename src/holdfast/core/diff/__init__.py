@@ -1,0 +1,1 @@
+"""Rules of comparing two points: histories, states and texts."""

@@ -1,0 +1,18 @@
+"""A history in stages: what stood recorded as of every event in turn."""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.lineage.lineage import effective
+from holdfast.model.events import Event, Kind
+
+
+def walk(events: Sequence[Event]) -> Iterator[tuple[int, View]]:
+    """The view as of every event in turn; the same object, growing."""
+    view = View()
+    for number, event in enumerate(events):
+        if event.kind == Kind.RUN_REWOUND:
+            view = fold(effective(events[: number + 1]))
+        else:
+            view.add(event)
+        yield event.seq, view

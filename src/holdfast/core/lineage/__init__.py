@@ -1,0 +1,1 @@
+"""Rules of forks and rewinds: lineage, points, and effects after a point."""

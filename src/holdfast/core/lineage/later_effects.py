@@ -1,0 +1,127 @@
+"""Effects behind a point: what a run has done to the world after the place that another history begins at.
+
+A fork, or a run that was rewound, makes its calls again from there. One that is exactly the same call (the same identity) is
+known to have happened. What then becomes of it is chosen when the fork is made: ``answer`` it with the recorded outcome,
+``ask`` a person, or do it ``again`` under a new key. What nobody knows the end of is never answered: that is asked.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from holdfast.core.journal.fold import View
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow
+from holdfast.model.run_info import EffectBehind
+
+REPEATS: Final = ("answer", "ask", "again")
+_CARRIED: Final = frozenset({"once", "idempotent"})
+"""Effects that happen twice when they are made again under another key."""
+_VALUE: Final = ("value", "value_blob", "value_bytes", "lost")
+_TOLD_UNKNOWN: Final = "EffectUnknown"
+
+
+class Reader(NamedTuple):
+    """How to come by the bodies that a view has left behind."""
+
+    intent_of: Callable[[Call], bytes]
+    body_of: Callable[[Outcome], bytes]
+
+
+def effects_behind(
+    run: str, view: View, at_seq: int, reader: Reader, inherited: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The effects that this history has behind an event, as a fork records them: its own, and those that it was told of itself.
+
+    ``inherited`` are those of the forks and rewinds behind that event; what stands before it is part of the new history anyway.
+    """
+    own = [found for call in view.calls.values() if (found := _of_call(run, view, call, at_seq, reader))]
+    own.sort(key=lambda entry: entry["event"])
+    known = {entry["key"] for entry in own}
+    return [*own, *(entry for entry in inherited if entry["key"] not in known)]
+
+
+def told(entries: Iterable[dict[str, Any]]) -> tuple[EffectBehind, ...]:
+    """The same for people and programs."""
+    return tuple(
+        EffectBehind(e["step"], e["key"], e["effect"], e["how"], e["run"], e["event"], e["idempotency_key"])
+        for e in entries
+    )
+
+
+def blobs_of(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """The blobs that the outcomes of these effects lie in."""
+    return (e["outcome"]["value_blob"] for e in entries if "value_blob" in e["outcome"])
+
+
+def treatment_of(entry: dict[str, Any], repeats: str) -> str:
+    """What becomes of the same call: ``answered``, ``asked``, or made ``again`` under the key that it was made with."""
+    if entry["effect"] != "once":  # repeated with the same key, it happens once
+        return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "again"
+    return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "asked"
+
+
+def origin_in(intent: bytes) -> dict[str, Any] | None:
+    """Where the effect stands recorded that this intent goes on with; None for any other intent."""
+    found: dict[str, Any] | None = fields_of(intent).get("origin")
+    return found
+
+
+def is_for_a_person(intent: bytes) -> bool:
+    """Whether nothing but a person decides about this call: it happened, as far as anybody could find out."""
+    origin = origin_in(intent)
+    return origin is not None and origin["how"] == "done"
+
+
+def reason_of(entry: dict[str, Any], repeats: str) -> str:
+    """Why a person is asked; it is told after "was started at … and"."""
+    place = f"in run {entry['run']} (its #{entry['event']}), behind the point that this history begins at"
+    if entry["how"] != "done":
+        return f"is in doubt already {place}"
+    if repeats == "ask":
+        return f"has happened already {place}; repeats are to be asked about"
+    return f"has happened already {place}; its result was pruned there"
+
+
+def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> dict[str, Any] | None:
+    if call.seq <= at_seq:
+        return None
+    intent = fields_of(reader.intent_of(call))
+    if intent.get("effect") not in _CARRIED:
+        return None
+    good = next((outcome for outcome in reversed(call.outcomes) if outcome.good), None)
+    outcome: dict[str, Any] = {}
+    if good is not None:
+        body = reader.body_of(good)
+        if not is_hollow(body):
+            outcome = {name: value for name, value in contents_of(body).items() if name in _VALUE}
+    elif not call.is_open and not _is_told_unknown(call, reader):
+        return None  # it failed, and did nothing
+    return {
+        "key": call.key,
+        "step": call.name,
+        "effect": intent["effect"],
+        "how": "doubt" if good is None else "done",
+        "run": run,
+        "event": call.seq if good is None else good.seq,
+        "idempotency_key": intent.get("idempotency_key", ""),
+        "started_at": call.started_at,
+        # Whoever made the call has seen it end, or is the one to look at.
+        "over": call.doubt is not None or not call.is_open,
+        "owner": _owner_of(view, call),
+        "outcome": outcome,
+    }
+
+
+def _is_told_unknown(call: Call, reader: Reader) -> bool:
+    """Whether the program was told that nobody knows, and went on."""
+    if not call.outcomes:
+        return False
+    error = contents_of(reader.body_of(call.outcomes[-1])).get("error")
+    return isinstance(error, dict) and _TOLD_UNKNOWN in str(error.get("type", ""))
+
+
+def _owner_of(view: View, call: Call) -> str:
+    for attempt in reversed(view.attempts):
+        if attempt.event.seq < call.seq:
+            return str(fields_of(attempt.event.body).get("owner", ""))
+    return ""

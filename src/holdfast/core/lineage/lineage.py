@@ -1,0 +1,94 @@
+"""Lineage: a run that borrows another's history up to a point, and a run whose head was moved back.
+
+A fork is a row that names its origin; its history is the origin's events up to there, then its own. A rewind is an
+event: what lies between the point it names and itself is not part of the history any more, and still readable
+through the fork that keeps the old branch. Nothing is copied, nothing is removed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Event, Kind
+from holdfast.model.store_rows import RunRow
+
+
+class Segment(NamedTuple):
+    """A stretch of one run's own events: after one seq, up to and including another."""
+
+    run: str
+    after_seq: int
+    upto_seq: int
+
+
+def segments(chain: Sequence[RunRow]) -> list[Segment]:
+    """Where the history of the first row lies, oldest first; ``chain`` is the run and its origins, nearest first."""
+    found: list[Segment] = []
+    upto = chain[0].head
+    for row in chain:
+        if upto > row.origin_seq:
+            found.append(Segment(row.run, row.origin_seq, upto))
+        upto = min(upto, row.origin_seq)
+    return found[::-1]
+
+
+def meeting(a: tuple[Sequence[RunRow], int], b: tuple[Sequence[RunRow], int]) -> int:
+    """The seq up to which two points lie in the same rows; 0 for those of different lineages.
+
+    Each is a chain as for ``segments``, and the seq of the point. What rewinds have left behind is not looked at.
+    """
+    reach: dict[str, int] = {}
+    upto = a[1]
+    for row in a[0]:
+        reach[row.run] = upto
+        upto = min(upto, row.origin_seq)
+    upto = b[1]
+    for row in b[0]:
+        if row.run in reach:
+            return min(reach[row.run], upto)
+        upto = min(upto, row.origin_seq)
+    return 0
+
+
+def effective(events: Iterable[Event]) -> list[Event]:
+    """The history that counts: without what rewinds have left behind."""
+    kept: list[Event] = []
+    for event in events:
+        if event.kind == Kind.RUN_REWOUND:
+            to_seq = fields_of(event.body)["to_seq"]
+            while kept and kept[-1].seq > to_seq:
+                kept.pop()
+        kept.append(event)
+    return kept
+
+
+class Branch(NamedTuple):
+    """One run in the tree that forks make."""
+
+    run: str
+    at_seq: int
+    children: "tuple[Branch, ...]"
+
+    def names(self) -> Iterator[str]:
+        """The run, and all that hang on it."""
+        yield self.run
+        for child in self.children:
+            yield from child.names()
+
+
+def tree(rows: Mapping[str, tuple[str | None, int]], run: str) -> Branch:
+    """The whole tree that a run belongs to, from its oldest ancestor; rows are run to (origin, origin_seq)."""
+    root = run
+    while (origin := rows.get(root, (None, 0))[0]) is not None and origin in rows:
+        root = origin
+    by_origin: dict[str, list[str]] = {}
+    for name, (parent, _) in rows.items():
+        if parent is not None:
+            by_origin.setdefault(parent, []).append(name)
+
+    def grow(name: str, depth: int) -> Branch:
+        assert depth < len(rows) + 1, "forks make a tree: no run is its own ancestor"
+        below = sorted(by_origin.get(name, ()), key=lambda child: (rows[child][1], child))
+        return Branch(name, rows.get(name, (None, 0))[1], tuple(grow(child, depth + 1) for child in below))
+
+    return grow(root, 0)

@@ -1,0 +1,40 @@
+"""The conversation as a provider must see it: what is wrong with one, how it is mended, and what of it another model gets.
+
+Three shapes are understood, message by message: chat completions, items of the responses API, and content parts as
+Anthropic's. Everything here is pure and leaves what it is given alone: a message that stays as it is, is the same object.
+"""
+
+from holdfast.core.llm.conversation.message import Ask, Turn, is_message, read
+from holdfast.core.llm.conversation.outgoing import (
+    for_model,
+    plain_of,
+    prepare_request,
+    tag,
+    tag_reasoning,
+)
+from holdfast.core.llm.conversation.repair import Repair, mend
+from holdfast.core.llm.conversation.unanswered_calls import AGAIN, DOUBT, NOT_RUN, Known, Settler
+from holdfast.core.llm.conversation.validity import MENDABLE, Problem, open_turn, validate
+
+__all__ = [
+    "AGAIN",
+    "DOUBT",
+    "MENDABLE",
+    "NOT_RUN",
+    "Ask",
+    "Known",
+    "Problem",
+    "Repair",
+    "Settler",
+    "Turn",
+    "for_model",
+    "is_message",
+    "mend",
+    "open_turn",
+    "plain_of",
+    "prepare_request",
+    "read",
+    "tag",
+    "tag_reasoning",
+    "validate",
+]

@@ -1,0 +1,140 @@
+"""What goes out: whose thoughts a message holds is noted beside it, taken off before it is sent, and acted upon.
+
+Reasoning is kept as the provider gave it, because that one may want it back word for word. Another provider, or another
+model, is not sent it: it could not read it, and some refuse it.
+"""
+
+from collections.abc import Mapping, Sequence
+from re import compile as pattern
+from typing import Any, Final
+
+from holdfast.core.llm.conversation.message import REASONING_FIELDS, REASONING_PARTS, is_empty
+from holdfast.core.llm.conversation.repair import mend
+from holdfast.core.llm.conversation.validity import Problem, validate
+from holdfast.errors import InvalidHistory
+
+TAG: Final = "holdfast"
+"""The key under which a message says who made it."""
+
+_DATE: Final = pattern(r"([-@:](\d{8}|\d{4}-\d{2}-\d{2}|latest))+$")
+SMOOTHED: Final = frozenset({"bad_arguments", "empty_assistant"})
+"""Problems that only some providers mind, and that are mended in what is sent without a word."""
+
+
+def tag(message: Mapping[str, Any], provider: str, model: str) -> dict[str, Any]:
+    """The message, with who made it."""
+    return {**message, TAG: {"provider": provider, "model": model}}
+
+
+def tag_reasoning(answer: dict[str, Any], provider: str, model: str) -> dict[str, Any]:
+    """An answer whose messages have their maker's name on them where they reason: others cannot read that."""
+    for choice in answer.get("choices") or ():
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if isinstance(message, dict) and _without_reasoning(message) != message:
+            choice["message"] = tag(message, provider, model)
+    items = answer.get("output")
+    if isinstance(items, list):
+        answer["output"] = [
+            tag(item, provider, model) if isinstance(item, dict) and item.get("type") == "reasoning" else item
+            for item in items
+        ]
+    return answer
+
+
+def for_model(messages: Sequence[Any], provider: str | None, model: str | None) -> list[Any]:
+    """The messages as this model gets them: without tags, and without what only another could read.
+
+    None stands for a provider or model that is not known: then nothing is left out for its sake. Reasoning that nobody
+    has tagged stays.
+    """
+    sent: list[Any] = []
+    for message in messages:
+        if not isinstance(message, Mapping) or TAG not in message:
+            sent.append(message)
+            continue
+        bare = {name: value for name, value in message.items() if name != TAG}
+        if _is_foreign(message[TAG], provider, model):
+            foreign = _without_reasoning(bare)
+            if foreign is None or (foreign.get("role") == "assistant" and is_empty(foreign)):
+                continue
+            bare = foreign
+        sent.append(bare)
+    return sent
+
+
+def prepare_request(
+    messages: Sequence[Any], provider: str | None, model: str | None, *, continues: bool = False
+) -> list[Any]:
+    """The messages to send to this model. InvalidHistory where any provider would refuse them.
+
+    ``continues``: the provider holds what stands before them. An assistant's empty message is left out, and arguments that
+    are no JSON object stand as text in one: some providers refuse these, and nothing is lost by it.
+    """
+    sent = for_model(messages, provider, model)
+    problems = validate(sent, continues=continues)
+    if not problems:
+        return sent
+    grave = [problem for problem in problems if problem.code not in SMOOTHED]
+    if grave:
+        raise refusal_of(grave)
+    return mend(sent, continues=continues)[0]
+
+
+def refusal_of(problems: Sequence[Problem]) -> InvalidHistory:
+    """The error for a conversation with these problems, of which it names the first."""
+    first = problems[0]
+    return InvalidHistory(index=first.at, code=first.code, problem=first.text, count=len(problems))
+
+
+def plain_of(tree: Any) -> Any:
+    """A recorded value as plain JSON: of objects with a type, their fields; what nobody has set is left out."""
+    if type(tree) is list:
+        return [plain_of(part) for part in tree]
+    if type(tree) is not dict:
+        return tree
+    if "$" not in tree:
+        return {name: plain_of(part) for name, part in tree.items()}
+    if tree["$"] == "enum":
+        return tree.get("v", tree.get("name"))
+    inner = tree.get("v")
+    if type(inner) is not dict:
+        return plain_of(inner)
+    fields = {**inner, **(tree.get("extra") or {})}
+    return {name: plain_of(part) for name, part in fields.items() if part is not None}
+
+
+def _is_foreign(made_by: Any, provider: str | None, model: str | None) -> bool:
+    by: Mapping[str, Any] = made_by if isinstance(made_by, Mapping) else {}
+    if provider is not None and by.get("provider") and by["provider"] != provider:
+        return True
+    return model is not None and bool(by.get("model")) and _family(by["model"]) != _family(model)
+
+
+def _family(model: str) -> str:
+    """A model without the date of its version: providers answer with one where none was asked for."""
+    return _DATE.sub("", model.lower())
+
+
+def _without_reasoning(message: dict[str, Any]) -> dict[str, Any] | None:
+    """The message without the thoughts of whoever made it, and without what binds it to them; None for a mere thought."""
+    if message.get("type") == "reasoning":
+        return None
+    bare = {name: value for name, value in message.items() if name not in REASONING_FIELDS}
+    if "type" in bare and "id" in bare:
+        del bare["id"]  # an item that is known by its id is refused without the thought that came before it
+    if isinstance(bare.get("content"), list):
+        bare["content"] = [part for part in bare["content"] if not _is_thought(part)]
+    if isinstance(bare.get("tool_calls"), list):
+        bare["tool_calls"] = [_unsigned(call) for call in bare["tool_calls"]]
+    return bare
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in REASONING_PARTS
+
+
+def _unsigned(call: Any) -> Any:
+    """A call without the signatures of thoughts that some providers put beside it."""
+    if not isinstance(call, Mapping) or "extra_content" not in call:
+        return call
+    return {name: value for name, value in call.items() if name != "extra_content"}

@@ -1,0 +1,194 @@
+"""Whether a failure of a model's provider will pass by itself: told from its status, its headers and its words.
+
+What the request itself caused (a wrong key, an unknown model, a context that is too long) does not pass, and waiting for
+it would hide it. It knows HTTP and the words of common servers, and no client.
+"""
+
+from collections.abc import Mapping
+from re import compile as pattern
+from typing import Any, Final, NamedTuple
+
+from holdfast.model.provider_patience import Outage, OutageKind, Patience
+
+_UNAVAILABLE: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+_TOO_MANY: Final = 429
+_PART: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_WHOLE: Final = pattern(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LOADING: Final = (
+    "loading model",
+    "model is loading",
+    "currently loading",
+    "still loading",
+    "model is not ready",
+)
+_QUOTA: Final = ("insufficient_quota", "quota_exceeded", "billing_hard_limit_reached", "credit balance")
+_RESETS: Final = (
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-reset-tokens",
+    "anthropic-ratelimit-requests-reset",
+    "anthropic-ratelimit-tokens-reset",
+    "x-ratelimit-reset",
+)
+_WORDS_MAX: Final = 200
+_EPOCH_MIN: Final = 1_000_000_000
+"""A number this large in a reset header is a time, not a span."""
+
+
+class Signs(NamedTuple):
+    """What is known of a failure."""
+
+    status: int | None = None
+    headers: Mapping[str, str] = {}
+    words: str = ""
+    """Message, code and body in one text."""
+    is_connection: bool = False
+    is_timeout: bool = False
+    is_cut_off: bool = False
+    is_garbled: bool = False
+
+
+def outage_of(signs: Signs, now: float) -> Outage | None:
+    """The outage that these signs tell of; None where waiting does not help."""
+    words = signs.words.lower()
+    if signs.status == _TOO_MANY:
+        is_quota = any(word in words for word in _QUOTA)
+        kind: OutageKind = "quota" if is_quota else "rate_limited"
+        return Outage(kind, _said(signs, "too many requests"), reset_at(signs.headers, now))
+    if signs.status is not None and any(word in words for word in _LOADING):
+        return Outage("loading", _said(signs, "the model is still loading"), _retry_at(signs.headers, now))
+    if signs.status in _UNAVAILABLE:
+        return Outage(
+            "unavailable",
+            f"status {signs.status}: {_said(signs, 'no reason given')}",
+            _retry_at(signs.headers, now),
+        )
+    if signs.status is not None and signs.status >= 400:
+        return None
+    if signs.is_cut_off:
+        return Outage("cut_off", _said(signs, "the connection was closed in the middle of the answer"))
+    if signs.is_timeout:
+        return Outage("stalled", _said(signs, "no answer in time"))
+    if signs.is_connection:
+        return Outage("unreachable", _said(signs, "cannot be reached"))
+    if signs.is_garbled:
+        return Outage("garbled", _said(signs, "an answer that makes no sense"))
+    return None
+
+
+def backoff_s(looks: int, patience: Patience, chance: float) -> float:
+    """How long to wait before the next look: twice as long each time, up to a bound, and never quite the same.
+
+    ``chance`` is a random number in [0, 1): a provider that comes back is not to be met by all at once.
+    """
+    longest = min(patience.first_s * 2.0 ** min(looks, 30), patience.longest_s)
+    return longest * (0.5 + chance / 2)
+
+
+def reset_at(headers: Mapping[str, str], now: float) -> float | None:
+    """When a limit is lifted, as the provider says: the earliest time at which all that it names are; None if it names none."""
+    asked = _retry_at(headers, now)
+    if asked is not None:
+        return asked
+    found = [at for name in _RESETS if (at := _moment(headers.get(name), now)) is not None]
+    return max(found, default=None)
+
+
+def _retry_at(headers: Mapping[str, str], now: float) -> float | None:
+    ms = _number(headers.get("retry-after-ms"))
+    return now + ms / 1000 if ms is not None else _moment(headers.get("retry-after"), now)
+
+
+def _moment(text: str | None, now: float) -> float | None:
+    """A time from a header: seconds, a span as ``6m0s``, a date, or seconds since the epoch."""
+    if not text:
+        return None
+    text = text.strip()
+    number = _number(text)
+    if number is not None:
+        return number if number >= _EPOCH_MIN else now + number
+    if _WHOLE.fullmatch(text):
+        return now + sum(float(size) * _UNITS_S[unit] for size, unit in _PART.findall(text))
+    return _date(text)
+
+
+def _date(text: str) -> float | None:
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime  # brings sockets along, and few providers send dates
+
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        try:
+            when = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and 0 <= number < float("inf") else None
+
+
+def _said(signs: Signs, otherwise: str) -> str:
+    words = " ".join(signs.words.split())
+    return (words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 1]}…") or otherwise
+
+
+# -- what an exception of any client shows --------------------------------------------------------------------
+
+_TIMEOUTS: Final = frozenset(
+    {"APITimeoutError", "ReadTimeout", "TimeoutException", "ConnectTimeout", "PoolTimeout", "WriteTimeout"}
+)
+_CUTS: Final = frozenset(
+    {"RemoteProtocolError", "ReadError", "IncompleteRead", "ChunkedEncodingError", "StreamError"}
+)
+_CONNECTIONS: Final = frozenset(
+    {"APIConnectionError", "ConnectError", "NetworkError", "TransportError", "MaxRetryError"}
+)
+
+
+_KINDS: Final = {"server_error": 500, "api_error": 500, "overloaded_error": 529, "rate_limit_error": 429}
+"""The words by which providers tell in a stream what its status cannot tell any more."""
+
+
+def signs_of(error: BaseException) -> Signs:
+    """What an exception shows of why it was raised: by its class names, and the fields that HTTP clients give theirs."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    cause = error.__cause__
+    behind = {cls.__name__ for cls in type(cause).__mro__} if cause is not None else set()
+    response = getattr(error, "response", None)
+    code = getattr(error, "code", None)
+    status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    if status is None:  # an error event in the middle of a stream
+        status = int(str(code)) if str(code).isdigit() else _KINDS.get(str(getattr(error, "type", "")))
+    headers = getattr(response, "headers", None)
+    cut = bool(names & _CUTS or behind & _CUTS)
+    return Signs(
+        status=status if isinstance(status, int) else None,
+        headers=_lowered(headers),
+        words=_words(error),
+        is_timeout=bool(names & _TIMEOUTS) or isinstance(error, TimeoutError),
+        is_cut_off=cut,
+        is_connection=bool((names | behind) & _CONNECTIONS) or isinstance(error, ConnectionError),
+        is_garbled=bool(names & {"UnusableAnswer", "JSONDecodeError"}),
+    )
+
+
+def _lowered(headers: Any) -> dict[str, str]:
+    if not hasattr(headers, "items"):
+        return {}
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def _words(error: BaseException) -> str:
+    told = str(error) or type(error).__name__
+    cause = error.__cause__
+    if cause is not None and str(cause) and str(cause) not in told:
+        told = f"{told.rstrip('.')}: {cause}"
+    code = getattr(error, "code", None)
+    return f"{told} ({code})" if isinstance(code, str) and code not in told else told

@@ -1,0 +1,271 @@
+"""The reasoning trace of a run: what the agent noted with ``run.think``, and what its models reasoned before they answered.
+
+Answers are recognised by their shape, as providers write them: a chat completion, a response with output items, a message with
+parts. It knows no client and imports none. What a provider keeps to itself (encrypted or redacted reasoning) is not there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from orjson import JSONDecodeError, loads
+
+from holdfast.core.llm.message_shapes import fields_of
+from holdfast.core.llm.streams import fold_partial
+from holdfast.model import event_fields
+from holdfast.model.event_fields import contents_of, is_hollow, is_model, part_of
+from holdfast.model.events import Event, Kind
+
+THOUGHT: Final = "thought"
+
+Read = Callable[[str, int], bytes | None]
+"""The content at an address, of so many bytes; None where it is too long to be looked at."""
+
+_OUTCOMES: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+"""Where a message carries its reasoning; the first that is there: others repeat it in another form."""
+_REASONING_PARTS: Final = frozenset({"thinking", "reasoning", "reasoning.text", "reasoning.summary"})
+_REASONING_TEXTS: Final = ("thinking", "reasoning", "text", "content", "summary")
+_CALL_PARTS: Final = frozenset({"tool_use", "tool-call", "tool_call", "function_call"})
+_THINK: Final = ("<think>", "</think>")
+_DEPTH_MAX: Final = 8
+
+
+class Asked(NamedTuple):
+    """A call that a model asks for: its name, and its arguments as far as they can be read."""
+
+    name: str
+    arguments: Any
+
+
+class Speech(NamedTuple):
+    """What a model answered: its texts, the calls it asks for, and its reasoning."""
+
+    texts: tuple[str, ...] = ()
+    calls: tuple[Asked, ...] = ()
+    reasoning: tuple[str, ...] = ()
+
+
+class Thought(NamedTuple):
+    """One thought: the events it comes from, when it was recorded, the call it belongs to, and the text.
+
+    ``call`` and ``model`` are empty for what the agent noted itself. ``is_partial``: its call has not ended.
+    """
+
+    seqs: tuple[int, ...]
+    at: float
+    call: str
+    model: str
+    text: str
+    is_partial: bool = False
+
+
+# -- what a model said --------------------------------------------------------------------------------------------
+
+
+def speech_of(answer: Any) -> Speech:
+    """What an answer says, by its shape; empty for what is no answer of a model."""
+    if type(answer) is str:
+        return _spoken(answer)
+    fields = fields_of(answer)
+    if fields is None:
+        return Speech()
+    return _joined(map(_spoken_by, _messages_in(fields)))
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """A text and the reasoning in front of it, for models that write both into one: ``<think>…</think>…``."""
+    begun = text.lstrip()
+    if not begun.startswith(_THINK[0]):
+        return text, ""
+    reasoning, _, rest = begun.removeprefix(_THINK[0]).partition(_THINK[1])
+    return rest.strip(), reasoning.strip()
+
+
+def _messages_in(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The messages of an answer: of each choice or candidate, the output items together, or the answer itself."""
+    for choice in _list(fields.get("choices")):
+        inner = fields_of(choice) or {}
+        yield fields_of(inner.get("message")) or ({"content": inner["text"]} if "text" in inner else {})
+    for candidate in _list(fields.get("candidates")):
+        yield fields_of((fields_of(candidate) or {}).get("content")) or {}
+    if isinstance(fields.get("output"), list):
+        yield {"content": fields["output"]}
+    if "message" in fields:
+        yield fields_of(fields["message"]) or {}
+    if type(fields.get("response")) is str:
+        yield {"content": fields["response"], "thinking": fields.get("thinking")}
+    if "role" in fields or isinstance(fields.get("content"), (str, list)):
+        yield fields
+
+
+def _spoken_by(message: dict[str, Any]) -> Speech:
+    found = [_reasoned(message[name]) for name in _REASONING_FIELDS if message.get(name)]
+    speech = _joined([*found[:1], _spoken(message.get("content")), _spoken(message.get("parts"))])
+    calls = [_asked(call) for call in _list(message.get("tool_calls"))]
+    if type(message.get("function_call")) is dict:
+        calls.append(_asked(message["function_call"]))
+    return speech._replace(calls=speech.calls + tuple(call for call in calls if call is not None))
+
+
+def _spoken(content: Any, depth: int = 0) -> Speech:
+    """What a content says: a text, a part, or a list of parts."""
+    if depth > _DEPTH_MAX or not content:
+        return Speech()
+    if type(content) is str:
+        text, reasoning = split_thinking(content)
+        return Speech((text,) if text.strip() else (), (), (reasoning,) if reasoning else ())
+    if type(content) is list:
+        return _joined(_spoken(part, depth + 1) for part in content)
+    part = fields_of(content)
+    if part is None:
+        return Speech()
+    kind = str(part.get("type") or part.get("part_kind") or "")
+    if kind in _REASONING_PARTS or part.get("thought") is True:
+        return _reasoned(part, depth + 1)
+    if kind in _CALL_PARTS or type(part.get("functionCall")) is dict:
+        asked = _asked(part.get("functionCall") or part)
+        return Speech((), () if asked is None else (asked,))
+    if type(part.get("text")) is str:
+        return _spoken(part["text"], depth + 1)
+    return _spoken(part.get("content"), depth + 1) if kind in {"message", "text"} else Speech()
+
+
+def _reasoned(content: Any, depth: int = 0) -> Speech:
+    """The reasoning in something that is reasoning: a text, a part, or a list of either."""
+    if depth > _DEPTH_MAX or not content:
+        return Speech()
+    if type(content) is str:
+        return Speech((), (), (content,) if content.strip() else ())
+    if type(content) is list:
+        return _joined(_reasoned(part, depth + 1) for part in content)
+    part = fields_of(content) or {}
+    found = [_reasoned(part[name], depth + 1) for name in _REASONING_TEXTS if part.get(name)]
+    return next((speech for speech in found if speech.reasoning), Speech())
+
+
+def _asked(call: Any) -> Asked | None:
+    """A call however it is written: under ``function``, or by itself."""
+    fields = fields_of(call)
+    if fields is None:
+        return None
+    function = fields_of(fields.get("function")) or fields
+    name = function.get("name") or function.get("tool_name")
+    given = next((function[key] for key in ("arguments", "args", "input") if key in function), None)
+    return Asked(name, _parsed(given)) if type(name) is str else None
+
+
+def _parsed(arguments: Any) -> Any:
+    """Arguments as the model wrote them, which need not be JSON."""
+    try:
+        return loads(arguments) if type(arguments) is str else arguments
+    except JSONDecodeError:
+        return arguments
+
+
+def _joined(speeches: Iterable[Speech]) -> Speech:
+    texts: list[str] = []
+    calls: list[Asked] = []
+    reasoning: list[str] = []
+    for speech in speeches:
+        texts += speech.texts
+        calls += speech.calls
+        reasoning += speech.reasoning
+    return Speech(tuple(texts), tuple(calls), tuple(reasoning))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if type(value) is list else []
+
+
+# -- the trace ----------------------------------------------------------------------------------------------------
+
+
+class Trace:
+    """Makes thoughts of events, in the order of the journal."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._models: dict[str, tuple[str, str]] = {}
+        """Calls of models that have not ended: their names and models."""
+        self._chunks: dict[str, list[Event]] = {}
+
+    def add(self, event: Event) -> list[Thought]:
+        """The thoughts that one more event completes."""
+        if event.kind == Kind.MARK and event.name == THOUGHT:
+            return _noted(event, self._read)
+        if event.kind == Kind.STEP_STARTED:
+            self._begin(event)
+        elif event.kind == Kind.STREAM_CHUNK:
+            self._chunks.setdefault(event.key, []).append(event)
+        elif event.kind in _OUTCOMES and event.key in self._models:
+            return self._end(event)
+        elif event.kind == Kind.STEP_FAILED:
+            self._chunks.pop(event.key, None)
+        return []
+
+    def unfinished(self) -> list[Thought]:
+        """What the models whose calls have not ended have reasoned so far."""
+        return [
+            thought
+            for key, chunks in self._chunks.items()
+            if (thought := self._partial(key, chunks)) is not None
+        ]
+
+    def _begin(self, event: Event) -> None:
+        model = model_of(event.body)
+        if model is not None:
+            self._models[event.key] = (event.name, model)
+
+    def _end(self, event: Event) -> list[Thought]:
+        call, model = self._models.pop(event.key)
+        self._chunks.pop(event.key, None)
+        answer = value_in(event.body, self._read)
+        return [Thought((event.seq,), event.at, call, model, text) for text in speech_of(answer).reasoning]
+
+    def _partial(self, key: str, chunks: Sequence[Event]) -> Thought | None:
+        told = standing(chunks)
+        text = fold_partial(body for _, body in told).reasoning
+        if not text.strip():
+            return None
+        call, model = self._models.get(key, (chunks[0].name, ""))
+        return Thought(
+            tuple(event.seq for event, _ in told), told[-1][0].at, call, model, text, is_partial=True
+        )
+
+
+def thoughts_in(events: Iterable[Event], read: Read) -> list[Thought]:
+    """The whole trace of these events, oldest first."""
+    trace = Trace(read)
+    found = [thought for event in events for thought in trace.add(event)]
+    return sorted([*found, *trace.unfinished()], key=lambda thought: thought.seqs)
+
+
+def model_of(intent: bytes) -> str | None:
+    """The model that a call asks, by the body of its intent; None for a call of something else."""
+    return str(event_fields.fields_of(intent).get("model") or "") if is_model(intent) else None
+
+
+def standing(chunks: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
+    """The chunks of a call that count, with their bodies: of its latest try, and of those that this one goes on from."""
+    told: list[tuple[Event, dict[str, Any]]] = []
+    for event in chunks:
+        body = contents_of(event.body)
+        if told and body.get("try") != told[-1][1].get("try") and not body.get("continues"):
+            told = []
+        told.append((event, body))
+    return told
+
+
+def value_in(body: bytes, read: Read) -> Any:
+    """The value in a body, wherever it lies; None where there is none, or it is too long to be looked at."""
+    fields = event_fields.fields_of(body)
+    if "value_blob" not in fields:
+        return part_of(body, "value")
+    content = read(fields["value_blob"], fields.get("value_bytes", 0))
+    return None if content is None else loads(content)
+
+
+def _noted(event: Event, read: Read) -> list[Thought]:
+    value = None if is_hollow(event.body) else value_in(event.body, read)
+    text = value.get("text") if isinstance(value, dict) else None
+    return [Thought((event.seq,), event.at, "", "", text)] if type(text) is str and text.strip() else []

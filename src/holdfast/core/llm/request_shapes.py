@@ -1,0 +1,160 @@
+"""Requests to models and their answers, recognised by their shape: what is asked in a line, and what it took.
+
+It knows OpenAI's chat completions, responses and embeddings and what is compatible with them, Anthropic's messages, and
+messages made of parts; of anything else it tells what it can and invents nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.core.llm.message_shapes import message_line, role_of
+from holdfast.core.reports.value_text import count, one_line
+from holdfast.model.usage import Usage
+
+_LINE_CHARS_MAX: Final = 100
+_ANSWER_CHARS_MAX: Final = 160
+_CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
+
+
+def summary(request: Any, identity: str) -> dict[str, Any]:
+    """A request as its intent tells it to people: how long the conversation is, and its end. ``identity`` is of all of it."""
+    told: dict[str, Any] = {}
+    if type(request) is dict:
+        said = next((request[name] for name in _CONVERSATIONS if name in request), None)
+        if type(said) is list:
+            told["messages"] = len(said)
+            said = said[-1] if said else None
+        if said is not None:
+            role = role_of(said)
+            told["last"] = one_line(
+                f"{role}: {message_line(said)}" if role else message_line(said), _LINE_CHARS_MAX
+            )
+    return {**told, "request": identity}
+
+
+def asked_line(intent: Mapping[str, Any]) -> str:
+    """What a model is asked, from the intent of the call: ``gpt-4o, 3 messages: user: Go on``."""
+    told = intent.get("args")
+    args = told if isinstance(told, dict) else {}
+    sent = count(args["messages"], "message") if type(args.get("messages")) is int else ""
+    head = ", ".join(part for part in (str(intent.get("model") or ""), sent) if part)
+    return ": ".join(part for part in (head, str(args.get("last") or "")) if part)
+
+
+def answered_line(value: Any) -> str | None:
+    """What a model's answer says, in a line; None for one whose shape is not known."""
+    if type(value) is str:
+        return one_line(value, _ANSWER_CHARS_MAX)
+    if type(value) is not dict:
+        return None
+    choices, output, data = value.get("choices"), value.get("output"), value.get("data")
+    if type(choices) is list and choices and type(choices[0]) is dict:
+        return message_line(choices[0].get("message"))
+    if type(output) is list:
+        return "; ".join(
+            message_line(item) for item in output if type(item) is dict and item.get("type") != "reasoning"
+        )
+    if type(data) is list:
+        return count(len(data), "vector")
+    if type(value.get("parts")) is list:
+        return message_line({"role": "assistant", "parts": value["parts"]})
+    return None
+
+
+def tokens_line(usage: Mapping[str, Any]) -> str:
+    """``120 tokens in, 30 out``; empty where nobody knows."""
+    sent, got = usage.get("input_tokens"), usage.get("output_tokens")
+    if sent is None and got is None:
+        return ""
+    return ", ".join(
+        part
+        for part in (
+            f"{sent:,} tokens in" if sent is not None else "",
+            f"{got:,} out" if got is not None else "",
+        )
+        if part
+    )
+
+
+def parts(request: Any) -> dict[str, Any]:
+    """A request by its parts, each message one of them: for telling two requests apart."""
+    if type(request) is not dict:
+        return {"request": request}
+    found: dict[str, Any] = {}
+    for name, value in request.items():
+        if name in _CONVERSATIONS and type(value) is list:
+            found |= {f"{name}[{number}]": said for number, said in enumerate(value)}
+        else:
+            found[name] = value
+    return found
+
+
+def model_in(request: Any) -> str:
+    """The model that a request names; empty where it names none."""
+    name = request.get("model") if type(request) is dict else None
+    return name if type(name) is str else ""
+
+
+def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
+    """What an answer says it took; nothing of what it does not say."""
+    fields = _fields(answer)
+    usage = _fields(fields.get("usage"))
+    named = fields.get("model") or fields.get("model_name")
+    sent = _count(usage, "prompt_tokens", "input_tokens")
+    cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
+    cached = _count(usage, "cache_read_tokens") if cached is None else cached
+    if (
+        "cache_read_input_tokens" in usage and sent is not None
+    ):  # Anthropic counts these apart from the others
+        cached = _count(usage, "cache_read_input_tokens")
+        sent += (cached or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
+    return Usage(
+        model=named if type(named) is str and named else model,
+        provider=provider,
+        input_tokens=sent,
+        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+        cached_tokens=cached,
+        reasoning_tokens=_detail(
+            usage, ("completion_tokens_details", "output_tokens_details", "details"), "reasoning_tokens"
+        ),
+    )
+
+
+def known_of(usage: Usage) -> dict[str, Any]:
+    """The usage as it is recorded: what nobody knows is not there."""
+    return {
+        name: value for name, value in usage._asdict().items() if value is not None and not _is_blank(value)
+    }
+
+
+def usage_of(recorded: Mapping[str, Any]) -> Usage:
+    """The usage from its record; fields of a later version are passed over."""
+    return Usage(**{name: value for name, value in recorded.items() if name in Usage._fields})
+
+
+def _is_blank(value: Any) -> bool:
+    return type(value) is str and not value
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    dump = getattr(value, "model_dump", None)  # a pydantic model, as SDKs give
+    dumped = dump(mode="json") if callable(dump) else getattr(value, "__dict__", None)
+    return dumped if isinstance(dumped, Mapping) else {}
+
+
+def _count(usage: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = usage.get(name)
+        if type(value) is int and value >= 0:
+            return value
+    return None
+
+
+def _detail(usage: Mapping[str, Any], groups: tuple[str, ...], name: str) -> int | None:
+    for group in groups:
+        found = _count(_fields(usage.get(group)), name)
+        if found is not None:
+            return found
+    return _count(usage, name)

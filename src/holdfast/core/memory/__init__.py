@@ -1,0 +1,1 @@
+"""Rules of memory: words, ranking, and repeats of a fact."""

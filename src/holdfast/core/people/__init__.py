@@ -1,0 +1,1 @@
+"""Rules of questions to people and of promises between runs."""

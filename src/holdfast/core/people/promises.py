@@ -1,0 +1,118 @@
+"""Promises, folded from a run's journal: made by its program, told by others, taken over with a handoff.
+
+A promise goes from open to kept or broken, once. What is told a second time, or comes late, changes nothing: so whoever
+was killed may tell it again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from holdfast.core.steps.identity import idempotency_key
+from holdfast.errors import Misuse
+from holdfast.limits import PROMISE_CHARS_MAX
+from holdfast.model.event_fields import contents_of, part_of
+from holdfast.model.events import Event
+from holdfast.model.handoff import Promise, Promises, Side
+
+_FIELDS: Final = ("id", "text", "by", "to", "state", "at", "side", "due", "note", "settled_at")
+
+
+class Promised(dict[str, Promise]):
+    """The promises of a run by their ids, made and received."""
+
+    def made(self, event: Event) -> None:
+        """The program has promised something."""
+        body = contents_of(event.body)
+        self[event.name] = Promise(
+            event.name,
+            body["text"],
+            body["by"],
+            body["to"],
+            "open",
+            event.at,
+            due=body.get("due"),
+            seqs=(event.seq,),
+        )
+
+    def settled(self, event: Event) -> None:
+        """The program has kept one, or broken it."""
+        body = contents_of(event.body)
+        known = self.get(event.name)
+        if known is not None and known.state == "open":
+            self[event.name] = known._replace(
+                state=body["how"], note=body["note"], settled_at=event.at, seqs=(*known.seqs, event.seq)
+            )
+
+    def told(self, event: Event) -> None:
+        """Others have told of promises: of one that was given to this run, or of what became of it."""
+        for fields in part_of(event.body, "promises"):
+            self.hear(promise_in(fields), event.seq)
+
+    def hear(self, promise: Promise, seq: int) -> None:
+        """Take in what an event tells, if it says more than what is known."""
+        before = self.get(promise.id)
+        if is_news(self, promise):
+            self[promise.id] = promise._replace(seqs=(*(before.seqs if before else ()), seq))
+
+    def both(self) -> Promises:
+        """Apart: made, and received."""
+        return Promises(self._of("made"), self._of("received"))
+
+    def _of(self, side: Side) -> tuple[Promise, ...]:
+        return tuple(sorted((p for p in self.values() if p.side == side), key=lambda p: (p.at, p.id)))
+
+    def dump(self) -> list[list[Any]]:
+        """As JSON-ready data."""
+        return [list(promise) for promise in self.values()]
+
+
+def load(data: Iterable[list[Any]]) -> Promised:
+    """From its data."""
+    promised = Promised()
+    for fields in data:
+        *told, seqs = fields
+        promised[told[0]] = Promise._make([*told, tuple(seqs)])
+    return promised
+
+
+def promise_id(run: str, birth: str, key: str) -> str:
+    """The id of the promise that a call makes: the same in every replay, and another one in every other history."""
+    return f"{run}:{idempotency_key(birth, key)[:8]}"
+
+
+def is_news(known: Mapping[str, Promise], promise: Promise) -> bool:
+    """Whether a promise, as somebody tells it, says more than what is known."""
+    before = known.get(promise.id)
+    return before is None or (before.state == "open" and promise.state != "open")
+
+
+def promise_in(fields: Mapping[str, Any]) -> Promise:
+    """The promise in a letter, an event or a handoff."""
+    return Promise(**{name: fields[name] for name in _FIELDS if name in fields})
+
+
+def fields_of(promise: Promise, side: Side | None = None) -> dict[str, Any]:
+    """A promise as others are told of it; ``side`` is the end that they are at."""
+    fields = {name: getattr(promise, name) for name in _FIELDS}
+    return {**fields, "side": side or promise.side}
+
+
+def check_text(what: str, text: str) -> str:
+    """The text of a promise or of what is said about one. Misuse where it is none, or too long."""
+    if type(text) is not str or not text.strip() or len(text) > PROMISE_CHARS_MAX:
+        raise Misuse(
+            problem=f"{what} of a promise is {text!r:.80}",
+            advice=f"say it in 1 to {PROMISE_CHARS_MAX:,} characters",
+        )
+    return text
+
+
+def find(promises: Mapping[str, Promise], named: "Promise | str", run: str) -> Promise:
+    """The promise of this run that is meant, by itself or its id. Misuse where this run has not made it."""
+    id_ = named.id if isinstance(named, Promise) else named
+    found = promises.get(id_)
+    if found is None or found.side != "made":
+        own = ", ".join(p.id for p in promises.values() if p.side == "made" and p.state == "open") or "none"
+        why = "was given to it" if found is not None else "is none of its promises"
+        raise Misuse(problem=f"{id_} {why}: run {run} cannot settle it", advice=f"it has promised: {own}")
+    return found

@@ -1,0 +1,75 @@
+"""What a run relies on, folded from its journal: declared by its program, noted in its intents and attempts, or accepted.
+
+Premises are few, and so are the events that tell of them: these are read when they are folded.
+"""
+
+from typing import Any
+
+from holdfast.core.journal.recorded_calls import model_of
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import Event
+from holdfast.model.premises import PLACES, Broken, Premise
+
+
+class Relied(dict[str, Premise]):
+    """The premises of a run as noted last, by kind and name.
+
+    ``broken`` are those that were found not to hold, and were neither restored nor accepted since.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: dict[str, Broken] = {}
+
+    def note(self, premise: Premise) -> None:
+        """From now on the run relies on this. A path that is noted in two ways counts as it was noted last."""
+        if premise.kind in PLACES:
+            for kind in PLACES - {premise.kind}:
+                self.pop(f"{kind}:{premise.name}", None)
+        self[premise.id] = premise
+
+    def intent(self, event: Event) -> None:
+        """The first intent of a function in an attempt says what is new of it."""
+        for noted in fields_of(event.body)["noted"]:
+            self.note(Premise(noted["kind"], noted["name"], noted["facts"], seq=event.seq))
+
+    def model(self, event: Event) -> None:
+        """Which model the calls of this name ask; all of them, because a program may have several."""
+        now = model_of(event.body)
+        noted = self.get(f"model:{event.name}")
+        asked = [] if noted is None or noted.facts is None else noted.facts["asked"]
+        if now is not None and now not in asked:
+            self.note(Premise("model", event.name, {"asked": [*asked, now]}, seq=event.seq))
+
+    def attempt(self, event: Event) -> None:
+        """The packages that an attempt has loaded; of those that are known, a change is recorded as such."""
+        for name, version in fields_of(event.body).get("packages", {}).items():
+            self.setdefault(f"package:{name}", Premise("package", name, {"version": version}, seq=event.seq))
+
+    def noted(self, event: Event) -> None:
+        """Declared by the program, accepted by a person, or found on entering; only that leaves a finding standing."""
+        body = contents_of(event.body)
+        premise = Premise(body["kind"], body["name"], body["facts"], body.get("policy"), event.seq)
+        self.note(premise)
+        if body.get("via") != "found":
+            self.broken.pop(premise.id, None)
+
+    def found_broken(self, event: Event) -> None:
+        """It was looked at, and did not hold."""
+        body = contents_of(event.body)
+        name = f"{body['kind']}:{body['name']}"
+        self.broken[name] = Broken(event.seq, body["verdict"], body["found"], body["act"])
+
+    def dump(self) -> list[Any]:
+        """As JSON-ready data."""
+        return [[list(premise) for premise in self.values()], {n: list(b) for n, b in self.broken.items()}]
+
+
+def load(data: list[Any]) -> Relied:
+    """The premises from their data."""
+    relied = Relied()
+    premises, broken = data
+    for fields in premises:
+        relied.note(Premise(*fields))
+    relied.broken = {name: Broken(*fields) for name, fields in broken.items()}
+    return relied

@@ -1,0 +1,1 @@
+"""Rules of pruning: the plan, compaction, and what must stay the same."""

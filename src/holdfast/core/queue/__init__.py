@@ -1,0 +1,1 @@
+"""Rules of the queue: when a worker takes a run."""

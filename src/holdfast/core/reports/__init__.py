@@ -1,0 +1,1 @@
+"""Numbers and texts for people: counts, times, progress, statistics."""

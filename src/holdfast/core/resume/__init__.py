@@ -1,0 +1,1 @@
+"""Rules of resuming: the plan, and the command that a run was started with."""

@@ -1,0 +1,71 @@
+"""Whose a recorded command is: this user's own, or foreign.
+
+A command is the word of the attempt that recorded it. It is foreign where that attempt's event was brought here from another
+store, where the store's files belong to somebody else, and, in a store that is shared, where another host or user
+has recorded it.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+from orjson import dumps
+
+from holdfast.core.journal.run_row_facts import facts_of, holder_of
+from holdfast.core.reports.times import moment
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Event
+from holdfast.model.recorded_command import Command, Here
+from holdfast.model.store_rows import RunRow, host_of
+
+_HOWS: Final = {"import": "imported from", "copy": "copied from"}
+
+
+def command_in(attempt: Event, chain: Sequence[RunRow], here: Here) -> Command:
+    """The command that an attempt of this run has recorded, and where it comes from; nobody has trusted it yet."""
+    body = contents_of(attempt.body)
+    words = [str(word) for word in body.get("argv") or ()]
+    origin = _origin(attempt.seq, body, chain, here)
+    python, cwd = str(body.get("python") or ""), str(body.get("cwd") or "")
+    starter: Literal["program", "worker", "client"] = "program"
+    if body.get("again") or body.get("served"):
+        starter = "worker" if body.get("again") else "client"
+    remembered = not here.owned_by
+    return Command(python, tuple(words[1:]), cwd, attempt.seq, starter, origin, is_remembered=remembered)
+
+
+def digest_of(command: Command) -> str:
+    """What tells one command from another: its interpreter, its arguments and its directory."""
+    return sha256(dumps([command.python, command.arguments, command.cwd])).hexdigest()[:32]
+
+
+def whence(chain: Sequence[RunRow], seq: int) -> str:
+    """In words, how the event of that seq was brought into this store; empty where it was recorded in it."""
+    facts = facts_of(holder_of(chain, seq))
+    if facts.get("elsewhere", 0) < seq:
+        return ""
+    came = facts.get("came")
+    if not isinstance(came, dict):
+        return "brought in from another store"
+    at = came.get("at")
+    when = f" on {moment(at)}" if isinstance(at, float) else ""
+    return f"{_HOWS.get(str(came.get('how')), 'brought in from')} {came.get('from')}{when}"
+
+
+def is_honoured(trust: Mapping[str, Any], here: Here) -> bool:
+    """Whether a record of trust counts for whoever asks: never where the owner of the files could have written it himself."""
+    if here.owned_by is None:
+        return (trust.get("host"), trust.get("uid")) == (here.host, here.uid)
+    return not here.owned_by
+
+
+def _origin(seq: int, body: Mapping[str, Any], chain: Sequence[RunRow], here: Here) -> str:
+    brought = whence(chain, seq)
+    if here.owned_by:
+        return f"the store belongs to {here.owned_by}" + (f", {brought}" if brought else "")
+    if brought or here.owned_by is not None:
+        return brought
+    host, uid = host_of(str(body.get("owner", ""))), body.get("uid", here.uid)
+    if host != here.host:
+        return f"recorded on host {host or '?'}, and this is {here.host}"
+    return f"recorded by the user with uid {uid}, and this is uid {here.uid}" if uid != here.uid else ""

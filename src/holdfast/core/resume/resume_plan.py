@@ -1,0 +1,290 @@
+"""The resume plan: what starting a run again would do, decided from its journal and from what was found by looking.
+
+It reuses what stands recorded, says what becomes of effects in doubt, which premises do not hold and what follows, whom
+the run asks and what it waits for, and what runs next. Nothing is guessed: what nobody counted is unknown, not zero.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.llm.request_shapes import asked_line
+from holdfast.core.reports.progress import plan_position, planned
+from holdfast.core.reports.value_text import failure_line, one_line, readable, size
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow
+from holdfast.model.events import AUTOSAVE, Event, Kind
+from holdfast.model.premises import Act, Judged, Premise
+from holdfast.model.questions import Question
+from holdfast.model.recorded_command import Command
+from holdfast.model.run_info import Doubt
+from holdfast.model.waits import Waiting
+
+
+class Answers(NamedTuple):
+    """How much of the program is answered from the journal."""
+
+    steps: int
+    marks: int
+    checkpoints: int
+    latest_point: int | None
+    latest_label: str
+
+
+class Saved(NamedTuple):
+    """What the answered steps took when they ran. None is "nobody knows"; the counts say of how many model calls."""
+
+    seconds: float
+    model_calls: int
+    tokens: int | None
+    tokens_unknown: int
+    cost: float | None
+    cost_unknown: int
+
+
+class Uncertain(NamedTuple):
+    """A step in doubt. ``pending`` is what a person already said; ``fate`` what starting again makes of it, in words."""
+
+    step: str
+    key: str
+    started_at: float
+    reason: str
+    pending: str | None
+    in_doubt: str
+    verify: bool
+    fate: str
+
+
+class Repeat(NamedTuple):
+    """A step that was begun and runs again, because it was cut off or because its failure ended the attempt."""
+
+    step: str
+    key: str
+    effect: str
+    tries: int
+    why: Literal["cut_off", "failed"]
+    detail: str
+
+
+class Asked(NamedTuple):
+    """A question of the run's that stands open. ``answered_by`` is who has answered it, if that lies in the inbox."""
+
+    id: str
+    text: str
+    asked_at: float
+    expires_at: float | None
+    seq: int
+    answered_by: str
+
+
+class ResumePlan(NamedTuple):
+    """What starting a run again would do. ``next_item`` is the item of the run's own plan that comes next; empty for none.
+
+    ``command`` is what the run was last started with, and says whether it may be started here; None where it never was.
+    ``came_from`` is where its history was brought in from, in words; empty where it began here.
+    """
+
+    run: str
+    status: str
+    attempt: int
+    answers: Answers
+    saved: Saved
+    doubts: tuple[Uncertain, ...]
+    premises: tuple[Judged, ...]
+    questions: tuple[Asked, ...]
+    waits: tuple[Waiting, ...]
+    again: tuple[Repeat, ...]
+    next_item: str
+    command: Command | None = None
+    came_from: str = ""
+
+    @property
+    def pauses(self) -> tuple[Judged, ...]:
+        """The premises that would pause the run."""
+        return tuple(judged for judged in self.premises if judged.act == "pause")
+
+
+_FATES: Final = {
+    "done": "counts as done: the program gets the value that was given",
+    "retry": "runs again, under the same idempotency key",
+    "failed": "counts as failed: the program gets a RuntimeError",
+    "abandon": "is set aside: the program goes on without it",
+}
+_POLICIES: Final = {
+    "stop": "the run stops and asks a person",
+    "tell": "the program is told with EffectUnknown",
+    "retry": "it runs again, under the same idempotency key",
+}
+
+
+def plan_resume(
+    run: str,
+    status: str,
+    events: Sequence[Event],
+    *,
+    doubts: Iterable[Doubt],
+    judged: Iterable[Judged],
+    answers: Mapping[int, str] | None = None,
+    died_at: float = 0.0,
+) -> ResumePlan:
+    """The plan for a run with this history, if it were started now; ``judged`` are its premises as they were found.
+
+    ``answers`` are the questions that were answered and not taken in yet, by their events, with who did.
+    """
+    view = fold(events)
+    attempt = view.next_attempt
+    if view.crashed_attempt is not None:
+        # As the next attempt will record it: what failed last, with nothing after it, is tried again.
+        view.end_attempt("crashed", died_at)
+    uncertain = tuple(_uncertain(doubt, view) for doubt in doubts)
+    in_doubt = {doubt.key for doubt in uncertain}
+    effects = [_effect(doubt) for doubt in uncertain if doubt.pending is None]
+    return ResumePlan(
+        run=run,
+        status=status,
+        attempt=attempt,
+        answers=_answers(view, events),
+        saved=_saved(view),
+        doubts=uncertain,
+        premises=(*judged, *effects),
+        questions=tuple(_asked_of(question, answers or {}) for question in view.questions.values()),
+        waits=tuple(view.waits.values()),
+        again=tuple(_repeats(view, events, in_doubt)),
+        next_item=_next_item(view),
+    )
+
+
+# -- what is reused ------------------------------------------------------------------------------------------------
+
+
+def _answered(view: View) -> Iterable[tuple[Call, bytes]]:
+    """The outcomes that the program is given without running, of steps."""
+    for call in view.calls.values():
+        if call.seq and not call.abandoned:
+            for outcome in call.outcomes:
+                if outcome.body is not None and not is_hollow(outcome.body):
+                    yield call, outcome.body
+
+
+def _answers(view: View, events: Sequence[Event]) -> Answers:
+    points, latest, label, checkpoints = View(), None, "", 0
+    for event in events:
+        points.add(event)
+        if event.kind == Kind.CHECKPOINT:
+            checkpoints += 1
+            latest = points.points
+            label = fields_of(event.body).get("label") or (event.name if event.name == AUTOSAVE else "")
+    return Answers(
+        steps=sum(1 for _ in _answered(view)),
+        marks=sum(event.kind == Kind.MARK for event in events),
+        checkpoints=checkpoints,
+        latest_point=latest,
+        latest_label=label,
+    )
+
+
+def _saved(view: View) -> Saved:
+    seconds, usages = 0.0, []
+    whole = {call.key for call, _ in _answered(view)}
+    for call, body in _answered(view):
+        outcome = fields_of(body)
+        if "usage" in outcome:
+            usages.append(outcome["usage"])
+        if _parent(call) not in whole:  # the time of a step inside another is part of that one's
+            seconds += outcome.get("ms", 0.0) / 1000
+    tokens = [known for usage in usages if (known := _tokens(usage)) is not None]
+    costs = [usage["cost"] for usage in usages if usage.get("cost") is not None]
+    return Saved(
+        seconds=round(seconds, 6),
+        model_calls=len(usages),
+        tokens=sum(tokens) if tokens or not usages else None,
+        tokens_unknown=len(usages) - len(tokens),
+        cost=sum(costs, 0.0) if costs or not usages else None,
+        cost_unknown=len(usages) - len(costs),
+    )
+
+
+def _tokens(usage: dict[str, Any]) -> int | None:
+    known = [usage[name] for name in ("input_tokens", "output_tokens") if usage.get(name) is not None]
+    return sum(known) if known else None
+
+
+def _parent(call: Call) -> str:
+    """The step that a call was made in; empty for one at the top."""
+    return str(fields_of(call.body).get("in", "")).partition(":")[0] if call.body else ""
+
+
+# -- what is not known ---------------------------------------------------------------------------------------------
+
+
+def _uncertain(doubt: Doubt, view: View) -> Uncertain:
+    call = view.calls.get(doubt.key)
+    intent = contents_of(call.body) if call is not None and call.body else {}
+    policy, verify = intent.get("in_doubt", "stop"), bool(intent.get("verify"))
+    fate = _FATES[doubt.pending] if doubt.pending else _fate(policy, verify=verify)
+    return Uncertain(
+        doubt.step, doubt.key, doubt.started_at, doubt.reason, doubt.pending, policy, verify, fate
+    )
+
+
+def _fate(policy: str, *, verify: bool) -> str:
+    follows = _POLICIES.get(policy, policy)
+    return f"its verify decides; if that cannot tell, {follows}" if verify else follows
+
+
+def _effect(doubt: Uncertain) -> Judged:
+    """An effect in doubt is a premise that nobody can vouch for: it pauses, unless its tool has declared a way out."""
+    act: Act = "warn" if doubt.verify or doubt.in_doubt != "stop" else "pause"
+    premise = Premise("effect", doubt.step, {"key": doubt.key})
+    return Judged(premise, "unknown", None, f"is in doubt: it {doubt.reason}", act)
+
+
+def _asked_of(question: Question, answers: Mapping[int, str]) -> Asked:
+    text, by = one_line(question.text), answers.get(question.seq, "")
+    return Asked(question.id, text, question.asked_at, question.expires_at, question.seq, by)
+
+
+# -- what runs next ------------------------------------------------------------------------------------------------
+
+
+def _repeats(view: View, events: Iterable[Event], in_doubt: set[str]) -> Iterable[Repeat]:
+    """What runs again, each call once, in the order it was begun."""
+    tries: dict[str, int] = {}
+    last: dict[str, Event] = {}
+    for event in events:
+        if event.kind in {Kind.STEP_STARTED, Kind.STEP_RETRIED}:
+            is_new = event.key in last and last[event.key].kind in _ENDS
+            tries[event.key] = 1 if is_new else tries.get(event.key, 0) + 1
+        if event.kind.startswith("step."):
+            last[event.key] = event
+    for call in sorted(view.calls.values(), key=lambda call: call.seq):
+        if call.seq == 0 or call.key not in last or call.abandoned or call.key in in_doubt:
+            continue
+        if call.is_open or not call.outcomes:
+            yield _repeat(call, last[call.key], tries.get(call.key, 1))
+
+
+_ENDS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED})
+
+
+def _repeat(call: Call, last: Event, tries: int) -> Repeat:
+    intent = contents_of(call.body or b"{}")
+    effect, ending = intent.get("effect", ""), contents_of(last.body)
+    if not call.is_open and ending.get("error"):
+        return Repeat(call.name, call.key, effect, tries, "failed", failure_line(ending["error"]))
+    return Repeat(call.name, call.key, effect, tries, "cut_off", _asked(intent))
+
+
+def _asked(intent: dict[str, Any]) -> str:
+    """What a call was made with, in one line."""
+    if intent.get("effect") == "model":
+        return one_line(asked_line(intent))
+    if "args_blob" in intent:
+        return f"({size(intent.get('args_bytes', 0))})"
+    return readable(intent["args"]) if intent.get("args") else ""
+
+
+def _next_item(view: View) -> str:
+    position = plan_position(view)
+    items = planned(view.plan)
+    return items[position.step] if position is not None and position.step < len(items) else ""

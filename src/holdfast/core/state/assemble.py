@@ -1,0 +1,122 @@
+"""A state put together again from its nodes, and the packs that it needs.
+
+It walks with a list of places to fill in instead of recursion: how deep a state is says nothing about the stack.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from holdfast.core.state.nodes import (
+    DICT,
+    LIST,
+    TEXT,
+    VALUE,
+    Fetch,
+    Nodes,
+    corrupt,
+    form_of,
+    links,
+    pairs,
+    ref_in,
+    unescape,
+)
+from holdfast.limits import VALUE_DEPTH_MAX
+
+
+def gather(root: Any, fetch: Fetch) -> Any:
+    """The tree that was planted, sharing nothing with ``root``. Raises Corrupt where a node is missing or wrong."""
+    return gather_with(root, Nodes(fetch))
+
+
+def gather_with(root: Any, nodes: Nodes) -> Any:
+    """As ``gather``, by a reader that keeps what it has read."""
+    top = [_copied(root)]
+    todo: list[tuple[Any, int]] = [(top, 0)]
+    while todo:
+        holder, depth = todo.pop()
+        if depth > VALUE_DEPTH_MAX:
+            raise corrupt(f"it is nested deeper than {VALUE_DEPTH_MAX}")
+        parts = holder.items() if type(holder) is dict else enumerate(holder)
+        inner = [(key, part) for key, part in parts if type(part) in _CONTAINERS]
+        _expect([part for _, part in inner], nodes)
+        for key, part in inner:
+            holder[key], is_whole = _resolved(part, nodes)
+            if not is_whole and type(holder[key]) in _CONTAINERS:
+                todo.append((holder[key], depth + 1))
+    return top[0]
+
+
+def packs_of(root: Any, fetch: Fetch) -> set[str]:
+    """The addresses of all packs that the state needs; ``root`` may be a list of roots. Raises Corrupt.
+
+    One pack is in memory at a time. It is fetched again if another one later turns out to need more of it.
+    """
+    seen: dict[str, set[str]] = {}
+    wanted: dict[str, list[str]] = {}
+
+    def want(refs: Iterable[str]) -> None:
+        for ref in refs:
+            address, _, line = ref.rpartition("/")
+            if line not in seen.setdefault(address, set()):
+                seen[address].add(line)
+                wanted.setdefault(address, []).append(line)
+
+    want(links(orjson.dumps(root)))
+    while wanted:
+        address, lines = wanted.popitem()
+        nodes = Nodes(fetch)
+        while lines:
+            want(links(nodes.read(f"{address}/{lines.pop()}")))
+            lines += wanted.pop(address, ())
+    return set(seen)
+
+
+_CONTAINERS = (list, dict)
+_OWN = (None, "##")
+"""The forms of what is the user's own."""
+
+
+def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
+    """The value with its own reference followed, and whether nothing in it can be a reference any more."""
+    # A node is parsed each time, so the same one in two places is never one object twice.
+    for _ in range(VALUE_DEPTH_MAX):
+        form = form_of(value)
+        if form is None:
+            return value, False
+        if form == "##":
+            return unescape(value), False
+        ref = ref_in(value)
+        if form == VALUE:
+            value, is_whole = nodes.open(ref)
+            if is_whole:
+                return value, True
+        elif form == LIST:
+            return nodes.items(ref), False
+        elif form == DICT:
+            return pairs(nodes.items(ref), ref), False
+        elif form == TEXT:
+            items = nodes.items(ref)
+            _expect(items, nodes)
+            return "".join([_piece(item, nodes) for item in items]), True
+        else:
+            raise corrupt(f"{form!r} stands where a value should")
+    raise corrupt("a reference leads in a circle")
+
+
+def _expect(values: Iterable[Any], nodes: Nodes) -> None:
+    """Have what these values refer to fetched together."""
+    nodes.expect(ref_in(value) for value in values if form_of(value) not in _OWN)
+
+
+def _piece(item: Any, nodes: Nodes) -> str:
+    piece, _ = _resolved(item, nodes)
+    if type(piece) is not str:
+        raise corrupt("a piece of a text is something else")
+    return piece
+
+
+def _copied(root: Any) -> Any:
+    """The root as if it had been read: it is small, and the caller's to keep."""
+    return orjson.loads(orjson.dumps(root))

@@ -1,0 +1,1 @@
+"""Rules of calls: identity, arguments, drift, and effects in doubt."""

@@ -1,0 +1,1 @@
+"""Rules of chains: checkpoints kept for another framework."""

@@ -1,0 +1,1 @@
+"""Rules of exports, imports, moves and handoffs."""

@@ -1,0 +1,87 @@
+"""The effects that a handoff brings, and what tells the arguments of one from those of another.
+
+What a function has captured is no part of them: it says where a program keeps things, and not what is asked for.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from orjson import OPT_SORT_KEYS, dumps
+
+from holdfast.core.steps.arguments import CLOSURE
+
+CARRIED: Final = frozenset({"once", "idempotent"})
+"""Effects that must not simply be made again by somebody else: under another key, an idempotent one happens twice."""
+
+
+class Effect(NamedTuple):
+    """One effect of the giver, or of whoever gave to it: ``run``, ``store`` and ``event`` say where it stands recorded."""
+
+    number: int
+    step: str
+    effect: str
+    key: str
+    arguments: Any
+    arguments_sha256: str
+    idempotency_key: str
+    run: str
+    store: str
+    event: int
+    is_done: bool
+    is_in_doubt: bool
+    item: Mapping[str, Any]
+    """As the document has it."""
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """The fields that say what it came to, as an event has them."""
+        if "lost" in self.item:
+            return {"lost": dict(self.item["lost"])}
+        if "result_bytes" in self.item:
+            from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
+
+            what = f"result of {self.step!r}, which run {self.run} has,"
+            size = self.item["result_bytes"]
+            return {
+                "lost": {"what": what, "size": size, "size_max": HANDOFF_VALUE_BYTES_MAX, "unit": "bytes"}
+            }
+        return {}
+
+
+def effects_in(document: Mapping[str, Any]) -> list[Effect]:
+    """Every effect that a document brings, by its number."""
+    found = [
+        _effect(document, item, is_done=name == "effects", is_in_doubt=name == "in_doubt")
+        for name in ("effects", "in_doubt", "pending")
+        for item in document[name]
+        if "number" in item
+    ]
+    return sorted(found, key=lambda effect: effect.number)
+
+
+def arguments_digest(arguments: Mapping[str, Any]) -> str:
+    """What tells arguments apart, given as they are recorded."""
+    told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+    return sha256(dumps(told, option=OPT_SORT_KEYS)).hexdigest()
+
+
+def _effect(
+    document: Mapping[str, Any], item: Mapping[str, Any], *, is_done: bool, is_in_doubt: bool
+) -> Effect:
+    source = item.get("from") or {"run": document["run"], "store": document["store"]}
+    return Effect(
+        item["number"],
+        item["step"],
+        item["effect"],
+        item.get("key", ""),
+        item["arguments"],
+        item.get("arguments_sha256", ""),
+        item.get("idempotency_key", ""),
+        source["run"],
+        source["store"],
+        source.get("event", item["events"][0] if item["events"] else 0),
+        is_done,
+        is_in_doubt,
+        item,
+    )

@@ -1,0 +1,360 @@
+"""What a handoff says, drawn from a run's journal. Nothing is read here but what the journal refers to."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from orjson import loads
+
+from holdfast.core.context.context import context_of
+from holdfast.core.context.sentences import SECTIONS
+from holdfast.core.context.story import Story, is_done
+from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.llm.reasoning import Read, value_in
+from holdfast.core.people import promises
+from holdfast.core.reports.progress import planned, work_on_plan
+from holdfast.core.reports.times import moment
+from holdfast.core.steps.arguments import CLOSURE
+from holdfast.core.transfer.handoff.carried_effects import (
+    CARRIED,
+    Effect,
+    arguments_digest,
+    effects_in,
+)
+from holdfast.core.transfer.handoff.schema import FORMAT
+from holdfast.core.transfer.handoff.validate import digest_of
+from holdfast.errors import TooLarge
+from holdfast.limits import HANDOFF_DOUBTS_MAX, HANDOFF_ITEMS_MAX, HANDOFF_VALUE_BYTES_MAX
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
+from holdfast.model.events import Event
+from holdfast.model.handoff import TELL, Loss, LossKind
+
+_SUMMARY_TOKENS: Final = 4_000
+_TOLD: Final = "EffectUnknown"
+
+
+class Baggage(NamedTuple):
+    """What the journal alone does not tell: the state and the messages, as trees, or how long they are; who is gone for sure."""
+
+    state: Any = None
+    state_bytes: int = 0
+    messages: list[Any] | None = None
+    messages_bytes: int = 0
+    whole: Callable[[str], bytes] = lambda _: b"{}"
+    is_gone: Callable[[str], bool] = lambda _: False
+    unread: int = 0
+    """Letters in the giver's inbox."""
+
+
+def document_of(
+    run: str,
+    store: str,
+    to: str,
+    events: Sequence[Event],
+    read: Read,
+    *,
+    at: float,
+    is_held: bool,
+    sealed: bool = False,
+    baggage: Baggage | None = None,
+) -> dict[str, Any]:
+    """What whoever takes this run's work over needs to know. ``is_held``: the giver is at work, and hands over itself."""
+    told = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
+    writing = _Writing(Story(events), read, baggage or Baggage(), is_held=is_held)
+    story, view = writing.story, writing.story.view
+    started = {} if view.started is None else contents_of(view.started.body)
+    document: dict[str, Any] = {
+        "holdfast_handoff": FORMAT,
+        "run": run,
+        "store": store,
+        "to": to,
+        "at": moment(at),
+        "event": view.head,
+        "attempt": view.attempts[-1].number if view.attempts else 0,
+        "agent": started.get("agent") or "",
+        "status": str(view.status),
+        "sealed": sealed,
+        "goal": started.get("goal") or "",
+        "inputs": started.get("inputs"),
+        "summary": [
+            {"about": SECTIONS[line.section][0], "text": line.text, "events": [*line.refs]}
+            for line in told.lines
+        ],
+        "plan": [*_plan(story)],
+        **writing.steps(run),
+        **writing.notes(),
+        "artifacts": [*_premises(story, {"artifact"})],
+        "dependencies": [*_premises(story, {"file", "endpoint"})],
+        "promises": writing.listed(
+            "promises", [{**promises.fields_of(p), "events": [*p.seqs]} for p in view.promises.values()]
+        ),
+        "questions": [*_questions(story)],
+        **writing.luggage(),
+        "budget": _budget(story),
+        "left_out": [loss._asdict() for loss in writing.left_out],
+    }
+    document["how_to_continue"] = [*_how_to_continue(document)]
+    return {**document, "digest": digest_of(document)}
+
+
+class _Writing:
+    """One document while it is written, and what it has to leave out."""
+
+    def __init__(self, story: Story, read: Read, baggage: Baggage, *, is_held: bool) -> None:
+        self.story = story
+        self.left_out: list[Loss] = []
+        self._read = read
+        self._baggage = baggage
+        self._is_held = is_held
+        self._owners = {
+            attempt.event.fence: str(fields_of(attempt.event.body).get("owner", ""))
+            for attempt in story.view.attempts
+        }
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def steps(self, run: str) -> dict[str, Any]:
+        """Effects that are done or in doubt, each with a number, and what else has no end."""
+        story = self.story
+        doubted, begun = story.open_calls(is_held=self._is_held)
+        # Of one that the giver is in the middle of, nobody else knows whether it will have happened.
+        doubted += [call for call in begun if is_once(call)]
+        told = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_TOLD)]
+        done = [call for call in story.steps() if is_done(call)]
+        effects = [*self._inherited(is_done=True), *self._done(done)]
+        in_doubt = [self._doubt(call) for call in (*doubted, *told)]
+        if len(in_doubt) > HANDOFF_DOUBTS_MAX:
+            raise TooLarge(
+                what=f"the handoff of {run}",
+                size=len(in_doubt),
+                size_max=HANDOFF_DOUBTS_MAX,
+                unit="effects in doubt (settle some with `holdfast resolve`)",
+            )
+        others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
+        pending = [*self._inherited(is_done=False), *self.listed("pending", others)]
+        carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
+        for number, step in enumerate(carried):
+            step["number"] = number
+        return {
+            "last_step": self._last(done),
+            "pending": pending,
+            "in_doubt": in_doubt,
+            "effects": effects,
+        }
+
+    def _last(self, done: Sequence[Call]) -> dict[str, Any] | None:
+        left_out = [*self.left_out]
+        last = self._step(done[-1]) if done else None
+        self.left_out = left_out  # what is left out of it is told where it stands among the others
+        return last
+
+    def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
+        """What the giver was given itself, and has not asked for. What was in doubt there are calls of its own."""
+        view = self.story.view
+        if view.handed is None:
+            return
+        seq = self.story.cite(view.handed.seq)
+        for effect in effects_in(self._document_in(view.handed)):
+            if effect.is_done == is_done and not effect.is_in_doubt and effect.number not in view.claimed:
+                yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+
+    def _document_in(self, handed: Event) -> dict[str, Any]:
+        fields = contents_of(handed.body)
+        found = fields.get("value") or loads(self._baggage.whole(fields["value_blob"]))
+        assert isinstance(found, dict), "a handoff is an object"
+        return found
+
+    def _done(self, done: Sequence[Call]) -> Iterator[dict[str, Any]]:
+        forgotten: dict[str, list[int]] = {}
+        for call in done:
+            if _effect_of(call) not in CARRIED or call.name == TELL:
+                continue
+            if is_hollow(call.body or b""):
+                forgotten.setdefault(call.name, []).append(call.outcomes[-1].seq)
+            else:
+                yield self._step(call)
+        for name, seqs in forgotten.items():
+            self._leave(
+                "effect",
+                name,
+                f"happened {len(seqs)} times up to #{max(seqs)}, and its arguments were compacted: a call of it is not recognised",
+                f"before {name} is called, look whether that was done already",
+            )
+
+    def _step(self, call: Call) -> dict[str, Any]:
+        """A call as it stands: what was asked for, under which key, and what came of it."""
+        intent = {} if call.body is None else contents_of(call.body)
+        step: dict[str, Any] = {"step": call.name, "effect": intent.get("effect", ""), **self._asked(intent)}
+        carried = intent.get("carried")
+        key = carried["key"] if carried else call.key if call.key.endswith(".k") else ""
+        if key:
+            step["key"] = key
+        if intent.get("idempotency_key"):
+            step["idempotency_key"] = intent["idempotency_key"]
+        if intent.get("tool"):
+            step["tool"] = True
+        if is_done(call):
+            return {**step, **self._result(call), "events": [self.story.cite(call.outcomes[-1].seq)]}
+        step |= {"since": moment(call.started_at), "since_at": call.started_at}
+        return {**step, "events": [self.story.cite(call.seq)]}
+
+    def _asked(self, intent: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = intent.get("args")
+        if "args_blob" in intent:
+            arguments = loads(self._baggage.whole(intent["args_blob"]))
+        if intent.get("effect") not in CARRIED or not isinstance(arguments, dict):
+            return {"arguments": None if "args_blob" in intent else arguments}
+        told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+        is_long = intent.get("args_bytes", 0) > HANDOFF_VALUE_BYTES_MAX
+        return {"arguments": None if is_long else told, "arguments_sha256": arguments_digest(arguments)}
+
+    def _result(self, call: Call) -> dict[str, Any]:
+        body = call.outcomes[-1].body or b"{}"
+        fields = contents_of(body)
+        if "lost" in fields:
+            return {"lost": fields["lost"]}
+        value = None if is_hollow(body) else value_in(body, self._read)
+        if value is None and ("value_blob" in fields or is_hollow(body)):
+            size = fields.get("value_bytes", 0)
+            if _effect_of(call) in CARRIED:
+                why = (
+                    f"{size:,} bytes long: too long for the handoff"
+                    if size
+                    else "pruned in the giver's journal"
+                )
+                self._leave("value", call.name, f"what it returned is {why}", "give --from the giver's store")
+            return {"result_bytes": size}
+        return {"result": value}
+
+    def _doubt(self, call: Call) -> dict[str, Any]:
+        intent = {} if call.body is None else contents_of(call.body)
+        is_over = call.doubt is not None or not call.is_open
+        if "carried" in intent:
+            is_over = bool(intent["carried"]["is_over"])
+        step = self._step(call) | {"doubt": call.doubt or "never reported back"}
+        step["is_over"] = is_over or self._baggage.is_gone(self._owners.get(call.fence, ""))
+        step["policy"] = intent.get("in_doubt", "stop")
+        step["verify"] = bool(intent.get("verify"))
+        return step
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    def notes(self) -> dict[str, Any]:
+        """What the agent said of its work, and what failed."""
+        failed = [
+            {"step": one.call.name, "error": one.error, "events": [*one.seqs]}
+            for one in self.story.failures()
+        ]
+        return {
+            "decisions": self.listed("decisions", self._marks("decision")),
+            "discoveries": self.listed("discoveries", self._marks("discovery")),
+            "told": self.listed("told", self._marks("said")),
+            "failed": self.listed("failed", failed),
+        }
+
+    def luggage(self) -> dict[str, Any]:
+        """The state and the messages, where they fit."""
+        bag = self._baggage
+        for name, size, advice in (
+            ("state", bag.state_bytes, "run.state of the giver has it"),
+            ("messages", bag.messages_bytes, "the giver's journal has it"),
+        ):
+            if size > HANDOFF_VALUE_BYTES_MAX:
+                what: LossKind = "state" if name == "state" else "messages"
+                self._leave(what, name, f"{size:,} bytes long: too long for the handoff", advice)
+        if bag.unread:
+            self._leave(
+                "messages",
+                "inbox",
+                f"{bag.unread} letters lie unread in the giver's inbox",
+                "have them sent again",
+            )
+        return {"state": bag.state, "messages": bag.messages or []}
+
+    def listed(self, name: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The latest items of a sort; that there are others is told."""
+        if len(items) > HANDOFF_ITEMS_MAX:
+            why = f"the latest {HANDOFF_ITEMS_MAX} of {len(items):,} are in the handoff"
+            self._leave("list", name, why, "the giver's journal has the others")
+        return items[-HANDOFF_ITEMS_MAX:]
+
+    def _marks(self, name: str) -> list[dict[str, Any]]:
+        found = []
+        for mark in self.story.marks:
+            value = value_in(mark.body, self._read) if mark.name == name else None
+            if isinstance(value, dict) and isinstance(value.get("text"), str):
+                found.append({**value, "events": [mark.seq]})
+        return found
+
+    def _leave(self, what: LossKind, name: str, why: str, advice: str) -> None:
+        self.left_out.append(Loss(what, name, why, advice))
+
+
+def _effect_of(call: Call) -> str:
+    return "" if call.body is None else str(fields_of(call.body).get("effect", ""))
+
+
+def _without_number(effect: Effect) -> dict[str, Any]:
+    return {name: value for name, value in effect.item.items() if name not in {"number", "events"}}
+
+
+def _source(effect: Effect) -> dict[str, Any]:
+    return {"run": effect.run, "store": effect.store, "event": effect.event}
+
+
+def _plan(story: Story) -> Iterator[dict[str, Any]]:
+    worked_on = {item for item, _ in work_on_plan(story.view)}
+    for item in planned(story.view.plan) if story.view.plan is not None else ():
+        yield {"item": item, "begun": item in worked_on}
+
+
+def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
+    for premise in story.view.premises.values():
+        if premise.kind in kinds:
+            facts = {name: value for name, value in (premise.facts or {}).items() if name != "at"}
+            broken = story.broken.get(premise.id)
+            state = "holds" if broken is None else str(fields_of(broken.body).get("verdict", "broken"))
+            yield {
+                "kind": premise.kind,
+                "name": premise.name,
+                "state": state,
+                "facts": facts,
+                "events": [premise.seq],
+            }
+
+
+def _questions(story: Story) -> Iterator[dict[str, Any]]:
+    for question in story.view.questions.values():
+        asked = story.events.get(question.seq)
+        about = None if asked is None else part_of(asked.body, "about")
+        yield {"id": question.id, "text": question.text, "about": about, "events": [story.cite(question.seq)]}
+
+
+def _budget(story: Story) -> dict[str, Any]:
+    view = story.view
+    allowed = fields_of(view.attempts[-1].event.body).get("budget") if view.attempts else None
+    spent: dict[str, float] = {
+        "tokens": view.spent.tokens,
+        "cost": view.spent.cost,
+        "calls": view.spent.calls,
+        "wall_s": round(view.worked_upto_last_s, 3),
+    }
+    limits = {name: value for name, value in (allowed or {}).items() if name in spent}
+    left = {name: max(0, round(value - spent[name], 6)) for name, value in limits.items()}
+    return {"allowed": limits or None, "spent": spent, "left": left or None}
+
+
+def _how_to_continue(document: Mapping[str, Any]) -> Iterator[str]:
+    yield "`holdfast accept FILE --as NAME` begins a run with this in the store that is to go on with it, and tells what is lost"
+    if document["in_doubt"]:
+        names = ", ".join(dict.fromkeys(step["step"] for step in document["in_doubt"]))
+        yield f"find out whether {names} happened: the tool's verify is asked first; else `holdfast resolve NAME STEP --done … | --retry`"
+    if document["effects"]:
+        yield "call the same tools by the same names: an effect listed here is answered from here and not made again"
+    todo = [item["item"] for item in document["plan"] if not item["begun"]]
+    if todo:
+        yield f"next in the plan: {todo[0]}"
+    elif document["last_step"]:
+        yield f"the last step that ended was {document['last_step']['step']}"
+    if any(p["state"] == "open" and p["side"] == "made" for p in document["promises"]):
+        yield "keep the open promises, or break them: run.keep(id), run.break_promise(id, because=…)"

@@ -1,0 +1,115 @@
+"""The embedder that is shipped: a table of vectors for some twenty thousand pieces of English words, and their mean.
+
+A word that is not in the table counts by its longest pieces that are. How much a piece counts is in its vector already: common
+ones count little. It knows no order of words and no context, so it tells what a text is about, and neither who nor how much:
+that is for the words. ``scripts/make_table.py`` makes the file, and describes it.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from json import loads
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from holdfast.core.memory.terms import folded
+
+if TYPE_CHECKING:
+    from holdfast.embedding.embedders import Matrix
+
+MODEL: Final = "holdfast-table-1"
+"""Kept with each vector. Another file is another model: count on."""
+DIMENSIONS: Final = 256
+FILE: Final = "table.bin"
+INSIDE: Final = "##"
+"""Stands before a piece that is not the beginning of a word."""
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD: Final = re.compile(r"[a-z]+|[0-9]+")
+_PIECE_CHARS_MAX: Final = 20
+_CHARS_MAX: Final = 20_000
+
+
+class Contents(NamedTuple):
+    """What the file holds: which row a piece has, the rows as signed bytes, and what to multiply each with."""
+
+    rows: dict[str, int]
+    steps: Any
+    scales: Any
+
+
+class Table:
+    """The table; its file is read when the first text comes."""
+
+    model = MODEL
+    dimensions = DIMENSIONS
+
+    def embed(self, texts: Sequence[str]) -> "Matrix":
+        """A vector for each text: the weighted sum of its pieces' vectors. Zeros where it has none that are known."""
+        import numpy as np
+
+        contents = self._contents
+        found = np.zeros((len(texts), DIMENSIONS), np.float32)
+        for at, text in enumerate(texts):
+            pieces = [piece for word in words_of(text[:_CHARS_MAX]) for piece in self._pieces(word)]
+            if pieces:
+                found[at] = contents.scales[pieces] @ contents.steps[pieces].astype(np.float32)
+        return found
+
+    @cached_property
+    def _contents(self) -> Contents:
+        return read_table(files("holdfast.embedding").joinpath(FILE).read_bytes())
+
+    @lru_cache(maxsize=8_192)  # noqa: B019 - there is one table, and it lives as long as the process
+    def _pieces(self, word: str) -> list[int]:
+        return pieces_of(word, self._contents.rows)
+
+
+@lru_cache(maxsize=1)
+def shipped_table() -> Table:
+    """The one table of this process."""
+    return Table()
+
+
+def words_of(text: str) -> list[str]:
+    """The words and numbers of a text as the table has them: lower case, identifiers by their parts."""
+    return _WORD.findall(folded(_HUMP.sub(" ", text)))
+
+
+def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
+    """The rows of a word: the longest piece from its beginning, then the longest from there, until its end."""
+    found: list[int] = []
+    at = 0
+    while at < len(word):
+        mark = INSIDE if at else ""
+        for end in range(min(len(word), at + _PIECE_CHARS_MAX), at, -1):
+            row = rows.get(mark + word[at:end])
+            if row is not None:
+                found.append(row)
+                at = end
+                break
+        else:
+            return found
+    return found
+
+
+def header_of(data: bytes) -> dict[str, Any]:
+    """What the file tells about itself: its first line, as JSON."""
+    header: dict[str, Any] = loads(data[: data.index(b"\n")])
+    return header
+
+
+def read_table(data: bytes) -> Contents:
+    """The contents of a table's file: the header, the pieces a line each, the scales, and the rows."""
+    import numpy as np
+
+    header = header_of(data)
+    assert (header["model"], header["dimensions"]) == (MODEL, DIMENSIONS), header
+    words_at = data.index(b"\n") + 1
+    scales_at = words_at + header["words_bytes"]
+    steps_at = scales_at + 2 * header["rows"]
+    assert len(data) == steps_at + header["rows"] * DIMENSIONS, "the table is cut off"
+    words = data[words_at:scales_at].decode().splitlines()
+    assert len(words) == header["rows"], header
+    scales = np.frombuffer(data, "<f2", header["rows"], scales_at).astype(np.float32)
+    steps = np.frombuffer(data, np.int8, -1, steps_at).reshape(-1, DIMENSIONS)
+    return Contents({word: row for row, word in enumerate(words)}, steps, scales)

@@ -1,0 +1,1 @@
+"""Files of a run at work: written, recorded, compared, restored."""

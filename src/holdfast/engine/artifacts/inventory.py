@@ -1,0 +1,131 @@
+"""The files a run made beside what lies on disk; and what lies there that nobody has recorded. Nothing here writes."""
+
+# ruff: noqa: PTH100, PTH118 - pathlib is not loaded for this
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.lineage.lineage import effective
+from holdfast.engine.artifacts.orphans import find_orphans, is_temp
+from holdfast.engine.artifacts.workspace import roots_of
+from holdfast.engine.journal.blob_content import read_blobs
+from holdfast.engine.journal.journal import all_runs, read_all
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.premises import probes
+from holdfast.errors import Corrupt, UnknownArtifact
+from holdfast.model.artifacts import NOT_KEPT, Artifact, OnDisk, Stray, Version
+from holdfast.model.event_fields import blobs_in, contents_of
+from holdfast.model.events import Event, Kind
+from holdfast.model.store_rows import Status
+from holdfast.stores.port import StorePort
+
+_LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
+
+
+def view_at(store: StorePort, run: str, seq: int) -> View:
+    """The run as it stood behind that event."""
+    return fold(effective(read_all(store, run, upto_seq=seq)))
+
+
+def listed(view: View, *, is_held: bool) -> list[Artifact]:
+    """The latest version of each path and how the file compares, by path. Whoever holds the run may be writing one."""
+    orphans = set() if is_held else {begun.path for begun, _ in find_orphans(view, {})}
+    orphans |= view.artifacts.orphans.keys()
+    return [
+        _beside(view, known[-1], len(known), is_orphan=path in orphans)
+        for path, known in sorted(view.artifacts.versions.items())
+    ]
+
+
+def _beside(view: View, version: Version, count: int, *, is_orphan: bool) -> Artifact:
+    place = place_of(view, version)
+    found = probes.look_at_place(place)
+    state: OnDisk = "as recorded"
+    text = ""
+    if found.facts is None:
+        state, text = ("missing", found.problem) if found.is_gone else ("unknown", found.problem)
+    elif not version.sha256 or "sha256" not in found.facts:
+        state, text = "unknown", "too large to be compared"
+    elif found.facts["sha256"] != version.sha256:
+        state = "an orphan" if is_orphan else "changed"
+        text = f"holds {found.facts.get('bytes', 0):,} bytes, sha256 {found.facts['sha256'][:12]}"
+    return Artifact(version, count, place, state, text)
+
+
+def place_of(view: View, version: Version) -> str:
+    """Where the run looks for a file of its own now."""
+    noted = view.premises.get(f"artifact:{version.path}")
+    facts = (noted.facts if noted is not None else None) or {}
+    attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
+    bases = (*roots_of(view), attempt.get("cwd", ""))
+    return probes.find_place(version.path, bases, facts.get("at") or version.place)
+
+
+def content_of(store: StorePort, run: str, version: Version) -> bytes:
+    """What a version holds, verified. UnknownArtifact where no copy is kept; Corrupt where it is damaged."""
+    if version.copy != "kept":
+        raise UnknownArtifact(
+            run=run, what=f"{version.path}, version {version.number}", problem=NOT_KEPT[version.copy]
+        )
+    unique = list(dict.fromkeys(version.blobs))
+    pieces = dict(read_blobs(store, unique))
+    data = b"".join(pieces[address] for address in version.blobs)
+    from hashlib import sha256
+
+    if sha256(data).hexdigest() != version.sha256:
+        raise Corrupt(store=store.url, problem=f"the copy of {version.path} is not what was recorded")
+    return data
+
+
+def recoverable(events: list[Event]) -> dict[str, set[str]]:
+    """By path, the hashes of contents that the store has copies of: of every branch of the run, and of orphans."""
+    found: dict[str, set[str]] = {}
+    for event in events:
+        if event.kind == Kind.COMPACTED:
+            for version in fold([event]).artifacts.latest().values():
+                if version.copy == "kept":
+                    found.setdefault(version.path, set()).add(version.sha256)
+        elif event.kind in {Kind.PREMISE_NOTED, Kind.ARTIFACT_READY} and blobs_in(event.body):
+            body = contents_of(event.body)
+            facts = body.get("facts") or body
+            found.setdefault(body["name"], set()).add(facts["sha256"])
+    return found
+
+
+def strays(store: StorePort, root: str) -> Iterator[Stray]:
+    """The files below a directory that no run of the store has recorded, in order."""
+    known, told = _places(store)
+    own = os.path.abspath(store.url.removeprefix("sqlite:///")) if store.url.startswith("sqlite:") else ""
+    for directory, names, files in os.walk(os.path.abspath(root)):
+        names[:] = sorted(name for name in names if name not in _LEFT_OUT)
+        for name in sorted(files):
+            place = os.path.join(directory, name)
+            real = os.path.realpath(place)
+            if real in known or (own and place.startswith(own)):
+                continue
+            size = os.lstat(place).st_size
+            temp = "a temporary file that a killed process has left" if is_temp(name) else ""
+            yield Stray(place, size, told.get(real) or temp)
+
+
+def _places(store: StorePort) -> tuple[set[str], dict[str, str]]:
+    """Where all runs' recorded files lie or lay; and where what was being written lies, with what is known of it."""
+    known: set[str] = set()
+    told: dict[str, str] = {}
+    for row in all_runs(store):
+        if row.status == Status.IMPORTING or not row.head:
+            continue
+        view = load(store, row.run)
+        for versions in view.artifacts.versions.values():
+            known |= {os.path.realpath(version.place) for version in versions}
+            known.add(os.path.realpath(place_of(view, versions[-1])))
+        for begun in view.artifacts.under_way.values():
+            text = f"attempt {begun.attempt} of {row.run} was writing it, and did not record it"
+            told[os.path.realpath(begun.place)] = told[os.path.realpath(begun.temp)] = text
+        for path, seq in view.artifacts.orphans.items():
+            broken = view.premises.broken.get(f"artifact:{path}")
+            at = (broken.found or {}).get("at", "") if broken is not None else ""
+            if at:
+                told[os.path.realpath(at)] = f"an orphan of {row.run}, found as #{seq}"
+    return known, told

@@ -1,0 +1,108 @@
+"""What attempts that were killed have left of the files they were writing: temporary files, and orphans.
+
+The journal names every file before it is begun, and its hash before it is put in its place. So the next attempt knows
+where to look: a temporary file that is left is removed, it is ours by its name; a file that holds what was about to be put
+there, with no temporary file beside it and no record of it, is an orphan. That is recorded, told, and relied on as it is,
+until the program writes it again. Crash windows: the finding and what is relied on from then on are one append.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.core.premises.premises import NOTHING, orphaned
+from holdfast.engine.artifacts import file_operations
+from holdfast.engine.premises import probes
+from holdfast.engine.premises.premises import as_found, finding_of, look_aside, note_of
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import Hands
+from holdfast.errors import PremiseMissing
+from holdfast.model.artifacts import Underway
+from holdfast.model.premises import Act, Broken, Judged, Premise
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+    from holdfast.engine.run.held_run import Tenure
+
+_PREFIX = ".holdfast-"
+_SAFE = re.compile(r"[^A-Za-z0-9._-]")
+_RUN_CHARS = 60
+
+
+def temp_name(run: str, attempt: int, token: str) -> str:
+    """The name of a temporary file: it says whose it is."""
+    return f"{_PREFIX}{_SAFE.sub('_', run)[:_RUN_CHARS]}-{attempt}-{token}.tmp"
+
+
+def is_temp(name: str) -> bool:
+    """Whether a file's name is one of ours."""
+    return name.startswith(_PREFIX) and name.endswith(".tmp")
+
+
+async def report(tenure: "Tenure", hands: Hands) -> list[Judged]:
+    """Record and tell the orphans, then remove the temporary files. PremiseMissing if an orphan is to pause the run."""
+    view = tenure.view
+    begun = list(view.artifacts.under_way.values())
+    found: list[tuple[Underway, Judged]] = await look_aside(
+        hands, find_orphans, view, tenure.premises.policies
+    )
+    for one, judged in found:
+        await _record(tenure, hands, one, judged)
+    await look_aside(hands, _remove_temps, begun)
+    if any(judged.act == "pause" for _, judged in found):
+        first = next(judged for _, judged in found if judged.act == "pause")
+        raise PremiseMissing(
+            run=tenure.run,
+            premise=first.premise.id,
+            recorded="as its program writes it",
+            problem=first.text,
+            verdict=first.verdict,
+            accept=first.premise.id,
+        )
+    return [judged for _, judged in found]
+
+
+def find_orphans(view: "View", policies: Mapping[str, Act]) -> list[tuple[Underway, Judged]]:
+    """The orphans among what was being written, each judged. Only looks."""
+    found: dict[str, tuple[Underway, Judged]] = {}
+    for begun in view.artifacts.under_way.values():
+        latest = view.artifacts.find(begun.path)
+        if not begun.sha256 or (latest is not None and latest.sha256 == begun.sha256):
+            continue
+        if os.path.lexists(begun.temp):
+            continue  # it did not come to be put in its place
+        facts = probes.look_at_place(begun.place).facts
+        if facts is not None and facts.get("sha256") == begun.sha256:
+            noted = view.premises.get(f"artifact:{begun.path}")
+            premise = noted or Premise("artifact", begun.path, dict(NOTHING))
+            found[begun.path] = begun, orphaned(premise, facts, begun.attempt, policies)
+    return list(found.values())
+
+
+async def _record(tenure: "Tenure", hands: Hands, begun: Underway, judged: Judged) -> None:
+    """In one append with what is relied on from now on, or its own orphan would stop the run that is killed in between."""
+    view, journal = tenure.view, tenure.journal
+    assert journal is not None
+    drafts = [finding_of(judged, orphan_of=begun.key)]
+    is_noted = judged.premise.seq > 0 and judged.act != "pause"
+    now = as_found(judged)
+    if is_noted:
+        drafts.append(note_of(now, {"via": "found"}))
+    seq = await journal.append(hands, drafts, tenure.clock.wall(), synced=False)
+    view.premises.broken[judged.premise.id] = Broken(seq, judged.verdict, judged.found, judged.act)
+    if is_noted:
+        view.premises[now.id] = now._replace(seq=seq)
+    view.artifacts.under_way.pop(begun.key, None)
+    view.artifacts.orphans[begun.path] = seq
+    if judged.act != "ignore":
+        log().warning("run %s: %s %s", tenure.run, judged.premise.id, judged.text)
+
+
+def _remove_temps(begun: list[Underway]) -> None:
+    for one in begun:
+        directory, name = os.path.split(one.temp)
+        if is_temp(name):
+            with suppress(OSError), file_operations.directory(directory) as held:
+                file_operations.remove(held, name)

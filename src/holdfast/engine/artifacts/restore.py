@@ -1,0 +1,211 @@
+"""Bringing files back as a run had recorded them: each whole or not at all, and never over what somebody else has changed.
+
+A file may be replaced if the store has a copy of what it holds; else it was changed outside, and stays unless that is
+forced. Crash windows: a file is written beside its goal, synced and renamed; killed before that, a temporary file is left,
+which the next restoring to that place removes. Restoring again goes on.
+"""
+
+# ruff: noqa: PTH100, PTH117, PTH118, PTH119, PTH120, PTH206, PTH208 - pathlib is not loaded for a few names
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core.journal.run_row_facts import is_from_elsewhere
+from holdfast.engine.artifacts import file_operations
+from holdfast.engine.artifacts.inventory import content_of, place_of, recoverable, view_at
+from holdfast.engine.journal.journal import Draft, chain_of, read_all
+from holdfast.engine.premises.premises import note_of
+from holdfast.errors import UnknownArtifact
+from holdfast.model.artifacts import NO_SUCH_FILE, NOT_KEPT, Outcome, Restored, Version
+from holdfast.model.premises import Facts, Premise
+from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+
+Tell = Callable[[Restored], None]
+_MARK = ".holdfast-restore-"
+_BACK = frozenset({"written", "there already"})
+_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EISDIR})
+"""What the system says where a link or a file stands on the way."""
+
+
+class Wanted(NamedTuple):
+    """What is to be brought back: the run as of an event, into a directory or in place, all of it or some paths."""
+
+    run: str
+    seq: int
+    to: str | None
+    paths: AbstractSet[str] = frozenset()
+    force: bool = False
+
+
+class Restoring:
+    """One restoring, decided from one history."""
+
+    def __init__(self, store: StorePort, wanted: Wanted, tell: Tell | None = None) -> None:
+        """UnknownArtifact where a path that was asked for is none of the run's."""
+        self._store = store
+        self._wanted = wanted
+        self._tell = tell or (lambda _: None)
+        self._raw = read_all(store, wanted.run)
+        self._ours = recoverable(self._raw)
+        self.view: View = view_at(store, wanted.run, wanted.seq)
+        self._versions = self.view.artifacts.latest()
+        self._paths = {self.view.artifacts.path_of(text) or text for text in wanted.paths}
+        missing = self._paths - self._versions.keys()
+        if missing:
+            raise UnknownArtifact(run=wanted.run, what=", ".join(sorted(missing)), problem=NO_SUCH_FILE)
+
+    def go(self) -> list[Restored]:
+        """Bring the files back; what was done about each."""
+        found = [self._told(version) for version in self._chosen()]
+        found += [self._say(later) for later in self._later()]
+        return found
+
+    def notes(self, restored: Iterable[Restored]) -> list[Draft]:
+        """What the run is to rely on from now on: its files where they were brought back to, where that is news."""
+        drafts = []
+        for one in restored:
+            version = self._versions.get(one.path)
+            noted = self.view.premises.get(f"artifact:{one.path}")
+            if one.outcome not in _BACK or version is None:
+                continue
+            before = (noted.facts if noted is not None else None) or {}
+            if (before.get("at"), before.get("sha256")) == (one.place, version.sha256):
+                continue
+            kept: Facts = {name: before[name] for name in ("workspace", "step") if name in before}
+            facts: Facts = {
+                "at": one.place,
+                "is": "file",
+                "bytes": version.size_bytes,
+                "sha256": version.sha256,
+            }
+            facts |= kept
+            drafts.append(note_of(Premise("artifact", one.path, facts), {"via": "restored"}))
+        return drafts
+
+    def _chosen(self) -> Iterable[Version]:
+        paths = self._paths
+        return [version for path, version in sorted(self._versions.items()) if not paths or path in paths]
+
+    def _told(self, version: Version) -> Restored:
+        place = self._goal(version)
+        outcome, text = self._bring(version, place)
+        return self._say(Restored(version.path, version.number, place, outcome, text))
+
+    def _say(self, restored: Restored) -> Restored:
+        self._tell(restored)
+        return restored
+
+    def _goal(self, version: Version) -> str:
+        if self._wanted.to is None:
+            return place_of(self.view, version)
+        return os.path.join(os.path.abspath(self._wanted.to), version.inner)
+
+    def _bring(self, version: Version, place: str) -> tuple[Outcome, str]:
+        if version.copy != "kept":
+            return "no copy", NOT_KEPT[version.copy]
+        if self._wanted.to is None:
+            if is_from_elsewhere(chain_of(self._store, self._wanted.run), version.seq):
+                return "refused", "it was recorded on another machine: name a directory for it"
+            root, below = os.path.realpath(os.path.dirname(place)), list[str]()
+        else:
+            root, below = os.path.realpath(self._wanted.to), version.inner.split(os.sep)[:-1]
+            if os.path.isabs(version.inner) or not {"", ".", ".."}.isdisjoint(version.inner.split(os.sep)):
+                return "refused", "its path leads out of the directory"
+        content = content_of(self._store, self._wanted.run, version)
+        try:
+            with file_operations.directory(root, tuple(below), make=True) as held:
+                return self._put(held, os.path.basename(place), version, content)
+        except OSError as error:
+            if error.errno in _WAY:
+                return "refused", f"the way there is not a plain directory ({error.strerror})"
+            raise
+
+    def _put(
+        self, held: file_operations.Directory, name: str, version: Version, content: bytes
+    ) -> tuple[Outcome, str]:
+        there = _digest(held, name)
+        if there == version.sha256:
+            return "there already", ""
+        is_ours = there is None or there in self._ours.get(version.path, set())
+        if not is_ours and not self._wanted.force:
+            return "kept", "it was changed outside; --force writes over it"
+        _write(held, name, content, version.mode or None)
+        return "written", "" if is_ours else "over a file that was changed outside"
+
+    def _later(self) -> Iterable[Restored]:
+        """In place, the files that the run made only after that point: they stay, and that is told."""
+        if self._wanted.to is not None or self._wanted.paths:
+            return
+        now = view_at(self._store, self._wanted.run, self._raw[-1].seq)
+        for path, version in sorted(now.artifacts.latest().items()):
+            place = place_of(now, version)
+            if path not in self._versions and os.path.lexists(place):
+                yield Restored(path, version.number, place, "left", "it was made after that point")
+
+
+def _digest(held: file_operations.Directory, name: str) -> str | None:
+    """The hash of what lies there; None where nothing does. What is no plain file has none that anybody knows."""
+    found = file_operations.find(held, name)
+    if found is None:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return ""
+    fd = file_operations.open_to_read(held, name)
+    try:
+        digest = sha256()
+        for piece in file_operations.read(fd):
+            digest.update(piece)
+        return digest.hexdigest()
+    finally:
+        os.close(fd)
+
+
+def _write(held: file_operations.Directory, name: str, content: bytes, mode: int | None) -> None:
+    token = sha256(os.path.join(held.path, name).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    _remove_left(held, token)
+    temp = f"{_MARK}{os.getpid()}-{token}.tmp"
+    try:
+        fd = file_operations.create(held, temp, mode)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file_operations.write(fd, rest) :]
+            file_operations.sync(fd)
+        finally:
+            os.close(fd)
+        file_operations.rename(held, temp, name)
+    except BaseException:
+        with suppress(OSError):
+            file_operations.remove(held, temp)
+        raise
+    file_operations.sync_directory(held)
+
+
+def _remove_left(held: file_operations.Directory, token: str) -> None:
+    """Temporary files for this very goal of processes that are gone."""
+    for name in os.listdir(held.path if held.fd is None else held.fd):
+        pid = name.removeprefix(_MARK).partition("-")[0]
+        if name.startswith(_MARK) and name.endswith(f"-{token}.tmp") and pid.isdigit() and _is_gone(int(pid)):
+            file_operations.remove(held, name)
+
+
+def _is_gone(pid: int) -> bool:
+    if pid == os.getpid():
+        return True
+    if os.name == "nt":  # where looking at a process like this would interrupt it
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

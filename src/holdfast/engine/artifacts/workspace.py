@@ -1,0 +1,113 @@
+"""Where a run may write: its declared roots, and where a path leads among them.
+
+A path is judged twice: as it is written, and by where it really leads once every link is followed. What passes is walked
+again without following links when the file is opened (``filing``), so that it cannot be moved out from under the judgement.
+"""
+
+# ruff: noqa: PTH109, PTH110, PTH116, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.engine.premises.probes import is_of_open_store, name_of
+from holdfast.errors import FileFailed, PathRefused
+from holdfast.model.event_fields import contents_of, fields_of
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+
+
+class Spot(NamedTuple):
+    """A path that was judged: its name in the records, where it lies as written, and the way there from a root."""
+
+    name: str
+    at: str
+    root: str
+    below: tuple[str, ...]
+    """The directories between the root and the file, all links followed."""
+    file: str
+    inner: str
+    """Where it lies below a directory that files are brought back to."""
+    is_declared: bool
+    """Whether its root is one that the run was given."""
+
+    @property
+    def directory(self) -> str:
+        """The real directory that it lies in."""
+        return os.path.join(self.root, *self.below)
+
+
+def roots_of(view: "View") -> tuple[str, ...]:
+    """The directories that the run was given, by its latest attempt that named any; none where it was given none."""
+    for attempt in reversed(view.attempts):
+        named = fields_of(attempt.event.body).get("roots")
+        if named:
+            return tuple(named)
+    if view.started is None:
+        return ()
+    body = contents_of(view.started.body)
+    return tuple(body.get("roots") or ([body["workspace"]] if body.get("workspace") else ()))
+
+
+def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> Spot:
+    """Where a path leads among the roots; ``is_there`` for a file that is made already. PathRefused where it leads out.
+
+    A relative path is taken from the current directory where that leads into a root, and otherwise from the roots.
+    """
+    cwd = os.getcwd()
+    places = roots or (cwd,)
+    if ".." in text.replace("\\", "/").split("/"):
+        raise _refused(call, text, "holds '..'", places)
+    paths = [os.path.normpath(os.path.join(base, text)) for base in (cwd, *places)]
+    inside = [path for path in paths if any(_is_inside(path, root) for root in places)]
+    if not inside:
+        raise _refused(call, text, "is outside of the run's workspace", places)
+    chosen = next((path for path in inside if is_there and os.path.lexists(path)), inside[0])
+    real = os.path.realpath(chosen)
+    root = next((root for root in map(os.path.realpath, places) if _is_inside(real, root)), None)
+    if root is None:
+        raise _refused(call, text, f"leads out of the run's workspace, to {real}", places)
+    if os.path.exists(real) and is_of_open_store(os.stat(real)):
+        raise _refused(call, text, "is a file of a store that is open here", places)
+    *below, file = os.path.relpath(real, root).split(os.sep)
+    name = name_of(chosen, cwd)
+    written = next(root for root in places if _is_inside(chosen, root))
+    # Below the current directory it keeps its place there, so that the program finds it when it runs in another one.
+    beside = os.path.dirname(written) if len(places) > 1 else written
+    inner = os.path.relpath(chosen, beside) if os.path.isabs(name) else name
+    return Spot(name, chosen, root, tuple(below), file, inner, bool(roots))
+
+
+def spot_at(path: str) -> Spot:
+    """A whole path as it is, for a run that was given no directory."""
+    real = os.path.realpath(path)
+    root, file = os.path.split(real)
+    name = name_of(path, os.getcwd())
+    return Spot(name, path, root, (), file, os.path.splitdrive(name)[1].lstrip(os.sep), False)
+
+
+def refused_on_the_way(call: str, text: str, error: OSError, spot: Spot) -> PathRefused | FileFailed:
+    """What an error on the way to a file means: somebody has put a link there, or what the system says."""
+    import errno
+
+    if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.EMLINK} and spot.is_declared:
+        return _refused(
+            call, text, f"meets a link on the way that was not there before ({error})", (spot.root,)
+        )
+    return file_failed(call, text, error)
+
+
+def file_failed(call: str, text: str, error: OSError) -> FileFailed:
+    """What the system said about a file, as an error of ours that is still the system's."""
+    if isinstance(error, FileFailed):
+        return error
+    made = FileFailed(call=call, path=text, problem=str(error))
+    made.errno, made.strerror, made.filename = error.errno, error.strerror, error.filename
+    return made
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return path.startswith(os.path.join(os.path.normpath(root), "")) and path != os.path.normpath(root)
+
+
+def _refused(call: str, text: str, problem: str, roots: tuple[str, ...]) -> PathRefused:
+    return PathRefused(call=call, path=text, problem=problem, roots=", ".join(roots))

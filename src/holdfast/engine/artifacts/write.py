@@ -1,0 +1,251 @@
+"""Writing a file of the run's: whole or not at all, on disk and in the journal.
+
+The order, and what a kill leaves. That it is begun is recorded (flushed), then a temporary file is made beside the goal:
+killed here, the next attempt finds and removes it. The program's block writes; then the file is synced, read back and
+copied, and that it is ready, with its hash, is recorded (synced): killed here, the same. Then it is renamed and its
+directory synced: killed here, the file is an orphan, which the next attempt knows by that hash. Last, the version is
+recorded (synced). Whatever is raised before the rename leaves the old file as it was, and no temporary one.
+
+On replay the block runs like any of the program's code, and what it writes goes nowhere: the file stays as recorded.
+"""
+
+# ruff: noqa: PTH118 - pathlib is not loaded for a few names
+import io
+import os
+import stat
+from contextlib import suppress
+from hashlib import sha256
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from holdfast.engine.artifacts import file_operations
+from holdfast.engine.artifacts.orphans import temp_name
+from holdfast.engine.artifacts.record import (
+    Content,
+    content_of,
+    draft_of,
+    facts_of,
+    maker_of,
+    note_version,
+)
+from holdfast.engine.artifacts.workspace import (
+    Spot,
+    file_failed,
+    refused_on_the_way,
+    roots_of,
+    spot_in,
+)
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.premises.premises import asked_path, look_aside
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.steps.marks import given, placed
+from holdfast.errors import Misuse
+from holdfast.model.calls import Outcome
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Kind
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import Tenure
+
+MODES: Final = frozenset({"w", "wt", "wb"})
+_SPOOL_BYTES: Final = 1_048_576
+
+
+class Writing:
+    """One file on its way: begun, written by the program's block, and put in its place or given up."""
+
+    def __init__(
+        self, tenure: "Tenure", path: "str | os.PathLike[str]", mode: str, encoding: str, *, keep: bool
+    ) -> None:
+        if mode not in MODES:
+            raise Misuse(
+                problem=f"run.open({os.fsdecode(path)!r}, {mode!r}): files are only written here",
+                advice="use 'w' or 'wb'; what a run reads, it reads in a step: run.step('read', Path(path).read_text)",
+            )
+        self._tenure = tenure
+        self._path, self._keep = path, keep
+        self._encoding = None if "b" in mode else encoding
+        self._recorded: Outcome | None = None
+        self._file: IO[Any] | None = None
+        self._fd = -1
+
+    async def begin(self, hands: Hands) -> IO[Any]:
+        """The file to write into; its intent is in the journal."""
+        if self._file is not None:
+            raise Misuse(
+                problem=f"run.open({os.fsdecode(self._path)!r}) was entered before",
+                advice="call run.open(…) again",
+            )
+        tenure = self._tenure
+        self._text, self._asked = asked_path(tenure, "open", self._path)
+        asked = self._asked
+        trail, last = asked.here.trail, asked.here.trail.last
+        try:
+            self._recorded = given(tenure, asked)
+            trail.last = last  # what the block calls stands before the file, live as in a replay
+            if self._recorded is not None:
+                self._file = _spool(self._encoding)
+            else:
+                self._journal = tenure.require_journal(asked.name)
+                self._file = await look_aside(hands, self._create)
+        except OSError as error:
+            self._give_back()
+            raise file_failed("open", self._text, error) from error
+        except BaseException:
+            self._give_back()
+            raise
+        assert self._file is not None
+        return self._file
+
+    async def end(self, hands: Hands, error: BaseException | None) -> None:
+        """Put the file in its place and record it, or leave everything as it was."""
+        asked = self._asked
+        if self._recorded is not None:
+            if error is None:
+                self._compare(self._recorded)
+                asked.here.trail.last = asked.key
+            self._tenure.land(asked.site)
+        elif error is not None:
+            await look_aside(hands, self._give_up)
+        else:
+            after = asked.here.trail.last
+            try:
+                await look_aside(hands, self._put_in_place, after)
+            except OSError as failed:
+                raise file_failed("open", self._text, failed) from failed
+            asked.here.trail.last = asked.key
+
+    # -- live ------------------------------------------------------------------------------------------------
+
+    def _create(self) -> IO[Any]:
+        tenure, asked = self._tenure, self._asked
+        self._spot = spot = spot_in("open", self._text, roots_of(tenure.view), is_there=False)
+        try:
+            self._held = file_operations.open_directory(spot.root, spot.below, make=True)
+        except OSError as error:
+            raise refused_on_the_way("open", self._text, error, spot) from error
+        try:
+            old = file_operations.find(self._held, spot.file)
+            if old is not None and not stat.S_ISREG(old.st_mode):
+                raise Misuse(
+                    problem=f"run.open({self._text!r}): {spot.at} is no plain file", advice="name a file"
+                )
+            token = sha256(f"{tenure.birth}\0{asked.key}".encode()).hexdigest()[:8]
+            self._temp = temp_name(tenure.run, tenure.number, token)
+            self._append(self._told(Kind.ARTIFACT_BEGUN), synced=False)
+            # The program writes over a file of its own: the new content has the permissions of the old.
+            mode = None if old is None else stat.S_IMODE(old.st_mode)
+            self._fd = file_operations.create(self._held, self._temp, mode, exactly=mode is not None)
+        except BaseException:
+            file_operations.close_directory(self._held)
+            raise
+        file: IO[Any] = io.BufferedWriter(_Raw(self._fd, "wb", closefd=False))
+        return file if self._encoding is None else io.TextIOWrapper(file, self._encoding, newline="")
+
+    def _put_in_place(self, after: str) -> None:
+        assert self._file is not None
+        try:
+            if not self._file.closed:
+                self._file.flush()
+            file_operations.sync(self._fd)
+            content = content_of(self._tenure, self._spot, self._fd, keep=self._keep)
+            self._append(self._told(Kind.ARTIFACT_READY, content), synced=True)
+            file_operations.rename(self._held, self._temp, self._spot.file)
+        except BaseException:
+            self._give_up()
+            raise
+        try:
+            file_operations.sync_directory(self._held)
+            self._record(self._spot, content, after)
+        except BaseException:  # it is in its place: the next attempt will know it for an orphan
+            self._give_back()
+            raise
+        finally:
+            self._let_go()
+        self._tenure.land(self._asked.site)
+
+    def _record(self, spot: Spot, content: Content, after: str) -> None:
+        facts = {**facts_of(spot, content), "step": maker_of(self._asked, after)}
+        event = draft_of(self._asked, spot, facts, content)
+        # Its pieces are in the store since it was ready.
+        event = event._replace(blobs=tuple(blob._replace(data=None) for blob in content.blobs))
+        note_version(self._tenure, event, self._append(event, synced=True))
+
+    def _told(self, kind: str, content: Content | None = None) -> Draft:
+        spot = self._spot
+        fields: dict[str, Any] = {
+            "name": spot.name,
+            "at": spot.at,
+            "temp": os.path.join(spot.directory, self._temp),
+            "attempt": self._tenure.number,
+        }
+        if content is not None:
+            fields |= {"bytes": content.size_bytes, "sha256": content.sha256, **content.fields()}
+        told = draft(kind, f"artifact:{spot.name}", self._asked.key, placed(self._asked, fields))
+        return told._replace(blobs=content.blobs if content is not None else ())
+
+    def _append(self, event: Draft, *, synced: bool) -> int:
+        # Blocking also for whoever awaits: it runs aside, and once begun it is not to be cut off between file and record.
+        return drive(self._journal.append(BLOCKING, [event], self._tenure.clock.wall(), synced=synced))
+
+    # -- the ends --------------------------------------------------------------------------------------------
+
+    def _give_up(self) -> None:
+        """Leave the old file as it was, and nothing beside it."""
+        try:
+            with suppress(OSError):  # its directory may be gone, too; the next attempt looks again
+                file_operations.remove(self._held, self._temp)
+        finally:
+            self._let_go()
+            self._give_back()
+
+    def _let_go(self) -> None:
+        if self._file is not None and not self._file.closed:
+            with suppress(OSError, ValueError):  # what could not be written is given up
+                self._file.close()
+        os.close(self._fd)
+        file_operations.close_directory(self._held)
+
+    def _give_back(self) -> None:
+        self._tenure.unclaim(self._asked.site, self._asked.n)
+        self._tenure.land(self._asked.site)
+
+    # -- replay ----------------------------------------------------------------------------------------------
+
+    def _compare(self, recorded: Outcome) -> None:
+        """What was written now beside what stands recorded: another content is told, and goes nowhere."""
+        assert self._file is not None
+        body = contents_of(self._tenure.body_of(recorded))
+        facts = body["facts"] or {}
+        spool: Any = self._file
+        if spool.closed or not facts.get("sha256"):
+            return
+        spool.flush()
+        raw = getattr(spool, "buffer", spool)
+        raw.seek(0)
+        digest = sha256()
+        while piece := raw.read(_SPOOL_BYTES):
+            digest.update(piece)
+        if digest.hexdigest() != facts["sha256"]:
+            log().warning(
+                "run %s writes something else into %s than was recorded as #%d: it is discarded, and the file stays as recorded",
+                self._tenure.run,
+                body["name"],
+                recorded.seq,
+            )
+        spool.close()
+
+
+class _Raw(io.FileIO):
+    """A file whose writes are one of the operations in ``filing``."""
+
+    def write(self, data: Any, /) -> int:
+        return file_operations.write(self.fileno(), data)
+
+
+def _spool(encoding: str | None) -> IO[Any]:
+    """A file that is nowhere, for what is written on replay."""
+    from tempfile import SpooledTemporaryFile
+
+    spool: Any = SpooledTemporaryFile(_SPOOL_BYTES, "w+b")  # noqa: SIM115 - closed at the end of the block
+    return spool if encoding is None else io.TextIOWrapper(spool, encoding, newline="")

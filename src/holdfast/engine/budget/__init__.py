@@ -1,0 +1,1 @@
+"""Budgets at work, and where prices come from."""

@@ -1,0 +1,134 @@
+"""Budgets at work: what a run spends is counted as it is spent, and looked at before each model call.
+
+What was spent before stands in the journal; an attempt begins with that and goes on counting. A call is counted when its
+outcome is about to be recorded: killed before, it will be made again and was never counted; killed after, the journal
+has it. So it is counted exactly once, whoever counts.
+"""
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from holdfast.core.budget.spending import Limit, Verdict, judge, plus
+from holdfast.engine.journal.journal import draft
+from holdfast.engine.run.log import log
+from holdfast.errors import BudgetExceeded
+from holdfast.model.budget import Budget, Spent
+from holdfast.model.events import Kind
+from holdfast.model.usage import Usage
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.core.budget.prices import Price
+    from holdfast.core.journal.fold import View
+    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.sync_async import Hands
+
+
+async def check_before_model_call(tenure: "Tenure", hands: "Hands") -> None:
+    """See that the budget allows one more model call, which then counts as under way until ``note`` or ``note_failure``.
+
+    Near a limit it warns: once, in the log and in the journal. At a limit, BudgetExceeded: nothing is to be sent.
+    """
+    spending = tenure.spending
+    journal = tenure.require_journal("a model call")
+    verdict, news = spending.ask()
+    if verdict.stop is not None:
+        raise _exceeded(tenure.run, verdict.stop)
+    try:
+        for limit in news:
+            log().warning("run %s %s", tenure.run, _warning(limit))
+            warned = draft(Kind.BUDGET_WARNED, limit.name, "", {**limit._asdict(), "words": limit.words})
+            await journal.append(hands, [warned], tenure.clock.wall(), synced=False)
+    except BaseException:
+        spending.end_call()
+        raise
+
+
+def note(tenure: "Tenure", usage: Usage) -> Usage:
+    """Count a model call whose outcome is about to be recorded. The usage as it is to be recorded: with its cost, if known."""
+    return tenure.spending.note(usage)
+
+
+def note_failure(tenure: "Tenure") -> None:
+    """The call ended without an answer: nobody knows whether it is to be paid for, and nothing is counted."""
+    tenure.spending.end_call()
+
+
+class Spending:
+    """What a run has spent, and may. Its own lock guards it: calls end in any thread."""
+
+    def __init__(
+        self,
+        clock: "Clock",
+        view: "View",
+        budget: Budget | None = None,
+        prices: "Mapping[str, Price] | None" = None,
+    ) -> None:
+        self.budget = budget
+        self.spent: Spent = view.spent
+        self._prices = prices or {}
+        self._warned = dict(view.warned)
+        self._worked_s = view.worked_s
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._under_way = 0
+        self._lock = Lock()
+
+    @property
+    def took_s(self) -> float:
+        """How long this attempt took so far, by the clock that never jumps."""
+        return self._clock.monotonic() - self._began
+
+    @property
+    def worked_s(self) -> float:
+        """The same of all attempts."""
+        return self._worked_s + self.took_s
+
+    def ask(self) -> tuple[Verdict, list[Limit]]:
+        """What the budget says to one more call, which is under way if it may; and the limits not warned of yet."""
+        with self._lock:
+            verdict = Verdict()
+            if self.budget is not None:
+                verdict = judge(self.spent, self.budget, self.worked_s, under_way=self._under_way)
+            news = [limit for limit in verdict.warn if self._warned.get(limit.name) != limit.allowed]
+            self._warned |= {limit.name: limit.allowed for limit in news}
+            self._under_way += verdict.stop is None
+            return verdict, news
+
+    def note(self, usage: Usage) -> Usage:
+        """Count an answer, with its cost."""
+        priced = usage if usage.cost is not None else usage._replace(cost=self._cost(usage))
+        with self._lock:
+            self._under_way = max(0, self._under_way - 1)
+            self.spent = plus(self.spent, priced)
+        return priced
+
+    def end_call(self) -> None:
+        """A call is not under way any more."""
+        with self._lock:
+            self._under_way = max(0, self._under_way - 1)
+
+    def _cost(self, usage: Usage) -> float | None:
+        from holdfast.core.budget.prices import cost_of  # most runs make no model calls
+        from holdfast.engine.budget.price_tables import shipped_prices
+
+        return cost_of(usage, self._prices, shipped_prices())
+
+
+def _warning(limit: Limit) -> str:
+    if limit.unknown_calls:
+        return f"cannot keep its budget: {limit.words}"
+    return f"has spent {limit.words}; at the limit it is parked"
+
+
+def _exceeded(run: str, limit: Limit) -> BudgetExceeded:
+    reason = "its budget cannot be kept" if limit.unknown_calls else "its budget is spent"
+    return BudgetExceeded(
+        run=run,
+        reason=f"{reason}: {limit.words}",
+        until=None,
+        limit=limit.name,
+        spent=limit.spent,
+        allowed=limit.allowed,
+    )

@@ -1,0 +1,62 @@
+"""Where prices come from: the table that is shipped, and over it the user's own, given or named by ``HOLDFAST_PRICES``."""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from orjson import loads
+
+from holdfast.errors import BadPrices
+
+if TYPE_CHECKING:
+    from holdfast.core.budget.prices import Price
+
+Prices = Mapping[str, object] | str | os.PathLike[str]
+"""A table, or the path of one."""
+
+
+def own_prices(given: Prices | None) -> "dict[str, Price]":
+    """The user's own entries: those of the file that ``HOLDFAST_PRICES`` names, and over them the given. BadPrices."""
+    place = os.environ.get("HOLDFAST_PRICES")
+    if given is None and not place:
+        return {}
+    from holdfast.core.budget.prices import parse_prices
+
+    own = _read(place) if place else {}
+    if given is None:
+        return own
+    return own | (parse_prices(given, "prices=") if isinstance(given, Mapping) else _read(given))
+
+
+@cache
+def shipped_prices() -> "dict[str, Price]":
+    """The table that comes with Holdfast."""
+    return _read(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "prices.json"))  # noqa: PTH118, PTH120 - pathlib is not loaded for this
+
+
+def _read(place: str | os.PathLike[str]) -> "dict[str, Price]":
+    from holdfast.core.budget.prices import parse_prices
+
+    source = os.fspath(place)
+    try:
+        with open(source, "rb") as file:  # noqa: PTH123 - as above
+            content = file.read()
+    except OSError as error:
+        raise BadPrices(source=source, problem=f"cannot be read: {error.strerror}") from None
+    return parse_prices(_parsed(content, source), source)
+
+
+def _parsed(content: bytes, source: str) -> object:
+    is_toml = source.endswith(".toml")
+    try:
+        return _from_toml(content) if is_toml else loads(content)
+    except ValueError as error:
+        kind = "TOML" if is_toml else "JSON"
+        raise BadPrices(source=source, problem=f"is not {kind}: {error}") from None
+
+
+def _from_toml(content: bytes) -> object:
+    from tomllib import loads as loads_toml
+
+    return loads_toml(content.decode())

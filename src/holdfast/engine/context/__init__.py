@@ -1,0 +1,1 @@
+"""The context of a run, read from its store."""

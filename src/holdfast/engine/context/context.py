@@ -1,0 +1,148 @@
+"""The context of a run, from its store: read for whoever looks, and drawn for the program itself.
+
+What the program gets is recorded like any value from outside: put into a model's request and made anew on replay, it would be
+another request. So a replay gives the recorded text; only where the program goes on does it tell the present.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from orjson import loads
+
+from holdfast.codec.values import canonical, decode_tree, encode
+from holdfast.engine.journal.blob_content import content_in, read_blob
+from holdfast.engine.journal.journal import read_all
+from holdfast.engine.memory.remember import recall_for_context
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.call_identity import value_of
+from holdfast.engine.steps.marks import append, ask, given
+from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
+from holdfast.model.context import Context, Count, Style
+from holdfast.model.event_fields import contents_of, part_of
+from holdfast.model.events import CONTEXT
+from holdfast.model.handoff import Handed, Loss
+from holdfast.stores.port import StorePort
+
+_SUBJECTS: Final = frozenset({"thought", "decision", "discovery"})
+_SUBJECTS_MAX: Final = 5
+_AT_HAND_CHARS_MAX: Final = 1_000
+
+# Every program that opens a run loads this module; the words of a context are imported when one is made.
+
+
+class Reader:
+    """Reads stored values up to a bound, each and together; what is beyond it is told by its size."""
+
+    def __init__(
+        self,
+        store: StorePort,
+        *,
+        each_bytes: int = CONTEXT_VALUE_BYTES_MAX,
+        all_bytes: int = CONTEXT_READ_BYTES_MAX,
+    ) -> None:
+        self._store = store
+        self._each, self._left = each_bytes, all_bytes
+
+    def __call__(self, address: str, size_bytes: int) -> bytes | None:
+        """The content at an address, of so many bytes; None beyond the bound. Corrupt if it is damaged."""
+        if size_bytes > min(self._each, self._left):
+            return None
+        self._left -= size_bytes
+        return read_blob(self._store, address)
+
+
+def recount(
+    store: StorePort,
+    run: str,
+    *,
+    budget_tokens: int,
+    style: Style,
+    count: Count | None,
+    is_held: bool,
+    upto_seq: int | None = None,
+) -> Context:
+    """The context of a run as it stands, or as it stood at an event. Nothing is written."""
+    from holdfast.core.context.context import context_of
+
+    return context_of(
+        read_all(store, run, upto_seq=upto_seq),
+        Reader(store),
+        budget_tokens=budget_tokens,
+        style=style,
+        count=count,
+        is_held=is_held,
+    )
+
+
+async def draw_context(
+    tenure: Tenure,
+    hands: Hands,
+    budget_tokens: int,
+    style: Style,
+    count: Count | None,
+    scopes: Iterable[str] = (),
+) -> str:
+    """The text of the run's context, drawn once: the same in every replay. Synced when it returns.
+
+    What memory has for it is recalled first and recorded, so that the context is still made of the journal alone.
+    """
+    from holdfast.core.context.context import check_options
+
+    check_options(budget_tokens, style)
+
+    options = {"budget_tokens": budget_tokens, "style": style}
+    asked = ask(tenure, CONTEXT, canonical(options, what=f"{CONTEXT} of run {tenure.run}"))
+    try:
+        recorded = given(tenure, asked)
+        if recorded is not None:
+            body = tenure.body_of(recorded)
+            known: str = value_of(tenure, body, what=CONTEXT)
+            return known
+        tenure.require_journal(CONTEXT)
+        query = await hands.store(_at_hand, tenure)
+        await recall_for_context(tenure, hands, query, scopes)
+        context: Context = await hands.store(
+            recount,
+            tenure.store,
+            tenure.run,
+            budget_tokens=budget_tokens,
+            style=style,
+            count=count,
+            is_held=True,
+        )
+        await append(tenure, hands, asked, encode(context.text, what=CONTEXT))
+        return context.text
+    finally:
+        tenure.land(asked.site)
+
+
+def _at_hand(tenure: Tenure) -> str:
+    """What the run is about now, to be looked for in memory: its goal, and what it last planned, found out and decided."""
+    from holdfast.core.context.story import Story
+    from holdfast.core.llm.reasoning import value_in
+
+    story, read = Story(read_all(tenure.store, tenure.run)), Reader(tenure.store)
+    started = {} if story.view.started is None else contents_of(story.view.started.body)
+    told = [str(started.get("goal") or tenure.run)]
+    for mark in [mark for mark in story.marks if mark.name in _SUBJECTS][-_SUBJECTS_MAX:]:
+        value = value_in(mark.body, read)
+        told.append(str(value.get("text") or "") if isinstance(value, dict) else "")
+    return " ".join(told)[:_AT_HAND_CHARS_MAX]
+
+
+def handed_to(tenure: Tenure) -> Handed | None:
+    """What the run began with where it has taken over; None where it began by itself."""
+    event = tenure.view.handed
+    if event is None:
+        return None
+    document = loads(content_in(tenure.store, event))
+    return Handed(
+        document["run"],
+        document["store"],
+        document["event"],
+        document,
+        decode_tree(document["state"], what=f"state of run {document['run']}"),
+        [decode_tree(message, what="message") for message in document["messages"]],
+        tuple(Loss(**loss) for loss in part_of(event.body, "losses")),
+    )

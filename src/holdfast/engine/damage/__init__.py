@@ -1,0 +1,1 @@
+"""Damaged stores and runs: checks, salvage, accepted losses."""

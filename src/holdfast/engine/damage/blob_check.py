@@ -1,0 +1,120 @@
+"""Whether every content is there that journals refer to, and is what its address says.
+
+Contents are their own checksums, so that any store can be looked through alike. By default a part of a large store is
+looked at, evenly spread, and it is told how much that was.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from holdfast.codec.blobs import unpack
+from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.journal import read_own
+from holdfast.errors import Corrupt
+from holdfast.limits import BLOB_PAGE_MAX
+from holdfast.model.store_rows import BlobInfo, Finding, RunRow
+from holdfast.stores.port import StorePort
+
+_SAMPLE_BYTES: Final = 64_000_000
+_SAMPLE_BLOBS: Final = 2_000
+_SAMPLE_RUNS: Final = 200
+_AT_ONCE: Final = 32
+_NAMED_MAX: Final = 20
+_RESTORE: Final = (
+    "bring it back from a copy or an export; `holdfast doctor --salvage NEW` brings out what is intact"
+)
+Progress = Callable[[int, int], None]
+
+
+class Looked(NamedTuple):
+    """How much was looked at, of how much."""
+
+    blobs: int
+    of_blobs: int
+    runs: int
+    of_runs: int
+    bytes: int
+
+
+def check_blobs(
+    store: StorePort, rows: Iterable[RunRow], *, full: bool, progress: Progress = lambda _done, _of: None
+) -> Iterator[Finding]:
+    """What is wrong with contents, one finding each, or one that tells how much was found to be sound."""
+    kept = list(_all(store))
+    sizes = {blob.address: blob.size for blob in kept}
+    sample = kept if full else list(_spread(kept))
+    runs = [row for row in rows if not row.damage]
+    some = runs if full else runs[:_SAMPLE_RUNS]
+    of, found, read = len(sample) + len(some), 0, 0
+    for done in range(0, len(sample), _AT_ONCE):
+        progress(done, of)
+        for text in _damaged(store, [blob.address for blob in sample[done : done + _AT_ONCE]]):
+            found += 1
+            yield Finding("blobs", "failure", text, _RESTORE)
+    for done, row in enumerate(some, len(sample)):
+        progress(done, of)
+        missing = _missing(store, row, sizes)
+        read += missing is not None
+        for text in missing or ():
+            found += 1
+            yield Finding("blobs", "failure", text, _RESTORE)
+    progress(of, of)
+    if not found:
+        looked = Looked(len(sample), len(kept), read, len(runs), sum(blob.size for blob in sample))
+        yield Finding("blobs", "ok", _told(looked))
+
+
+def _told(looked: Looked) -> str:
+    text = (
+        f"{looked.blobs:,} of {looked.of_blobs:,} read and hashed ({looked.bytes / 1e6:,.1f} MB), and those that "
+        f"{looked.runs:,} of {looked.of_runs:,} runs refer to are there"
+    )
+    is_all = looked.blobs == looked.of_blobs and looked.runs == looked.of_runs
+    return text if is_all else f"{text}; --full looks at all"
+
+
+def _all(store: StorePort) -> Iterator[BlobInfo]:
+    after = ""
+    while page := store.scan_blobs(after=after, limit=BLOB_PAGE_MAX):
+        yield from page
+        after = page[-1].address
+
+
+def _spread(kept: list[BlobInfo]) -> Iterator[BlobInfo]:
+    """Some of them: every so many, as long as they are not too much together."""
+    size = 0
+    for blob in islice(kept, 0, None, max(1, len(kept) // _SAMPLE_BLOBS)):
+        size += blob.size
+        if size > _SAMPLE_BYTES:
+            return
+        yield blob
+
+
+def _damaged(store: StorePort, addresses: list[str]) -> Iterator[str]:
+    packed = store.get_blobs(addresses)
+    for address in addresses:
+        if address in packed:  # else it was deleted meanwhile
+            try:
+                unpack(packed[address], address=address)
+            except Corrupt as damage:
+                yield damage.problem
+
+
+def _missing(store: StorePort, row: RunRow, kept: dict[str, int]) -> list[str] | None:
+    """What a run refers to and is not there; None where its journal cannot be read, which the store itself tells of."""
+    try:
+        events = read_own(store, row.run, row.origin_seq, None)
+    except Corrupt:
+        return None
+    try:
+        absent = sorted(references(store, *events) - kept.keys())
+        absent = [
+            address for address in absent if not store.get_blobs([address])
+        ]  # it may have come meanwhile
+    except Corrupt as damage:
+        return [f"run {row.run}: {damage.problem}"]
+    told = [f"run {row.run} refers to blob {address}, which is missing" for address in absent[:_NAMED_MAX]]
+    if len(absent) > _NAMED_MAX:
+        told.append(f"run {row.run} refers to {len(absent) - _NAMED_MAX:,} more that are missing")
+    return told

@@ -1,0 +1,49 @@
+"""Runs that cannot be understood: one mechanism for whoever looks at many, so that one of them does not hide the others.
+
+Whatever is wrong with a run (its row, the facts in it, a checksum, the shape of an event, a history that does not fold)
+is ``Corrupt`` with a reason, and never a bare ``KeyError``. ``check_run`` looks for it on purpose; ``as_damage`` is put
+around whatever reads a run that was not looked at before.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.core.journal.fold import View
+from holdfast.core.journal.run_row_facts import row_damage
+from holdfast.core.lineage.lineage import effective
+from holdfast.core.transfer.event_check import UNSOUND, event_problem
+from holdfast.engine.journal.journal import read_all
+from holdfast.errors import Corrupt
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.port import StorePort
+
+
+def check_run(store: StorePort, row: RunRow) -> None:
+    """Read the whole run. Corrupt says what of it cannot be understood, and where."""
+    check_row(store, row)
+    with as_damage(store, row.run):
+        events = read_all(store, row.run)
+        for event in events:
+            problem = event_problem(event)
+            if problem:
+                raise Corrupt(store=store.url, problem=f"event #{event.seq} of run {row.run}: {problem}")
+        view = View()
+        for event in effective(events):
+            view.add(event)
+
+
+def check_row(store: StorePort, row: RunRow) -> None:
+    """Corrupt where the row itself is damaged; its journal is not looked at."""
+    why = row_damage(row)
+    if why:
+        raise Corrupt(store=store.url, problem=f"the row of run {row.run} is damaged: {why}")
+
+
+@contextmanager
+def as_damage(store: StorePort, run: str) -> Iterator[None]:
+    """What reading raises where a journal is not as it should be, as Corrupt."""
+    try:
+        yield
+    except UNSOUND as error:
+        why = f"{type(error).__name__}: {error}"
+        raise Corrupt(store=store.url, problem=f"run {run} cannot be understood: {why}") from error

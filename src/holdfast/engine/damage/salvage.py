@@ -1,0 +1,121 @@
+"""Bringing what is intact of a damaged store into a new one.
+
+Each run is brought up to its last event that follows the one before it, and goes on from there; that something is lost
+stands in its journal. Contents are compared with their addresses on the way. What could not be brought is named, by run
+and event: nothing is left out in silence. The new store is empty before: killed half-way, begin again with another.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from holdfast.codec.blobs import unpack
+from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.journal import draft, placed_after
+from holdfast.engine.run.maintenance_hold import Hold, batches, holding
+from holdfast.engine.run.store_session import Workshop
+from holdfast.errors import Corrupt, Misuse
+from holdfast.limits import BLOB_SIZE_BYTES_MAX
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Event, Kind, link_behind
+from holdfast.model.salvage import Remains, RunRemains, RunSalvaged, Salvaged
+from holdfast.model.store_rows import OVER, Blob, Status
+from holdfast.stores.port import StorePort
+
+_BLOBS_AT_ONCE: Final = 64
+_EFFECTS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_SETTLED})
+_REPEATED: Final = frozenset({"read", "model"})
+Progress = Callable[[str], None]
+
+
+def salvage(
+    remains: Remains, workshop: Workshop, *, by: str, progress: Progress = lambda _: None
+) -> Salvaged:
+    """Bring what is intact into an empty store. Misuse where it holds runs already."""
+    store = workshop.store
+    if store.list_runs(limit=1):
+        raise Misuse(problem=f"{store.url} holds runs already", advice="name a store that is not there yet")
+    progress("contents")
+    blobs, lost = _bring_blobs(store, remains, workshop.clock.wall())
+    runs = []
+    for one in remains.runs():
+        progress(one.row.run)
+        runs.append(_bring_run(workshop, one, by))
+    records = 0
+    for record in remains.records():
+        records += store.put_record(record.space, record.key, record.body, revision=0)
+    return Salvaged(tuple(runs), records, blobs, (*lost, *remains.lost))
+
+
+def _bring_blobs(store: StorePort, remains: Remains, at: float) -> tuple[int, list[str]]:
+    count, size, lost = 0, 0, []
+    batch: list[Blob] = []
+    for blob in remains.blobs():
+        try:
+            assert blob.data is not None
+            unpack(blob.data, address=blob.address)
+        except Corrupt as damage:
+            lost.append(damage.problem)
+            continue
+        batch.append(blob)
+        count, size = count + 1, size + len(blob.data)
+        if len(batch) == _BLOBS_AT_ONCE or size > BLOB_SIZE_BYTES_MAX // 4:
+            store.put_blobs(batch, at=at)
+            batch, size = [], 0
+    if batch:
+        store.put_blobs(batch, at=at)
+    return count, lost
+
+
+def _bring_run(workshop: Workshop, one: RunRemains, by: str) -> RunSalvaged:
+    store, row = workshop.store, one.row
+    head = one.events[-1].seq if one.events else row.origin_seq
+    missing = one.acknowledged - head
+    origin = store.find_run(row.origin) if row.origin is not None else None
+    # A run that was over and lost its end is not over.
+    status = Status.INTERRUPTED if missing and row.status in OVER else row.status
+    store.create_run(row._replace(status=status), origin_revision=origin.revision if origin else 0)
+    above = max([row.lease.fence, *(event.fence for event in one.events)])
+    with holding(workshop, row.run, above=above) as hold:
+        after = row.origin_seq
+        for batch in batches(one.events):
+            hold.append(after, batch, status=status)
+            after = batch[-1].seq
+        if missing:
+            _note_cut(workshop, hold, one, head, missing, by, status)
+        if row.due_at is not None:
+            store.set_due(row.run, fence=hold.fence, due_at=row.due_at)
+    return RunSalvaged(row.run, len(one.events), missing, tuple(_notes(store, one, head, missing)))
+
+
+def _note_cut(
+    workshop: Workshop, hold: Hold, one: RunRemains, head: int, missing: int, by: str, status: str
+) -> None:
+    before = link_behind(one.events[-1].chain if one.events else 0, one.row.birth)
+    cut = draft(Kind.JOURNAL_CUT, "", "", {"events": missing, "by": by})
+    events, _ = placed_after(head, before, [cut], one.row.run, hold.fence, workshop.clock.wall())
+    hold.append(head, events, status=status)
+
+
+def _notes(store: StorePort, one: RunRemains, head: int, missing: int) -> Iterable[str]:
+    if missing:
+        yield f"goes on from #{head}; what was recorded after it, up to #{one.acknowledged}, is lost"
+    effects = {
+        event.key: fields_of(event.body).get("effect")
+        for event in (*one.events, *one.beyond)
+        if event.kind == Kind.STEP_STARTED
+    }
+    for event in one.beyond:
+        if event.kind in _EFFECTS and effects.get(event.key) not in _REPEATED:  # or nobody knows what it was
+            yield f"#{event.seq}, behind what is lost, says that {event.name!r} was done: it may be done again"
+    absent = _absent(store, one.events)
+    if absent:
+        yield f"refers to {len(absent):,} contents that are lost: {', '.join(sorted(absent)[:3])}"
+
+
+def _absent(store: StorePort, events: tuple[Event, ...]) -> set[str]:
+    """The contents that a run's events need and that could not be brought."""
+    try:
+        wanted = references(store, *events)
+    except Corrupt as damage:
+        return {damage.problem}
+    return {address for address in wanted if not store.get_blobs([address])}

@@ -1,0 +1,1 @@
+"""The journal under a lease: appends, group commit, heartbeat, inbox, loading."""

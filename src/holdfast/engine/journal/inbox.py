@@ -1,0 +1,124 @@
+"""The inbox: what others leave for a run while somebody else holds it, and how the holder takes it in.
+
+A letter is a record, synced, deduplicated by its id. The holder drains it in the append that records the
+consequence: killed in between, either both happened or neither. The first drained answer wins.
+"""
+
+from typing import Any, Final
+
+from orjson import dumps, loads
+
+from holdfast.core.transfer.event_check import letter_problem
+from holdfast.engine.damage.damaged_records import find_sound
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.premises.premises import note_of
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import Hands
+from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import blobs_named, split
+from holdfast.model.events import Kind
+from holdfast.model.premises import Premise
+from holdfast.model.store_rows import Blob, Record, inbox_space
+from holdfast.stores.port import StorePort
+
+CANCEL: Final = "cancel"
+"""The id of the letter that cancels a run: there is one at most."""
+
+
+def post(
+    store: StorePort,
+    run: str,
+    letter: str,
+    content: dict[str, Any],
+    blobs: tuple[Blob, ...] = (),
+    *,
+    at: float,
+) -> bool:
+    """Leave a letter, and call up the run for a worker. False when one of that id lies there already. Durable when it returns."""
+    if blobs:
+        store.put_blobs(blobs, at=at)
+    is_new = store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
+    store.call_up(run, at=at)  # even if it is not new: whoever left it may have died before coming to this
+    return is_new
+
+
+def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
+    """The letters that lie in a run's inbox, oldest first. One that makes no sense is told in the log, and never used."""
+    return looked_through(store, run)[0]
+
+
+def looked_through(store: StorePort, run: str) -> tuple[list[tuple[Record, dict[str, Any]]], int]:
+    """The same, and how many lie there with those that cannot be read: whoever waits for more counts them, too."""
+    lying = store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
+    found = []
+    for record in lying:
+        problem = record.damage or letter_problem(record.key, record.body)
+        if not problem:
+            found.append((record, loads(record.body)))
+        elif not record.damage:  # else the store has said so
+            log().warning("letter %s for run %s is not used: %s", record.key, run, problem)
+    return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key)), len(lying)
+
+
+def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
+    """The letter that cancels the run; None where nobody has."""
+    record = find_sound(store, inbox_space(run), CANCEL)
+    return None if record is None else dict(loads(record.body))
+
+
+async def drain(tenure: Tenure, hands: Hands) -> None:
+    """Take in every letter that says how a step of this run, or a run that it waits for, ended."""
+    for record, letter in await hands.store(waiting, tenure.store, tenure.run):
+        if letter["kind"] in {"outcome", "resolve"}:
+            await _take_in(tenure, hands, record, letter)
+        elif letter["kind"] == "accept":
+            await _accept(tenure, hands, record, letter)
+        elif letter["kind"] == "child":  # it was only to wake us: what became of the child, its own row tells
+            await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+
+
+async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    call = tenure.view.calls.get(letter["key"])
+    how = letter["how"]
+    if call is None or not (call.is_open or how == "abandon"):
+        log().info("letter %s for run %s comes too late: the step is settled", record.key, tenure.run)
+        await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+        return
+    assert tenure.journal is not None
+    event = _consequence(call, letter)
+    blobs = tuple(Blob(address) for address in blobs_named(split(letter["body"])[0]))
+    seq = await tenure.journal.append(
+        hands, [event._replace(blobs=blobs)], tenure.clock.wall(), consumed=(record.key,)
+    )
+    if how == "abandon":
+        call.abandoned = True
+        return
+    call.is_open = False
+    if how != "retry":
+        call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), event.body))
+
+
+async def _accept(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    """Somebody takes a premise as it is now: from here on the run relies on that."""
+    premise = accepted_in(letter)
+    assert tenure.journal is not None
+    event = note_of(premise, {"via": "person", "by": letter["by"]})
+    seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
+    tenure.view.premises.note(premise._replace(seq=seq))
+    tenure.view.premises.broken.pop(premise.id, None)
+
+
+def accepted_in(letter: dict[str, Any]) -> Premise:
+    """The premise that a letter accepts, as whoever wrote it found it; without facts, whatever comes."""
+    return Premise(letter["premise"], letter["name"], letter["facts"], letter["policy"])
+
+
+def _consequence(call: Call, letter: dict[str, Any]) -> Draft:
+    if letter["how"] == "abandon":
+        return draft(Kind.STEP_ABANDONED, call.name, call.key, {"by": letter.get("by", "")})
+    via = "late" if letter["kind"] == "outcome" else "person"
+    fields, parts = split(letter["body"])
+    fields |= {"how": letter["how"], "via": via, "by": letter.get("by", "")}
+    return draft(Kind.STEP_SETTLED, call.name, call.key, fields, parts=parts)

@@ -1,0 +1,73 @@
+"""Taking the lease of a run: at once from nobody or from a dead process, by observation from a silent one.
+
+A live holder is refused with who, where and since when. A holder whose beat is old is watched for its own
+``lease_s`` of this process's monotonic clock; if the beat does not move, the lease changes hands by
+compare-and-set on (fence, beat). That proves silence, not death: only the file lock proves death.
+"""
+
+from holdfast.clock import Clock
+from holdfast.core.reports.times import ago, moment
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import Hands
+from holdfast.errors import RunHeld
+from holdfast.limits import CLOCK_BACK_S
+from holdfast.model.store_rows import Lease, RunRow, owner_name
+from holdfast.stores.port import StorePort
+
+_LOOKS_PER_LEASE = 10
+
+
+async def take(
+    hands: Hands, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
+) -> Lease:
+    """The lease of this run, under a new fence. RunHeld when somebody alive has it."""
+    over: Lease | None = None
+    while True:
+        grant = await hands.store(
+            store.acquire, run, at=clock.wall(), lease_s=lease_s, over=over, above=above
+        )
+        if grant.granted:
+            return grant.lease
+        held = grant.lease
+        if held.owner == store.owner or not await _is_gone(hands, store, clock, run, held):
+            raise _refusal(store, clock, run, held)
+        over = held
+
+
+def check_is_free(store: StorePort, clock: Clock, row: RunRow) -> None:
+    """Refuse a run that somebody alive holds, without taking it: RunHeld. A holder that is dead or silent is none."""
+    held = row.lease
+    if held.owner and clock.wall() - held.beat_at < held.lease_s and store.probe(held.owner) != "dead":
+        raise _refusal(store, clock, row.run, held)
+
+
+def _refusal(store: StorePort, clock: Clock, run: str, held: Lease) -> RunHeld:
+    return RunHeld(
+        run=run,
+        owner=owner_name(held.owner) + (" (this process)" if held.owner == store.owner else ""),
+        since=moment(held.since),
+        fence=held.fence,
+        beat_age=ago(clock.wall() - held.beat_at),
+    )
+
+
+async def _is_gone(hands: Hands, store: StorePort, clock: Clock, run: str, held: Lease) -> bool:
+    """Whether the lease may be taken over: its holder is dead, or silent for as long as it promised not to be."""
+    if await hands.store(store.probe, held.owner) == "dead":
+        return True
+    # A beat from the future says that the clocks differ, and nothing else: then only watching tells.
+    if -CLOCK_BACK_S < clock.wall() - held.beat_at < held.lease_s:
+        return False
+    log().warning(
+        "run %s is held by %s, silent for %s; watching it for %.0f s",
+        run, owner_name(held.owner), ago(clock.wall() - held.beat_at), held.lease_s,
+    )  # fmt: skip
+    began = clock.monotonic()
+    while clock.monotonic() - began < held.lease_s:
+        await hands.sleep(clock, held.lease_s / _LOOKS_PER_LEASE)
+        row = await hands.store(store.find_run, run)
+        if row is None or row.lease != held:
+            return row is not None and not row.lease.owner
+        if await hands.store(store.probe, held.owner) == "dead":
+            return True
+    return True

@@ -1,0 +1,129 @@
+"""Bringing a run's view into memory: a cached snapshot if there is one, then the events after it, in pages.
+
+Whoever had to fold much leaves a snapshot for the next. It is only a cache: flushed, checked against its own
+checksum and the fold's version, and ignored at the first doubt.
+"""
+
+from orjson import dumps, loads
+
+from holdfast.codec.blobs import address_of, pack, unpack
+from holdfast.core.journal import snapshots
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.core.lineage.lineage import effective
+from holdfast.engine.damage.damaged_records import discard, find_sound
+from holdfast.engine.journal.journal import chain_of, read_all
+from holdfast.engine.journal.pause_gc import without_collecting
+from holdfast.engine.run.log import log
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.port import StorePort
+
+SPACE = "snapshots"
+PAGE_EVENTS = 500
+
+
+@without_collecting()
+def load(store: StorePort, run: str) -> View:
+    """The run's view up to its head."""
+    view = _usable_snapshot(store, run) or View()
+    behind = view.head
+    events = read_all(store, run, after_seq=behind, before=view.head_chain)
+    if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
+        # The head may have been moved to before the snapshot: then the history is another one.
+        view, behind = View(), 0
+        events = read_all(store, run)
+    fold(effective(events), view)
+    if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
+        _write_snapshot(store, run, view)
+    return view
+
+
+class Pager:
+    """Bodies that a snapshot left behind, read from the journal in pages as the program comes to them."""
+
+    def __init__(self, store: StorePort, run: str) -> None:
+        self._store = store
+        self._run = run
+        self._bodies: dict[int, bytes] = {}
+
+    def body_of(self, seq: int) -> bytes:
+        """The body of this event, verified; those that follow it are read along."""
+        body = self._bodies.pop(seq, None)
+        if body is None:
+            page = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
+            self._bodies = {event.seq: event.body for event in page}
+            body = self._bodies.pop(seq, None)
+        if body is None:
+            raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
+        return body
+
+
+def is_flagged(row: RunRow) -> bool:
+    """Whether the run's own journal may have been compacted."""
+    return bool(facts_of(row).get("compacted"))
+
+
+def forget_snapshot(store: StorePort, run: str) -> None:
+    """Remove the cached snapshot of a run whose journal changes: it may hold what goes."""
+    try:
+        head = store.get_record(SPACE, f"{run}@")
+    except Corrupt:
+        discard(store, SPACE, f"{run}@")
+        return
+    if head is not None and store.delete_record(SPACE, f"{run}@", revision=head.revision):
+        _forget_chunks(store, run, loads(head.body))
+
+
+def _usable_snapshot(store: StorePort, run: str) -> View | None:
+    """A compacted journal counts calls otherwise than a snapshot of it that somebody made before: then it is not used."""
+    view = _read_snapshot(store, run)
+    if view is None or any(is_flagged(row) for row in chain_of(store, run)):
+        return None
+    if view.checkpoint is not None:
+        at = view.checkpoint.seq
+        if read_all(store, run, after_seq=at - 1, upto_seq=at) != [view.checkpoint]:
+            return None  # its state was pruned
+    return view
+
+
+def _read_snapshot(store: StorePort, run: str) -> View | None:
+    head = find_sound(store, SPACE, f"{run}@")
+    if head is None:
+        return None
+    about = loads(head.body)
+    keys = [f"{run}@{about['head']}.{number}" for number in range(about["chunks"])]
+    pieces = [find_sound(store, SPACE, key) for key in keys]
+    try:
+        data = unpack(b"".join(piece.body for piece in pieces if piece is not None), address=about["address"])
+    except Corrupt as damage:
+        log().info("the snapshot of run %s is not used: %s", run, damage)
+        return None
+    return snapshots.load(loads(data))
+
+
+def _write_snapshot(store: StorePort, run: str, view: View) -> None:
+    data = dumps(snapshots.dump(view))
+    try:
+        packed = pack(data)
+        pieces = [packed[i : i + SNAPSHOT_CHUNK_BYTES] for i in range(0, len(packed), SNAPSHOT_CHUNK_BYTES)]
+        about = dumps({"head": view.head, "chunks": len(pieces), "address": address_of(data)})
+        old = find_sound(store, SPACE, f"{run}@")
+        # The chunks first: a head that points at missing chunks would only be ignored, but why leave one.
+        for number, piece in enumerate(pieces):
+            store.put_record(SPACE, f"{run}@{view.head}.{number}", piece, revision=0, synced=False)
+        if (
+            store.put_record(SPACE, f"{run}@", about, revision=old.revision if old else 0, synced=False)
+            and old
+        ):
+            _forget_chunks(store, run, loads(old.body))
+    except HoldfastError as error:  # a cache that cannot be written is no reason to refuse the run
+        log().info("no snapshot of run %s: %s", run, error)
+
+
+def _forget_chunks(store: StorePort, run: str, about: dict[str, int]) -> None:
+    for number in range(about["chunks"]):
+        key = f"{run}@{about['head']}.{number}"
+        store.delete_record(SPACE, key, revision=1)

@@ -1,0 +1,1 @@
+"""Forks, rewinds, kin, pins and comparisons at work."""

@@ -1,0 +1,225 @@
+"""Who depends on a run's events: read from the rows and journals of its lineage, for whoever wants to remove some.
+
+Packs of states are shared within one lineage and never beyond it, so whoever removes states asks these runs only.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+
+from orjson import loads
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.journal.run_row_facts import lineages
+from holdfast.core.lineage.lineage import effective, segments
+from holdfast.core.prune.prune_plan import Dependent, Lineage
+from holdfast.core.threads.chains import leans_of
+from holdfast.engine.damage.damaged_runs import as_damage
+from holdfast.engine.journal.journal import all_runs, read_own, with_views
+from holdfast.errors import Corrupt
+from holdfast.limits import PRUNE_MEMORY_BYTES_MAX, RECORD_PAGE_MAX
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import CHAINED, Event, Kind
+from holdfast.model.store_rows import Record, RunRow, Status
+from holdfast.stores.port import StorePort
+
+_EVENT_BYTES = 200
+"""About what an event takes in memory beside its body."""
+PINS = "pins"
+"""The record space of pins; a key is ``RUN@#44``."""
+
+
+class Family:
+    """The runs of one lineage, by name: one tree of forks, or several that go by the same name."""
+
+    def __init__(self, rows: Mapping[str, RunRow]) -> None:
+        self.rows: Mapping[str, RunRow] = dict(
+            sorted(rows.items())
+        )  # a plan is the same however they were found
+
+    @cached_property
+    def _forks(self) -> dict[str, list[RunRow]]:
+        found: dict[str, list[RunRow]] = {}
+        for row in self.rows.values():
+            if row.origin is not None:
+                found.setdefault(row.origin, []).append(row)
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every journal is all there: of one that is being brought in, nobody knows yet what it needs."""
+        return all(row.status != Status.IMPORTING for row in self.rows.values())
+
+    def path(self, run: str) -> list[RunRow]:
+        """The run and its origins, nearest first."""
+        found = [self.rows[run]]
+        while (origin := found[-1].origin) is not None and origin in self.rows:
+            found.append(self.rows[origin])
+        return found
+
+    def below(self, run: str) -> Iterator[tuple[RunRow, RunRow]]:
+        """Every run that has borrowed from this one, and the fork of this one that it did so through."""
+        for through in self._forks.get(run, ()):
+            found = [through]
+            while found:
+                row = found.pop()
+                yield row, through
+                found += self._forks.get(row.run, ())
+
+
+def all_rows(store: StorePort) -> dict[str, RunRow]:
+    """Every run of the store."""
+    return {row.run: row for row in all_runs(store)}
+
+
+def families(rows: Mapping[str, RunRow]) -> list[Family]:
+    """The lineages of a store, each whole; their runs in the order of ``rows``, which are all of it."""
+    found: dict[str, dict[str, RunRow]] = {}
+    for run, name in lineages(rows).items():
+        found.setdefault(name, {})[run] = rows[run]
+    return [Family(kin) for kin in found.values()]
+
+
+class Walk:
+    """The journals of one lineage, for whoever plans what can go: each is read once, as long as there is room for it."""
+
+    def __init__(self, store: StorePort, family: Family) -> None:
+        self.store = store
+        self.family = family
+        self._kept: dict[str, list[Event]] = {}
+        self._size = 0
+        self._ends: dict[str, tuple[bool, str]] = {}
+
+    def own(self, run: str) -> list[Event]:
+        """The run's own events, verified. Corrupt where they cannot be read."""
+        found = self._kept.pop(run, None)
+        if found is None:
+            found = read_own(self.store, run, self.family.rows[run].origin_seq, None)
+            self._size += _room_for(found)
+        self._kept[run] = found  # those asked for last come last
+        while self._size > PRUNE_MEMORY_BYTES_MAX and len(self._kept) > 1:
+            self._size -= _room_for(self._kept.pop(next(iter(self._kept))))
+        return found
+
+    def history(self, run: str) -> list[Event]:
+        """The run's history as ``read_all`` gives it, out of what was read before."""
+        path = self.family.path(run)
+        self._check_is_whole(run, path)
+        events: list[Event] = []
+        for name, _, last in segments(path):
+            own = self.own(name)
+            part = own[: len(own) if name == run else bisect_right(own, last, key=_seq)]
+            events += with_views(self.store, name, part)
+            if name != run and (not events or events[-1].seq != last):
+                problem = f"run {run} was forked from event #{last} of {name}, which is missing"
+                raise Corrupt(store=self.store.url, problem=problem)
+        return events
+
+    def _check_is_whole(self, run: str, path: list[RunRow]) -> None:
+        if path[-1].origin is not None:
+            problem = f"run {run} was forked from {path[-1].origin}, which is not there"
+            raise Corrupt(store=self.store.url, problem=problem)
+
+    def forget(self, run: str, *, is_gone: bool) -> None:
+        """The run's journal was changed, or the run is gone: who depends on it is told by what there is now."""
+        self._size -= _room_for(self._kept.pop(run, []))
+        self._ends.pop(run, None)
+        if is_gone:
+            self.family = Family({name: row for name, row in self.family.rows.items() if name != run})
+
+    def end(self, run: str, events: list[Event]) -> tuple[bool, str]:
+        """Of a run and its history: whether it restores, and what it waits for in its origin's journal, if so."""
+        if run not in self._ends:
+            view = fold(effective(events))
+            self._ends[run] = view.restores, _waits(run, view, self.family.rows[run].origin_seq)
+        return self._ends[run]
+
+
+def _seq(event: Event) -> int:
+    return event.seq
+
+
+def _room_for(events: list[Event]) -> int:
+    return sum(_EVENT_BYTES + len(event.body) for event in events)
+
+
+def lineage_at(store: StorePort, walk: Walk, run: str, *, stands_at: int | None = None) -> Lineage:
+    """The run as its journal stands, with everything that depends on it."""
+    row = walk.family.rows[run]
+    raw = walk.history(run)
+    borrowed = [event for event in raw if event.seq <= row.origin_seq]
+    own = raw[len(borrowed) :]
+    dependents: list[Dependent] = []
+    waits = ""
+    for below, through in walk.family.below(run):
+        found, reason = _dependents(walk, run, below, through)
+        dependents += found
+        waits = waits or reason
+    return Lineage(run, row.origin_seq, borrowed, own, dependents, pins_of(store, run), waits, stands_at)
+
+
+def pins_of(store: StorePort, run: str) -> dict[int, str]:
+    """The pinned events of this run's own, and the name that each was pinned by."""
+    return {seq_of(record): place_of(record) for record in pin_records(store, run)}
+
+
+def pin_records(store: StorePort, run: str) -> Iterator[Record]:
+    """The pins of this run's own events, as they are kept. A damaged one is one: nothing is removed for its sake."""
+    after = ""
+    while page := store.scan_records(
+        PINS, prefix=f"{run}@#", after=after, limit=RECORD_PAGE_MAX, damaged=True
+    ):
+        yield from page
+        after = page[-1].key
+
+
+def place_of(record: Record) -> str:
+    """The name that an event was pinned by."""
+    return record.key if record.damage else str(loads(record.body)["place"])
+
+
+def seq_of(record: Record) -> int:
+    """The event that a pin is about."""
+    return int(record.key.rpartition("#")[2])
+
+
+def _dependents(walk: Walk, run: str, below: RunRow, through: RunRow) -> tuple[list[Dependent], str]:
+    """Where a run leaves the events of this one, and why nothing may be compacted because of it, if so."""
+    origin_seq = walk.family.rows[run].origin_seq
+    at_seq = through.origin_seq
+    try:
+        with as_damage(walk.store, below.run):
+            events = walk.history(below.run)
+    except Corrupt:  # who knows what it needs
+        return [Dependent(below.run, at_seq, replays=True)], ""
+    later = [event for event in events if event.seq > at_seq]
+    restores, waits = walk.end(below.run, events)
+    replays = _replays(later, restores=restores)
+    # A rewind may have led back to before the fork: then that is where its history leaves this one.
+    points = {at_seq, *(seq for seq in (*_rewound_to(later), *_leant_on(later)) if origin_seq < seq < at_seq)}
+    found = [Dependent(below.run, seq, replays) for seq in sorted(points)]
+    return found, waits
+
+
+def _replays(own: Iterable[Event], *, restores: bool) -> bool:
+    """Whether it needs all that it has borrowed: it has not shown that it restores, or answers were put in."""
+    kinds = {event.kind for event in own}
+    has_run = bool(kinds & {Kind.ATTEMPT_STARTED, Kind.COMPACTED})
+    return not has_run or not restores or Kind.STEP_OVERRIDDEN in kinds
+
+
+def _rewound_to(events: Iterable[Event]) -> Iterator[int]:
+    return (fields_of(event.body)["to_seq"] for event in events if event.kind == Kind.RUN_REWOUND)
+
+
+def _leant_on(events: Iterable[Event]) -> Iterator[int]:
+    return (seq for event in events if event.name == CHAINED for seq in leans_of(event.body).values())
+
+
+def _waits(run: str, view: View, origin_seq: int) -> str:
+    """An effect under way at the point of the fork is settled from the origin's journal: then its end must be there."""
+    for call in view.open_calls():
+        if call.seq <= origin_seq and is_once(call):
+            return f"fork {run} may find in them how {call.name!r} ended"
+    return ""

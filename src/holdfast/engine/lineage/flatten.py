@@ -1,0 +1,129 @@
+"""Giving a fork its own copy of the history that it borrows, so that its origin can go.
+
+The copy is made beside it, as a run that is not whole yet, and takes the place of the fork's events in one
+transaction of the store. Crash windows: killed before that, the fork is as it was, and flattening it again begins with
+taking the unfinished copy away; killed behind it, there is nothing left to do.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from holdfast.core.journal.run_row_facts import (
+    facts_of,
+    lineage_of,
+    names_of,
+    travelling,
+    with_facts,
+)
+from holdfast.engine.journal.journal import chain_at, chain_of, own_links, read_own
+from holdfast.engine.lineage import fork_and_rewind, kin
+from holdfast.engine.run.maintenance_hold import Hold, batches, holding
+from holdfast.engine.run.sealed import check_is_whole
+from holdfast.engine.run.store_session import Workshop
+from holdfast.errors import TooLarge
+from holdfast.limits import BRANCHES_MAX
+from holdfast.model.events import Event, Links, anchor, relinked
+from holdfast.model.store_rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+
+def flatten(workshop: Workshop, run: str, origin: RunRow) -> None:
+    """Let a fork depend on its origin's origin, or on nobody. Its history reads as before. RunHeld while it is live."""
+    # Above the fences of the borrowed events, too: they are its own from then on.
+    with holding(workshop, run, above=origin.lease.fence) as hold:
+        row = hold.row()
+        check_is_whole(row)
+        if row.origin != origin.run:
+            return
+        name = _clear_place(workshop, run)
+        _create(workshop, name, run, origin)
+        with holding(workshop, name) as copy:
+            after_seq = origin.origin_seq
+            for batch in batches(_events(workshop.store, row, origin)):
+                copy.append(after_seq, batch, status=Status.IMPORTING)
+                after_seq = batch[-1].seq
+                hold.beat()
+            _take_place(workshop, hold, origin, name)
+
+
+def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:
+    """The borrowed events and the run's own, all as its own. The copy has another name, but only for now.
+
+    The last borrowed event is an anchor: what follows it is chained to it as it was in the origin's journal, and stays as
+    it is, the run's head included.
+    """
+    borrowed = read_own(store, origin.run, origin.origin_seq, row.origin_seq, own_links(origin))
+    links = Links(borrowed[-1].chain if borrowed else None, row.birth)
+    own = read_own(store, row.run, row.origin_seq, None, links)
+    before = chain_at(store, origin, origin.origin_seq)
+    made = list(relinked(row.run, row.birth, borrowed, before))
+    if made:
+        made[-1] = made[-1]._replace(chain=anchor(borrowed[-1].chain))
+    return chain(made, own)
+
+
+def _clear_place(workshop: Workshop, run: str) -> str:
+    """A name for the copy; one of an earlier try is taken away first."""
+    store = workshop.store
+    for number in range(1, BRANCHES_MAX + 1):
+        name = f"{run}~flat.{number}"
+        row = store.find_run(name)
+        if row is None:
+            return name
+        if row.status == Status.IMPORTING and facts_of(row).get("flattens") == run:
+            with holding(workshop, name) as left:
+                if store.delete_run(name, fence=left.fence, revision=left.row().revision):
+                    return name
+    raise TooLarge(
+        what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="branches"
+    )
+
+
+def _create(workshop: Workshop, name: str, run: str, origin: RunRow) -> None:
+    row = RunRow(
+        name,
+        os.urandom(16).hex(),
+        workshop.clock.wall(),
+        Status.IMPORTING,
+        b"{}",
+        origin.origin,
+        origin.origin_seq,
+    )
+    row = row._replace(body=with_facts(row, flattens=run))
+    for _ in range(fork_and_rewind.TRIES):
+        before = workshop.store.find_run(origin.origin) if origin.origin is not None else None
+        if workshop.store.create_run(row, origin_revision=before.revision if before else 0):
+            return
+    raise fork_and_rewind.restless(workshop.store, origin.origin or name)
+
+
+def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> None:
+    """What the row must know from now on, then the events; both are refused if it is forked just then."""
+    store = workshop.store
+    if origin.origin is None:
+        kin.note(store, lineage_of(chain_of(store, hold.run)), (hold.run, origin.run))
+    for _ in range(fork_and_rewind.TRIES):
+        row = hold.row()
+        body = with_facts(row, **_inherited(store, row, origin))
+        if store.swap_run(
+            hold.run, revision=row.revision, status=row.status, body=body
+        ) and store.adopt_events(hold.run, of=copy, fence=hold.fence, revision=row.revision + 1):
+            return
+    raise fork_and_rewind.restless(store, hold.run)
+
+
+def _inherited(store: StorePort, row: RunRow, origin: RunRow) -> dict[str, Any]:
+    """What the origin's row knew and the fork's must know from now on."""
+    theirs, ours = facts_of(origin), facts_of(row)
+    elsewhere = min(theirs.get("elsewhere", 0), row.origin_seq)
+    was = [*facts_of(row).get("was", ()), *names_of(origin)]
+    return {
+        **travelling(origin),
+        **travelling(row),
+        "was": list(dict.fromkeys(was)),
+        "lineage": lineage_of(chain_of(store, row.run)) if origin.origin is None else None,
+        "elsewhere": max(ours.get("elsewhere", 0), elsewhere) or None,
+        "came": ours.get("came") or (theirs.get("came") if elsewhere else None),
+    }

@@ -1,0 +1,352 @@
+"""Fork and rewind: another history from a point of this one, without copying an event.
+
+A fork is one row. A rewind is one event, under the run's own lease, and one row that keeps the old branch. Crash
+windows: a rewind killed between the two leaves an extra fork of the head, which changes nothing.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from orjson import dumps, loads
+
+from holdfast.codec.values import encode
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.core.lineage.later_effects import Reader, blobs_of, effects_behind, told
+from holdfast.core.lineage.lineage import effective
+from holdfast.core.lineage.points import last_point
+from holdfast.core.lineage.reachable_points import is_kept, nearest_place
+from holdfast.core.prune.compaction import effects_in
+from holdfast.engine.journal.blob_content import content_in
+from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
+from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.load_view import Pager, is_flagged, load
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sealed import check_is_whole, check_may_act
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.errors import (
+    PointPruned,
+    RunExists,
+    StoreUnavailable,
+    TooLarge,
+    UnknownPoint,
+    UnknownStep,
+)
+from holdfast.limits import APPEND_EVENTS_MAX, BRANCHES_MAX
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import fields_of, rewritten, values_in
+from holdfast.model.events import COVERING, Event, Kind, covers_from
+from holdfast.model.run_info import EffectBehind
+from holdfast.model.store_rows import Blob, RunRow, Status
+from holdfast.stores.port import StorePort
+
+TRIES = 50
+"""How often a fork looks at its origin anew: each of them lost to another change of it."""
+_ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
+
+
+class Forked(NamedTuple):
+    """A run that was just forked, and the effects that its origin has behind the point."""
+
+    row: RunRow
+    behind: tuple[EffectBehind, ...]
+
+
+class Rewound(NamedTuple):
+    """A run whose head was moved back, and the fork that keeps what lay after it."""
+
+    run: str
+    to_seq: int
+    kept: str
+    behind: tuple[EffectBehind, ...] = ()
+    """The effects that lay after it."""
+
+
+def fork(
+    workshop: Workshop,
+    row: RunRow,
+    at_seq: int,
+    name: str,
+    overrides: Mapping[str, Any],
+    notes: Sequence[Draft] = (),
+    repeats: str = "answer",
+) -> Forked:
+    """A run of that name whose history is this one's up to the event. Durable when it returns.
+
+    One row is written, and one event where the origin has effects behind that point: ``repeats`` says what becomes of those.
+    """
+    check_run_id(name)
+    check_is_whole(row)
+    drafts = [*_overrides(workshop, row, at_seq, overrides), *notes]
+    behind = entries_behind(workshop.store, row.run, at_seq)
+    # Killed between the row and the event, whoever enters the fork finds out about the effects by this.
+    is_told = bool(behind) or repeats != "answer"
+    body = dumps({"effects": repeats}) if is_told else b"{}"
+    for _ in range(TRIES):
+        origin = origin_at(workshop.store, row.run, at_seq)
+        status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
+        made = branch(workshop, name, status, origin, at_seq, body=body)
+        if made is not None:
+            break
+        taken = workshop.store.find_run(name)
+        if taken is not None:
+            raise RunExists(run=name, status=taken.status)
+    else:
+        raise restless(workshop.store, row.run)
+    made = made._replace(head=at_seq)
+    if not drafts and not is_told:
+        return Forked(made, ())
+    _append(workshop, made, [forked_of(made, behind, repeats if is_told else ""), *drafts])
+    return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind))
+
+
+def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, Any]]:
+    """The effects that a run has behind an event, as a fork records them. Read is what lies behind it, and nothing at the head."""
+    row = store.find_run(run)
+    if row is None or at_seq >= row.head:
+        return []
+    return _behind(store, run, load(store, run), at_seq)
+
+
+def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[str, Any]]:
+    pager = Pager(store, run)
+    reader = Reader(
+        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
+        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
+    )
+    inherited = entries_told(store, [event for event in view.behind if event.seq > at_seq])
+    return effects_behind(run, view, at_seq, reader, inherited.values())
+
+
+def entries_told(store: StorePort, events: Sequence[Event]) -> dict[str, dict[str, Any]]:
+    """The effects that forks and rewinds tell of, by the keys of their calls; of two that tell, the later counts."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in events:
+        found.update({entry["key"]: entry for entry in loads(content_in(store, event)) or ()})
+    return found
+
+
+def check_free(store: StorePort, name: str) -> None:
+    """Refuse a name that a new run cannot have. BadName; RunExists."""
+    taken = store.find_run(check_run_id(name))
+    if taken is not None:
+        raise RunExists(run=name, status=taken.status)
+
+
+def check_kept(store: StorePort, run: str, seq: int) -> None:
+    """Refuse an event from which no history can go on: PointPruned, UnknownPoint."""
+    chain = chain_of(store, run)
+    if any(is_flagged(row) for row in chain):  # the history is read only where it may be gone
+        _check_kept(read_all(store, run), run, seq, chain[0].head)
+
+
+def origin_at(store: StorePort, run: str, at_seq: int) -> RunRow:
+    """The run of this lineage whose own events hold that one, as it stands now. UnknownPoint where it is gone."""
+    chain = chain_of(store, run)
+    origin = next((row for row in chain if at_seq > row.origin_seq), chain[-1])
+    is_there = store.read_events(origin.run, after_seq=at_seq - 1, upto_seq=at_seq, limit=1)
+    if not is_there or any(
+        is_flagged(row) for row in chain
+    ):  # the rest of the history is read only where it may be gone
+        _check_kept(read_all(store, run), run, at_seq, chain[0].head)
+    return origin
+
+
+def _check_kept(events: Sequence[Event], run: str, seq: int, head: int) -> None:
+    """Refuse a point from which no history can go on. PointPruned, UnknownPoint."""
+    if is_kept(events, seq):
+        return
+    what = f"event #{seq}"
+    if any(covers_from(event) <= seq <= event.seq for event in events if event.kind in COVERING) or any(
+        event.seq == seq for event in events
+    ):
+        raise PointPruned(run=run, what=what, nearest=nearest_place(run, events, seq=seq))
+    raise UnknownPoint(run=run, what=what, last_point=last_point(events), head=head)
+
+
+def branch(
+    workshop: Workshop, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
+) -> RunRow | None:
+    """A new run forked from this one; None when the name is taken, or the origin is not as it was any more."""
+    made = RunRow(
+        name,
+        os.urandom(16).hex(),
+        workshop.clock.wall(),
+        status,
+        body,
+        origin.run,
+        at_seq,
+        agent=origin.agent,
+    )
+    return made if workshop.store.create_run(made, origin_revision=origin.revision) else None
+
+
+def restless(store: StorePort, run: str) -> StoreUnavailable:
+    """The error for a run that never stands still long enough."""
+    return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")
+
+
+def rewind(
+    workshop: Workshop,
+    row: RunRow,
+    to_seq: int,
+    bring_back: Callable[[], Sequence[Draft]] | None = None,
+    repeats: str = "answer",
+) -> Rewound:
+    """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
+
+    ``repeats`` says what becomes of the effects that the run has behind it.
+    ``bring_back`` brings files back, under the run's lease and before its head moves, and says what it relies on then.
+    """
+    store = workshop.store
+    check_may_act(store, row)
+    lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
+    try:
+        check_may_act(store, store.find_run(row.run) or row)
+        raw = read_all(store, row.run)
+        _check_kept(raw, row.run, to_seq, row.head)
+        events = effective(raw)
+        head = events[-1].seq
+        status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED
+        kept = _keep(workshop, row.run, head, status)
+        view = fold(events)
+        body = {
+            "to_seq": to_seq,
+            "kept": kept,
+            "attempts": view.next_attempt - 1,
+            "spent": [*view.spent],
+            "worked_s": view.worked_upto_last_s,
+        }
+        journal = Journal(store, workshop.committer, row.run, lease.fence, head)
+        notes = () if bring_back is None else bring_back()
+        behind = _behind(store, row.run, view, to_seq)
+        rewound = _with_effects(
+            Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else ""
+        )
+        _append_all(journal, [rewound, *notes], workshop.clock.wall(), status)
+    finally:
+        store.release(row.run, fence=lease.fence)
+    return Rewound(row.run, to_seq, kept, told(behind))
+
+
+def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: str | None = None) -> None:
+    for first in range(0, len(drafts), APPEND_EVENTS_MAX):
+        drive(journal.append(BLOCKING, drafts[first : first + APPEND_EVENTS_MAX], at, status=status))
+
+
+def _keep(workshop: Workshop, run: str, head: int, status: str) -> str:
+    for number in range(1, BRANCHES_MAX + 1):
+        name = f"{run}~{number}"
+        for _ in range(TRIES):
+            origin = workshop.store.find_run(run)
+            assert origin is not None, f"run {run} vanished under its holder"
+            if branch(workshop, name, status, origin, head) is not None:
+                return name
+            if workshop.store.find_run(name) is not None:
+                break
+        else:
+            raise restless(workshop.store, run)
+    raise TooLarge(
+        what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="kept branches"
+    )
+
+
+def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
+    """The first event of a fork's own, or None where the run is no fork, or has begun already."""
+    if not is_begun_by(row, view):
+        return None
+    assert row.origin is not None
+    repeats = facts_of(row).get("effects", "")
+    behind = entries_behind(store, row.origin, row.origin_seq) if repeats else []
+    return forked_of(row, behind, repeats)
+
+
+def is_begun_by(row: RunRow, view: View) -> bool:
+    """Whether the run is a fork without an event of its own: whoever enters it now is the first."""
+    return row.origin is not None and view.head == row.origin_seq
+
+
+def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "") -> Draft:
+    """The first event of a fork's own, with the effects that its origin has behind the point."""
+    return _with_effects(Kind.RUN_FORKED, {"from": row.origin, "at_seq": row.origin_seq}, behind, repeats)
+
+
+def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, Any]], repeats: str) -> Draft:
+    """A fork or a rewind that says what becomes of the effects behind its point. All in one event: it is there whole or not at all."""
+    if not repeats:
+        return draft(kind, "", "", fields)
+    listed = [] if repeats == "again" else behind
+    named = sorted({*blobs_of(listed)})
+    more = {"effects": repeats, **({"blobs": named} if named else {})}
+    made = draft(kind, "", "", {**fields, **more}, dumps(listed))
+    return made._replace(blobs=(*made.blobs, *(Blob(address) for address in named)))
+
+
+async def settle_from_origin(tenure: Tenure, hands: Hands, row: RunRow) -> None:
+    """Effects that were under way at the point of the fork: how they ended, the origin's journal may know."""
+    waiting = {
+        call.key: call for call in tenure.view.open_calls() if is_once(call) and call.seq <= row.origin_seq
+    }
+    if row.origin is None or not waiting:
+        return
+    for event in await hands.store(read_all, tenure.store, row.origin, after_seq=row.origin_seq):
+        call = waiting.get(event.key)
+        how = _ENDS.get(event.kind) or (
+            fields_of(event.body)["how"] if event.kind == Kind.STEP_SETTLED else None
+        )
+        if call is not None and how in {"done", "failed"}:
+            await _settle(tenure, hands, waiting.pop(event.key), event, how)
+
+
+async def _settle(tenure: Tenure, hands: Hands, call: Call, event: Event, how: str) -> None:
+    assert tenure.journal is not None
+    body = rewritten(event.body, how=how, via="origin", seq=event.seq)
+    blobs = tuple(Blob(address) for address in values_in(body))
+    settled = Draft(Kind.STEP_SETTLED, call.name, call.key, body, blobs)
+    seq = await tenure.journal.append(hands, [settled], tenure.clock.wall())
+    call.is_open = False
+    call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), settled.body))
+
+
+def later_effects(workshop: Workshop, run: str, seq: int) -> list[str]:
+    """The once effects that happened after this point: another history from here may repeat them."""
+    started: dict[str, str] = {}
+    found: dict[int, str] = {}
+    for event in read_all(workshop.store, run):
+        if event.kind == Kind.COMPACTED:
+            found.update({at: name for name, at in effects_in(event)})
+            started.update({call.key: call.name for call in fold([event]).open_calls() if is_once(call)})
+        elif event.kind == Kind.STEP_STARTED and fields_of(event.body).get("effect") == "once":
+            started[event.key] = event.name
+        elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED} and event.key in started:
+            found[event.seq] = started[event.key]
+    return [name for at, name in sorted(found.items()) if at > seq]
+
+
+def _overrides(workshop: Workshop, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:
+    if not overrides:
+        return []
+    view = fold(effective(read_all(workshop.store, row.run, upto_seq=at_seq)))
+    drafts = []
+    for step, value in overrides.items():
+        found = [c for c in view.calls.values() if c.seq and step in {c.key, c.name}]
+        if len(found) != 1:
+            names = ", ".join(f"{c.name} ({c.key})" for c in found) or "none of that name up to this point"
+            state = "several steps" if found else "no recorded step"
+            raise UnknownStep(run=row.run, step=step, state=state, candidates=names)
+        data = encode(value, what=f"override of {step!r}")
+        drafts.append(draft(Kind.STEP_OVERRIDDEN, found[0].name, found[0].key, {}, data))
+    return drafts
+
+
+def _append(workshop: Workshop, row: RunRow, drafts: list[Draft]) -> None:
+    lease = drive(take(BLOCKING, workshop.store, workshop.clock, row.run, workshop.lease_s))
+    try:
+        journal = Journal(workshop.store, workshop.committer, row.run, lease.fence, row.head)
+        _append_all(journal, drafts, workshop.clock.wall())
+    finally:
+        workshop.store.release(row.run, fence=lease.fence)

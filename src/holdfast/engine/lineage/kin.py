@@ -1,0 +1,124 @@
+"""Which runs may need what a run's states are stored in, found without a look at all runs of the store.
+
+A lineage is mostly one tree of forks, and its origins and forks lead to all of it. Flattening leaves several trees, and an
+import under another name brings a second one: those are noted, by their lineage. The invariant: of a lineage that has more
+than one tree in this store, each is noted, at a run of it. A run has a birth of its own unless it was imported, so:
+
+- every import of a tree notes it, and the runs of its earlier names, before it is there;
+- every flattening that makes a tree notes it and the one that it leaves, before it does so.
+
+A note too many does no harm: whoever follows it looks at the rows. What was there before there were notes is noted by the
+first who removes something, which ``_WHOLE`` then says; until then, the rows of all runs are looked at.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.codec.blobs import address_of
+from holdfast.core.journal.run_row_facts import facts_of, lineage_of, lineages
+from holdfast.engine.journal.journal import forks_of
+from holdfast.engine.lineage.dependents import Family, all_rows, families
+from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.store_rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+KIN: Final = "kin"
+"""The record space of the notes; a key is the lineage's, and the run's name."""
+_WHOLE: Final = "@"
+"""The record that says that everything from before there were notes is noted."""
+_DIGITS: Final = 24
+
+
+def family_of(store: StorePort, run: str) -> Family:
+    """The lineage of a run, which must be there. Nothing is written."""
+    if store.get_record(KIN, _WHOLE) is None:
+        return next(one for one in families(all_rows(store)) if run in one.rows)
+    path = _path(store, run)
+    name = lineage_of(path)
+    rows = _tree(store, path[-1])
+    for noted in _noted(store, name):
+        found = [] if noted in rows else _path(store, noted)
+        # Of one that is being brought in, its row does not know yet what it is part of.
+        if found and (lineage_of(found) == name or found[0].status == Status.IMPORTING):
+            rows |= _tree(store, found[-1])
+    return Family(rows)
+
+
+def lineage_name(store: StorePort, run: str) -> str:
+    """The name of the lineage of a run, which must be there."""
+    return lineage_of(_path(store, run))
+
+
+def note(store: StorePort, lineage: str, runs: Iterable[str]) -> None:
+    """Note that there is more than one tree of a lineage, or may be: these runs lead to them. Durable when it returns."""
+    for run in runs:
+        store.put_record(KIN, _key(lineage, run), b"", revision=0)
+
+
+def note_import(store: StorePort, run: str, birth: str, facts: dict[str, object], was: str) -> None:
+    """Note a tree that is about to be brought in under this name, and what it was called here before."""
+    lineage, names = facts.get("lineage"), facts.get("was")
+    before = [was, *(names if isinstance(names, list) else ())]
+    known = [name for name in before if name != run and store.find_run(name) is not None]
+    note(store, str(lineage or birth[:12]), [run, *known])
+
+
+def note_all(store: StorePort) -> None:
+    """See that everything from before there were notes is noted, once and for all. Durable when it returns."""
+    if store.get_record(KIN, _WHOLE) is not None:
+        return
+    rows = all_rows(store)
+    names = lineages(rows)
+    roots: dict[str, list[RunRow]] = {}
+    for row in rows.values():
+        if row.origin is None or row.origin not in rows:
+            roots.setdefault(names[row.run], []).append(row)
+    for name, trees in roots.items():
+        if len(trees) > 1 or any(_is_imported(row) for row in trees):
+            note(store, name, [row.run for row in trees])
+    store.put_record(KIN, _WHOLE, b"", revision=0)
+
+
+def forget(store: StorePort, lineage: str, run: str) -> None:
+    """Take a run's note away: it is deleted."""
+    record = store.get_record(KIN, _key(lineage, run))
+    if record is not None:
+        store.delete_record(KIN, record.key, revision=record.revision)
+
+
+def _key(lineage: str, run: str) -> str:
+    # What came by an import may be any text: a key has to stay short.
+    return f"{address_of(lineage.encode())[:_DIGITS]}@{run}"
+
+
+def _path(store: StorePort, run: str) -> list[RunRow]:
+    """The run and its origins, nearest first, as far as they are there."""
+    path: list[RunRow] = []
+    name: str | None = run
+    while name is not None and (row := store.find_run(name)) is not None:
+        path.append(row)
+        name = row.origin
+    return path
+
+
+def _tree(store: StorePort, root: RunRow) -> dict[str, RunRow]:
+    rows, left = {root.run: root}, [root.run]
+    while left:
+        for fork in forks_of(store, left.pop()):
+            if fork.run not in rows:
+                rows[fork.run] = fork
+                left.append(fork.run)
+    return rows
+
+
+def _noted(store: StorePort, lineage: str) -> list[str]:
+    prefix, found = _key(lineage, ""), list[str]()
+    after = ""
+    while page := store.scan_records(KIN, prefix=prefix, after=after, limit=RECORD_PAGE_MAX):
+        found += [record.key.removeprefix(prefix) for record in page]
+        after = page[-1].key
+    return found
+
+
+def _is_imported(row: RunRow) -> bool:
+    return row.status == Status.IMPORTING or bool({"elsewhere", "lineage"} & facts_of(row).keys())

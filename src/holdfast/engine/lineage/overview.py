@@ -1,0 +1,91 @@
+"""Looking at many runs, again and again: what was read of a run is kept, so that the next look reads only what is new.
+
+The invariant: a look gives what reading everything would give. A run whose past was changed (pruned, rewound) is read
+again from its beginning.
+"""
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Final, NamedTuple
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.lineage.lineage import effective
+from holdfast.engine.journal.blob_references import references, refers
+from holdfast.engine.journal.journal import read_all
+from holdfast.errors import Corrupt
+from holdfast.model.events import Event, Kind
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.port import StorePort
+
+_BLOBS_AT_ONCE: Final = 64
+
+
+class Seen(NamedTuple):
+    """What was seen of a run: its view, and its size on disk; None where that cannot be told."""
+
+    view: View
+    size_bytes: int | None
+
+
+class _Kept:
+    """What is known of one run: its view, and the blobs that its own events need, with their sizes."""
+
+    __slots__ = ("blobs", "borrowed", "past", "view")
+
+    def __init__(self, past: object) -> None:
+        self.past = past
+        """What has to stay the same for what was read to count."""
+        self.view = View()
+        self.blobs: dict[str, int] = {}
+        self.borrowed: set[str] = set()
+        """Blobs that a fork's history needed before it was one."""
+
+
+class Overviews:
+    """The runs of one store, as they were when last looked at."""
+
+    def __init__(self, store: StorePort) -> None:
+        self._store = store
+        self._kept: dict[str, _Kept] = {}
+        self._lock = Lock()
+
+    def look(self, row: RunRow, *, keeps: bool = True) -> Seen:
+        """The run as it is now; ``keeps`` what was read for the next look. Corrupt where its journal cannot be read."""
+        with self._lock:
+            kept, past = self._kept.pop(row.run, None), (row.birth, row.origin, row.revision)
+            if kept is None or kept.past != past:
+                kept = _Kept(past)
+            events = read_all(self._store, row.run, after_seq=kept.view.head)
+            if kept.view.head and any(event.kind == Kind.RUN_REWOUND for event in events):
+                kept = _Kept(past)
+                events = read_all(self._store, row.run)
+            fold(effective(events), kept.view)
+            size_bytes = self._size(row, kept, events)
+            if keeps:
+                self._kept[row.run] = kept
+        return Seen(kept.view, size_bytes)
+
+    def forget_others(self, runs: Iterable[str]) -> None:
+        """Keep only these: nobody looks at the others any more."""
+        with self._lock:
+            self._kept = {run: self._kept[run] for run in runs if run in self._kept}
+
+    def _size(self, row: RunRow, kept: _Kept, events: Sequence[Event]) -> int | None:
+        """The bodies of the run's own events, and the blobs that they brought: each once, as stored."""
+        try:
+            needed = references(self._store, *(e for e in events if e.seq > row.origin_seq and refers(e)))
+            if needed and row.origin_seq:
+                borrowed = (e for e in events if e.seq <= row.origin_seq and refers(e))
+                kept.borrowed |= references(self._store, *borrowed)
+        except Corrupt:
+            kept.past = None  # looked at anew each time, until somebody has mended it
+            return None
+        kept.blobs |= self._sizes(sorted(needed - kept.borrowed - kept.blobs.keys()))
+        return self._store.measure(row.run).bytes + sum(kept.blobs.values())
+
+    def _sizes(self, addresses: Sequence[str]) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for first in range(0, len(addresses), _BLOBS_AT_ONCE):
+            found = self._store.get_blobs(addresses[first : first + _BLOBS_AT_ONCE])
+            sizes |= {address: len(data) for address, data in found.items()}
+        return sizes

@@ -1,0 +1,61 @@
+"""Pins: points that a person wants to stay as they are, whatever the policy says.
+
+A pin is a record. Whoever makes one lets the run's revision grow after it: a prune that was planned without it is then
+refused by the store, and planned again.
+"""
+
+from orjson import dumps, loads
+
+from holdfast.core.lineage.reachable_points import is_kept
+from holdfast.engine.damage.damaged_records import discard, find_sound
+from holdfast.engine.journal.journal import chain_of, read_all
+from holdfast.engine.lineage.dependents import PINS, pin_records, place_of, seq_of
+from holdfast.errors import StoreUnavailable
+from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.prune_report import Pin
+from holdfast.stores.port import StorePort
+
+_TRIES = 20
+
+
+def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | None:
+    """Pin an event of this run's history; None where it is not there any more. Durable when it returns."""
+    owner = next(row.run for row in chain_of(store, run) if seq > row.origin_seq)
+    key = f"{owner}@#{seq}"
+    store.put_record(PINS, key, dumps({"place": place, "at": at}), revision=0)
+    for _ in range(_TRIES):
+        row = store.find_run(owner)
+        if row is None or not is_kept(read_all(store, owner), seq):
+            break
+        if store.swap_run(owner, revision=row.revision, status=row.status, body=row.body):
+            return Pin(owner, seq, place)
+    else:
+        raise StoreUnavailable(store=store.url, problem=f"run {owner} changes faster than it can be pinned")
+    unpin(store, owner, seq)
+    return None
+
+
+def unpin(store: StorePort, run: str, seq: int) -> bool:
+    """Let a point go; False where it was not pinned."""
+    return any(discard(store, PINS, f"{row.run}@#{seq}") for row in chain_of(store, run))
+
+
+def carry(source: StorePort, target: StorePort, run: str) -> None:
+    """Pin in another store, which has the run, what is pinned in this one. Durable when it returns."""
+    for record in pin_records(source, run):
+        if not record.damage and find_sound(target, PINS, record.key) is None:
+            told = loads(record.body)
+            pin(target, run, seq_of(record), told["place"], told["at"])
+
+
+def all_pins(store: StorePort) -> list[Pin]:
+    """Every pin of the store."""
+    found: list[Pin] = []
+    after = ""
+    while page := store.scan_records(PINS, after=after, limit=RECORD_PAGE_MAX, damaged=True):
+        for record in page:
+            run, _, seq = record.key.rpartition("@#")
+            if seq.isdigit():  # a damaged one may stand under any key
+                found.append(Pin(run, int(seq), place_of(record)))
+        after = page[-1].key
+    return found

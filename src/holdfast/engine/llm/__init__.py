@@ -1,0 +1,1 @@
+"""Model calls at work: requests, streams, waiting for a provider, the conversation."""

@@ -1,0 +1,172 @@
+"""A run's conversation, mended from its journal: what became of tool calls whose results never came.
+
+When: before a send, and never while the program is about to answer its calls itself. What an interruption left in the
+messages that a program began with is settled by ``ready``; anything at all by ``mend``. What was done is recorded, with
+the words the model is told, so that a replay tells it the same. Nothing is executed here, and nothing counts as given to
+the program: an effect in doubt stays in doubt.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from orjson import dumps, loads
+
+from holdfast.codec.exceptions import describe_failure
+from holdfast.core.journal.view_parts import Said
+from holdfast.core.lineage.lineage import effective
+from holdfast.core.llm.conversation import (
+    MENDABLE,
+    Known,
+    Problem,
+    Repair,
+    Settler,
+    mend,
+    plain_of,
+    prepare_request,
+    read,
+    validate,
+)
+from holdfast.core.llm.conversation.outgoing import SMOOTHED, refusal_of
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.journal import draft, read_all
+from holdfast.engine.llm.conversation import Mending, content_of
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.marks import ask, given, placed, record
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import MENDED, Event, Kind
+from holdfast.stores.port import StorePort
+
+_LOST: Final = "done: what it returned could not be kept"
+_PRUNED: Final = "done: what it returned is not kept any more"
+
+
+async def mend_messages(tenure: Tenure, hands: Hands) -> list[str]:
+    """Mend the conversation as it stands, whatever is wrong with it; what was done. Durable when it returns."""
+    tenure.check_usable()
+    messages = tenure.conversation.plain()
+    if not any(problem.code in MENDABLE for problem in validate(messages)):
+        return []
+    return [f"message {repair.at}: {repair.text}" for repair in await _mend(tenure, hands, messages)]
+
+
+async def ready(tenure: Tenure, hands: Hands, provider: str | None, model: str | None) -> list[Any]:
+    """The messages to send, as plain data. InvalidHistory where the program itself left them as no provider takes them."""
+    tenure.check_usable()
+    messages = tenure.conversation.plain()
+    problems = [problem for problem in validate(messages) if problem.code not in SMOOTHED]
+    own = [problem for problem in problems if not _is_left_over(tenure, messages, problem)]
+    if own:
+        raise refusal_of(own)
+    if problems:
+        await _mend(tenure, hands, messages)
+        messages = tenure.conversation.plain()
+    return prepare_request(messages, provider, model)
+
+
+async def settle_request(
+    tenure: Tenure, hands: Hands, messages: Sequence[Any]
+) -> tuple[list[Any], list[Repair]]:
+    """Messages that a program keeps itself, mended for one request from what the journal knows; nothing is recorded."""
+    if not any(problem.code in MENDABLE for problem in validate(messages)):
+        return list(messages), []
+    settler = await hands.store(settler_of, tenure.store, tenure.run)
+    return mend(messages, found=lambda call, _: settler.text_of(call))
+
+
+def _is_left_over(tenure: Tenure, messages: list[Any], problem: Problem) -> bool:
+    """Whether it is about what the program began with, and not about what it has added since."""
+    begun = tenure.conversation.restored
+    if problem.code not in MENDABLE:
+        return False
+    calls = {call.id for message in messages[:begun] for call in read(message).asks}
+    return problem.at < begun or problem.call in calls
+
+
+async def _mend(tenure: Tenure, hands: Hands, messages: list[Any]) -> list[Repair]:
+    asked = ask(tenure, MENDED, b"")
+    trail, after = asked.here.trail, asked.here.trail.last
+    try:
+        recorded = given(tenure, asked)
+        if recorded is not None:
+            body = contents_of(tenure.body_of(recorded))
+            seq, repairs = recorded.seq, [Repair(*fields) for fields in body["repairs"]]
+            mending = content_of(tenure.store, Said(seq, False, None, seq), body)
+            assert isinstance(mending, Mending)
+        else:
+            tenure.require_journal(MENDED)
+            settler = await hands.store(settler_of, tenure.store, tenure.run)
+            mending, repairs = _mended(tenure, settler, messages)
+            fields, parts = placed(asked, {"keep": mending.keep}), {"repairs": [list(one) for one in repairs]}
+            data = b"[" + b",".join(mending.entries) + b"]"
+            event = draft(Kind.MARK, MENDED, asked.key, fields, data, parts=parts)
+            seq = await record(tenure, hands, asked, event)
+    finally:
+        tenure.land(asked.site)
+        trail.last = after  # the next call stands where it would have stood without
+    tenure.conversation.mend(seq, mending)
+    return repairs
+
+
+def _mended(tenure: Tenure, settler: Settler, messages: list[Any]) -> tuple[Mending, list[Repair]]:
+    conversation = tenure.conversation
+    mended, repairs = mend(
+        messages, found=lambda call, index: settler.text_of(call, after_seq=conversation.entry(index).seq)
+    )
+    recorded = [conversation.entry(index).data for index in range(len(messages))]
+    return mending_of(messages, recorded, mended), repairs
+
+
+def mending_of(messages: Sequence[Any], recorded: Sequence[bytes], mended: Sequence[Any]) -> Mending:
+    """From where on the mended conversation differs, and what stands there: unchanged messages as they were recorded."""
+    keep = 0
+    while keep < min(len(messages), len(mended)) and messages[keep] is mended[keep]:
+        keep += 1
+    known = {id(message): data for message, data in zip(messages, recorded, strict=True)}
+    return Mending(keep, [known.get(id(message)) or dumps(message) for message in mended[keep:]])
+
+
+# -- what the journal knows -----------------------------------------------------------------------------------
+
+
+def settler_of(store: StorePort, run: str) -> Settler:
+    """Whoever can tell from this run's journal what became of its calls."""
+    return Settler(_known(store, effective(read_all(store, run))))
+
+
+def _known(store: StorePort, events: Sequence[Event]) -> Iterator[Known]:
+    begun: dict[str, Known] = {}
+    for event in events:
+        if event.kind == Kind.STEP_STARTED:
+            body = contents_of(event.body)
+            if body.get("effect") != "model" and event.key not in begun:
+                arguments = plain_of(_content(store, body, "args"))
+                repeatable = body.get("effect") != "once"
+                is_tool = body.get("tool") is True
+                begun[event.key] = Known(
+                    event.seq, event.key, event.name, arguments, repeatable, None, is_tool
+                )
+        elif event.key in begun and event.kind in _ENDS:
+            begun[event.key] = _ended(store, begun[event.key], contents_of(event.body))
+    return iter(begun.values())
+
+
+_ENDS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
+
+
+def _ended(store: StorePort, known: Known, body: dict[str, Any]) -> Known:
+    if body.get("how") == "retry":
+        return known._replace(repeatable=True, result=None)
+    if "pruned" in body:
+        return known._replace(result=_PRUNED)
+    if body.get("error") is not None:
+        return known._replace(result=f"error: {describe_failure(body['error'])}")
+    if "lost" in body:
+        return known._replace(result=_LOST)
+    value = plain_of(_content(store, body, "value"))
+    return known._replace(result=value if isinstance(value, str) else dumps(value).decode())
+
+
+def _content(store: StorePort, body: dict[str, Any], name: str) -> Any:
+    address = body.get(f"{name}_blob")
+    return loads(read_blob(store, address)) if address else body.get(name)

@@ -1,0 +1,181 @@
+"""A model call: a step whose request is a tree of nodes, so that a growing conversation costs what was added to it.
+
+The request is journaled before it is sent and the answer before anything acts on it. Cut off, the call is made again;
+answered, it never is. Where another request stands recorded at that place, nothing is sent: a model that is asked
+something else answers something else, and the run would go on as if it had not been restarted.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from orjson import dumps
+
+from holdfast.core.llm.request_shapes import known_of, model_in, summary, usage_in
+from holdfast.core.steps.identity import site_of
+from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
+from holdfast.engine.llm.provider_wait import Line, Watch
+from holdfast.engine.premises.premises import meet_model
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.state.state_store import Taken, blobs_of
+from holdfast.engine.steps.call_identity import Asked, answer, next_answer, place
+from holdfast.engine.steps.step import Work
+from holdfast.model.calls import MODEL, Call, Outcome
+from holdfast.model.usage import Usage
+
+IDENTITY_CHARS: Final = 16
+
+
+class Ask(NamedTuple):
+    """What is asked of a model: the step's name, the request as plain data, and who is to answer."""
+
+    name: str
+    request: Any
+    model: str = ""
+    provider: str = ""
+
+    @property
+    def model_asked(self) -> str:
+        """The model that is to answer, as far as anybody said."""
+        return self.model or model_in(self.request)
+
+
+class Answer(NamedTuple):
+    """What came of it, and whether it was in the journal."""
+
+    value: Any
+    is_replayed: bool
+
+
+async def answer_of(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[[Any], Any]) -> Any:
+    """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
+    return (await ask_model(tenure, hands, ask, call, ask.request)).value
+
+
+async def ask_model(
+    tenure: Tenure, hands: Hands, ask: Ask, call: Callable[..., Any], *args: Any, line: Line | None = None
+) -> Answer:
+    """The recorded answer to this request, or that of ``call(*args)``, recorded before it is returned."""
+    tenure.check_usable()
+    taken, asked = identify_request(tenure, ask)
+    try:
+        recorded = tenure.view.calls.get(asked.key)
+        outcome = None if recorded is None else next_answer(tenure, recorded)
+        if recorded is not None and outcome is not None:
+            return Answer(answer(tenure, asked, recorded, outcome, call), is_replayed=True)
+        work = ModelWork(tenure, hands, ask, taken, asked, call, args, line)
+        await work.enter(recorded)
+        return Answer(await work.perform(), is_replayed=False)
+    finally:
+        tenure.land(asked.site)
+
+
+def identify_request(tenure: Tenure, ask: Ask) -> tuple[Taken, Asked]:
+    """The request as it is now, and who this call is."""
+    here, point = place(tenure, ask.name)
+    taken = tenure.states.take(ask.request, what=f"request of {ask.name!r}")
+    identity = taken.planted.identity
+    site = site_of(here.scope, f"model:{ask.name}", identity)
+    n = tenure.claim(site)
+    told = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
+    return taken, Asked(ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree)
+
+
+class Waited(Exception):
+    """The provider was waited for."""
+
+
+class ModelWork(Work):
+    """One live model call."""
+
+    __slots__ = ("_is_under_way", "ask", "line", "taken", "watch")
+
+    def __init__(
+        self,
+        tenure: Tenure,
+        hands: Hands,
+        ask: Ask,
+        taken: Taken,
+        asked: Asked,
+        call: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        line: Line | None = None,
+    ) -> None:
+        super().__init__(tenure, hands, MODEL, asked, call, args, {})
+        self.ask = ask
+        self.taken = taken
+        self.line = line or Line()
+        self.watch = Watch(self)
+        self._is_under_way = False
+        """Whether the budget counts it as a call that is being made."""
+
+    async def enter(self, call: Call | None) -> Outcome | None:
+        """Find out whether the call may be made now, and whether it asks a model that was asked before."""
+        ask = self.ask
+        try:
+            await meet_model(self.tenure, self.hands, ask.name, ask.model_asked, ask.provider)
+        except BaseException:
+            self.tenure.unclaim(self.asked.site, self.asked.n)
+            raise
+        return await super().enter(call)
+
+    async def begin(self) -> None:
+        """Record the request, if the budget allows it. What of it is stored already is referred to."""
+        tenure = self.tenure
+        await check_before_model_call(tenure, self.hands)
+        self._is_under_way = True
+        with tenure.states.building():
+            planted = tenure.states.build_on(tenure.known_roots(), self.taken)
+            fields = {
+                "model": self.ask.model_asked,
+                "provider": self.ask.provider,
+                "request_bytes": planted.size,
+                **self._said(),
+            }
+            intent = self._intent(fields, {"request": planted.root})._replace(blobs=blobs_of(planted))
+            self.intent = intent.body
+            self.intent_seq = await self.append(intent, synced=False)
+            tenure.states.settle(planted)
+        tenure.latest_request = self.intent_seq, planted.root
+        await self.watch.resume()
+
+    async def _failed(self, error: Exception, began: float) -> Any:
+        """What passes by itself is waited for."""
+        if await self.watch.outlast(error):
+            raise Waited
+        await self.watch.over()
+        return await super()._failed(error, began)
+
+    async def _try(self) -> Any:
+        while True:
+            try:
+                return await super()._try()
+            except Waited:
+                continue
+
+    def _said(self) -> dict[str, Any]:
+        """What else the intent tells."""
+        return {}
+
+    async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
+        """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
+        await self.watch.over()
+        usage = note(self.tenure, self.usage_of(value))
+        self._is_under_way = False
+        parts = {**(parts or {}), **self.line.notes}
+        if self.watch.fell_back:
+            parts["fell_back"] = self.watch.fell_back
+        await super().succeed(value, {"usage": known_of(usage), **fields}, parts)
+
+    def leave(self) -> None:
+        """The call is over, as far as the program goes."""
+        if self._is_under_way:
+            self._is_under_way = False
+            note_failure(self.tenure)
+        super().leave()
+
+    def usage_of(self, value: Any) -> Usage:
+        """What the answer took."""
+        model = self.ask.model_asked
+        return usage_in(value, model=model, provider=self.line.provider or self.ask.provider)

@@ -1,0 +1,109 @@
+"""The pieces of a streamed answer on their way into the journal: the live call behind a stream.
+
+A piece is taken in without waiting and written soon, by the flusher's thread or when the stream stops. Pieces of one call
+are numbered by try and by number, and written in that order.
+"""
+
+from threading import Lock
+from typing import Any
+
+from holdfast.core.llm.streams import merge
+from holdfast.engine.journal.journal import draft
+from holdfast.engine.llm.model_call import ModelWork
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.limits import STREAM_FLUSH_BYTES
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Kind
+
+
+class StreamWork(ModelWork):
+    """The live call behind a stream: its pieces on their way into the journal."""
+
+    __slots__ = ("_began", "_continues", "_lock", "_number", "_pending", "_size", "_tries", "_writing")
+
+    async def start(self, call: Call | None) -> None:
+        """Record the request; from now on pieces are flushed."""
+        tenure = self.tenure
+        self._pending: list[dict[str, Any]] = []
+        self._size = 0
+        self._lock, self._writing = Lock(), Lock()
+        self._number, self._continues = 0, ""
+        written = tenure.view.partials.get(self.asked.key, ()) if call is not None else ()
+        self._tries = max((fields_of(body).get("try", 0) for body in written), default=0)
+        self._began = tenure.clock.monotonic()
+        try:
+            await self.begin()
+        except BaseException:
+            self.leave()
+            raise
+        # Calls that the program makes between two pieces stand behind this one, live as in a replay.
+        self.asked.here.trail.last = self.asked.key
+        tenure.workshop.flusher.add(self)
+
+    def _said(self) -> dict[str, Any]:
+        return {"stream": True}
+
+    def next_try(self, continues: str) -> None:
+        """What comes from now on is of another request to the provider."""
+        with self._lock:
+            self._tries, self._number, self._continues = self._tries + 1, 0, continues
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """A piece has come. It is written soon."""
+        if not delta:
+            return
+        with self._lock:
+            self._pending.append(delta)
+            self._size += sum(len(text) for text in delta.values() if type(text) is str) or 16
+            much = self._size >= STREAM_FLUSH_BYTES
+        if much:
+            self.tenure.workshop.flusher.hurry()
+
+    def flush(self) -> None:
+        """Write the pieces that have come. Flushed when it returns."""
+        with self._writing:  # one after the other: their order is that of their numbers
+            with self._lock:
+                pending, self._pending, self._size = self._pending, [], 0
+                if not pending:
+                    return
+                fields: dict[str, Any] = {"try": self._tries, "n": self._number, "pieces": len(pending)}
+                if self._number == 0 and self._continues:
+                    fields["continues"] = self._continues
+                self._number += 1
+            event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, fields, parts=merge(pending))
+            journal = self.tenure.journal
+            assert journal is not None
+            try:
+                drive(journal.append(BLOCKING, [event], self.tenure.clock.wall(), synced=False))
+            except BaseException:
+                with self._lock:
+                    self._pending = pending + self._pending
+                    self._number -= 1
+                raise
+            self.tenure.view.partials.setdefault(self.asked.key, []).append(event.body)
+
+    async def may_go_on(self, error: Exception) -> bool:
+        """Whether the provider is to be asked again after this; it is waited for first."""
+        if await self.watch.outlast(error):
+            return True
+        await self.watch.over()
+        return False
+
+    async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
+        """Record the whole answer."""
+        await super().succeed(value, {"ms": self._took_ms(self._began), **fields}, parts)
+        self.tenure.view.partials.pop(self.asked.key, None)
+
+    def stop(self) -> None:
+        """Nothing more comes: write what is left, unless the whole is recorded, and let go."""
+        tenure = self.tenure
+        tenure.workshop.flusher.remove(self)
+        try:
+            if not self._succeeded:
+                self.flush()
+        finally:
+            last = self.asked.here.trail.last
+            self.leave()
+            self.asked.here.trail.last = last
+            tenure.land(self.asked.site)

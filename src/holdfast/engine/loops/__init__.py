@@ -1,0 +1,1 @@
+"""Loop detection at work."""

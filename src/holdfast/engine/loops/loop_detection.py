@@ -1,0 +1,154 @@
+"""Going in circles: noticing it as calls and thoughts are recorded, and what is done about it.
+
+A warning is logged, a nudge is for the program to hand to its model, a pause parks the run; each is recorded in the
+append of the outcome that called for it, so it is there with it or not at all, and a replay never gives it again.
+Counts are no record of their own: an attempt derives them from the last outcomes in the journal, when it first needs
+them. After a pause they begin again, because somebody has looked at the run and started it.
+"""
+
+from collections.abc import Hashable
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from orjson import loads
+
+from holdfast.core.loops.fast_check import Lookout, nudge_in
+from holdfast.core.loops.loop_acts import arguments_of, is_tool, manner_of
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.run.log import log
+from holdfast.errors import Corrupt, Looping
+from holdfast.limits import LOOP_FACTS_MAX
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, is_hollow, split
+from holdfast.model.events import Kind
+from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import Tenure
+
+THOUGHT: Final = "thought"
+"""The name of the mark that counts as one."""
+
+
+class Noticed(NamedTuple):
+    """What an outcome says about going in circles: the event that is recorded with it, and the sign; None if it led out."""
+
+    event: Draft
+    sign: Sign | None
+
+
+class Circles:
+    """The search for circles in one tenure. Its own lock guards it: calls end in any thread."""
+
+    def __init__(self, tenure: "Tenure", policy: LoopPolicy) -> None:
+        self._tenure = tenure
+        self._policy = policy
+        self._lookout: Lookout | None = None
+        """Made with the first fact of this attempt: a replay has none."""
+        self._said = -1
+        """The gravest level said since anything new, by its place in ``LEVELS``."""
+        self._has_nudged = False
+        self._lock = Lock()
+
+    def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
+        """How a call is to be looked at: as it declares of itself, else as tools or as plain steps are."""
+        return declared if declared is not None or is_tool else self._policy.steps
+
+    def step_ended(
+        self, name: str, key: str, arguments: Hashable, outcome: bytes, manner: Manner
+    ) -> Noticed | None:
+        """A live call has come to an outcome that is about to be recorded."""
+        with self._lock:
+            lookout = self._lookout or self._derive()
+            sign = lookout.call((name, arguments), outcome, manner)
+            if sign is None and self._said < 0:
+                return None
+            return self._judge(lookout, sign, name, key)
+
+    def thought(self, text: object, key: str) -> Noticed | None:
+        """A thought is about to be recorded."""
+        if not isinstance(text, str):
+            return None
+        with self._lock:
+            lookout = self._lookout or self._derive()
+            return self._judge(lookout, lookout.thought(text), THOUGHT, key)
+
+    def told(self, noticed: Noticed, seq: int) -> Looping | None:
+        """What was noticed is in the journal, with the outcome at this seq. The stop-signal to raise, if it says so."""
+        sign, run, signs = noticed.sign, self._tenure.run, self._tenure.view.signs
+        if sign is None:
+            signs.append(Signed(seq, "left"))
+            return None
+        signs.append(Signed(seq, sign.level, sign.text))
+        if sign.level == "pause":
+            return Looping(run=run, reason=f"it goes in circles: {sign.what}")
+        log().warning("run %s seems to go in circles: %s", run, sign.what)
+        return None
+
+    def _judge(self, lookout: Lookout, sign: Sign | None, name: str, key: str) -> Noticed | None:
+        """What is to be said: a sign graver than all since anything new, every pause, and the way out after a nudge."""
+        if lookout.has_news:
+            self._said = -1
+            if not self._has_nudged:
+                return None
+            self._has_nudged = False
+            return Noticed(draft(Kind.LOOP_LEFT, name, key, {}), None)
+        if sign is None or (LEVELS.index(sign.level) <= self._said and sign.level != "pause"):
+            return None
+        self._said = LEVELS.index(sign.level)
+        self._has_nudged |= sign.level == "nudge"
+        fields, parts = split(sign._asdict())
+        return Noticed(draft(Kind.LOOP_NOTICED, name, key, fields, parts=parts), sign)
+
+    # -- from the journal --------------------------------------------------------------------------------------
+
+    def _derive(self) -> Lookout:
+        """Look at what was recorded before this attempt, and at what was said since anything new."""
+        self._lookout = lookout = Lookout(self._policy)
+        signs = self._tenure.view.signs
+        new_seq = max((signed.seq for signed in signs if signed.level == "again"), default=0)
+        for outcome, call in self._facts(new_seq):
+            try:
+                self._look_back(lookout, call, outcome)
+            except Corrupt:  # it was pruned
+                continue
+            if lookout.has_news:
+                new_seq = outcome.seq
+        said = [signed.level for signed in signs if signed.seq > new_seq]
+        self._said = max((LEVELS.index(level) for level in said if level in LEVELS), default=-1)
+        if nudge_in(signs):
+            self._has_nudged, self._said = True, max(self._said, LEVELS.index("nudge"))
+        return lookout
+
+    def _facts(self, after_seq: int) -> list[tuple[Outcome, Call]]:
+        """The last calls and thoughts that were recorded after this event, oldest first."""
+        found = [
+            (outcome, call)
+            for call in self._tenure.view.calls.values()
+            if call.seq or call.name == THOUGHT
+            for outcome in call.outcomes
+            if outcome.seq > after_seq
+        ]
+        found.sort(key=lambda pair: pair[0].seq)
+        return found[-LOOP_FACTS_MAX:]
+
+    def _look_back(self, lookout: Lookout, call: Call, outcome: Outcome) -> None:
+        tenure = self._tenure
+        body = tenure.body_of(outcome)
+        if is_hollow(body):  # what it came to is gone: it may have been the same as before, or not
+            return
+        if call.seq:
+            intent = tenure.intent_of(call)
+            called = (call.name, arguments_of(call.key, intent))
+            manner = self.manner_of(manner_of(intent), is_tool=is_tool(intent))
+            lookout.call(called, body, manner)
+        else:
+            lookout.thought(_text(tenure, body))
+
+
+def _text(tenure: "Tenure", body: bytes) -> str:
+    tree = contents_of(body)
+    value = loads(read_blob(tenure.store, tree["value_blob"])) if "value_blob" in tree else tree["value"]
+    text = value.get("text")
+    return text if isinstance(text, str) else ""

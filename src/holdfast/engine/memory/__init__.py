@@ -1,0 +1,1 @@
+"""Memory at work: facts, their index, and search."""

@@ -1,0 +1,195 @@
+"""The index of history: what events say, found by words and by meaning. It follows the journals; nobody waits for it.
+
+A journal is read on from where it was indexed, when somebody searches: recording a step costs nothing. How far that was is
+noted in the transaction that brings the documents, with the birth and the revision of the run: another run under the same
+id, or events that were pruned, mean that it is read again. What a run that is gone has left is dropped.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from orjson import JSONDecodeError, loads
+
+from holdfast.core.memory.bm25 import texts_in
+from holdfast.core.reports.value_text import count
+from holdfast.engine.context.context import Reader
+from holdfast.engine.damage.damaged_runs import as_damage
+from holdfast.engine.journal.journal import read_all
+from holdfast.engine.memory.fact_search import Texts, documents
+from holdfast.engine.memory.index_cache import IndexLost, watched
+from holdfast.engine.memory.remember import current_facts
+from holdfast.engine.memory.unindex import drop_run
+from holdfast.engine.run.store_session import Workshop
+from holdfast.errors import Corrupt, StoreError
+from holdfast.limits import SEARCH_EVENT_CHARS_MAX
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import ECHOES, REMEMBERED, Event, Kind
+from holdfast.model.search import BETWEEN, EVENTS, FACTS, Within, run_note
+from holdfast.model.store_rows import Finding, RunRow
+from holdfast.stores.port import IndexPort, StorePort
+
+_TOLD: Final = {
+    Kind.RUN_STARTED: ("goal", "inputs"),
+    Kind.RUN_FINISHED: ("value",),
+    Kind.MARK: ("value",),
+    Kind.STEP_STARTED: ("args",),
+    Kind.STEP_FINISHED: ("value",),
+    Kind.STEP_SETTLED: ("value", "error"),
+    Kind.STEP_FAILED: ("error",),
+    Kind.QUESTION_ASKED: ("question", "about"),
+    Kind.QUESTION_ANSWERED: ("value", "answer", "by"),
+}
+"""What people would look for, by kind of event."""
+_BATCH: Final = 256
+_SEQ_DIGITS: Final = 10
+
+
+def catch_up(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow], *, are_all: bool) -> int:
+    """Index what these runs recorded since; how many events that were. ``are_all``: what others have left is dropped."""
+    noted = index.get_notes(run_note(""))
+    found = 0
+    for row in rows:
+        name = run_note(row.run)
+        place = noted.pop(name, "")
+        after, is_known = row.origin_seq, place.startswith(_version_of_run(row))
+        if is_known:
+            after = _seq_in(place.removeprefix(_version_of_run(row)), default=row.origin_seq)
+        elif place:
+            drop_run(index, row.run)
+        if after < row.head or not is_known:
+            found += _index_run(workshop, index, row, after)
+    if are_all:
+        for name in noted:
+            drop_run(index, name.removeprefix(run_note("")))
+    return found
+
+
+def rebuild(workshop: Workshop, rows: Iterable[RunRow]) -> int:
+    """Index these runs' events, where the index was thrown away; how many there are. IndexLost."""
+    index = watched(workshop.store.find_index())
+    return 0 if index is None else catch_up(workshop, index, rows, are_all=True)
+
+
+def examined(workshop: Workshop, rows: Iterable[RunRow]) -> Finding | None:
+    """Whether the index has what the store has; None where there is none. What is behind is no damage: the next search follows."""
+    try:
+        index = watched(workshop.store.find_index(makes=False))
+    except StoreError as error:
+        return _damaged(error)
+    try:
+        return None if index is None else _examined(workshop, index, rows)
+    except IndexLost as lost:
+        return _damaged(lost.error)
+
+
+def _damaged(error: StoreError) -> Finding:
+    advice = "`holdfast doctor --rebuild` makes it anew; so does whoever next looks for something"
+    return Finding("search", "warning", f"the index cannot be used: {error.fields['problem']}", advice)
+
+
+def _examined(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow]) -> Finding:
+    index.check()
+    current = sum(1 for _ in current_facts(workshop, Within()))
+    known = index.count(FACTS)
+    noted = index.get_notes(run_note(""))
+    behind = sum(1 for row in rows if not _is_at(noted.get(run_note(row.run), ""), row))
+    told = f"{count(known, 'fact')} and {count(index.count(EVENTS), 'event')} are indexed"
+    if known < current:
+        missing = f"{current - known} of {current} facts are missing from the index"
+        return Finding("search", "warning", missing, "`holdfast doctor --rebuild` makes it anew")
+    if behind:
+        return Finding(
+            "search", "ok", f"{told}; {count(behind, 'run')} went on since, and the next search follows"
+        )
+    return Finding("search", "ok", told)
+
+
+def _is_at(noted: str, row: RunRow) -> bool:
+    return noted == f"{_version_of_run(row)}{row.head}"
+
+
+def _version_of_run(row: RunRow) -> str:
+    return f"{row.birth}{BETWEEN}{row.revision}{BETWEEN}"
+
+
+def _seq_in(text: str, *, default: int = 0) -> int:
+    """The number that a note or a key ends with. It may be damaged like all that is on a disk."""
+    return int(text) if text.isascii() and text.isdecimal() else default
+
+
+def _index_run(workshop: Workshop, index: IndexPort, row: RunRow, after: int) -> int:
+    found, batch, last = 0, list[Texts](), after
+
+    def put() -> None:
+        place = {run_note(row.run): f"{_version_of_run(row)}{last}"}
+        index.put(EVENTS, documents(batch, workshop.embedder), notes=place)
+        batch.clear()
+
+    for event, text in told(workshop.store, row, after):
+        last = max(last, event.seq)
+        if text:
+            batch.append(Texts(key_of(row.run, event.seq), version_of(event), text, event.at))
+            found += 1
+        if len(batch) == _BATCH:
+            put()
+    put()
+    return found
+
+
+def told(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Event, str]]:
+    """A run's own events behind a place, each with what it says; empty where there is nothing to look for in it."""
+    reader = Reader(store)
+    try:
+        with as_damage(store, row.run):
+            found = [(event, text_of(event, reader)) for event in read_all(store, row.run, after_seq=after)]
+        yield from found
+    except Corrupt:  # `doctor` tells; what others say is no less true
+        return
+
+
+def text_of(event: Event, reader: Reader) -> str:
+    """What an event says."""
+    fields = _TOLD.get(event.kind)
+    if fields is None or (event.kind == Kind.MARK and event.name in ECHOES):
+        return ""
+    body = contents_of(event.body)
+    parts: list[Any] = [event.name]
+    if event.kind == Kind.MARK and event.name == REMEMBERED and isinstance(body.get("value"), dict):
+        return f"{event.name} {body['value'].get('text', '')}"  # the rest of a fact is for programs
+    for name in fields:
+        if name in body:
+            parts.append(body[name])
+        elif f"{name}_blob" in body:
+            parts.append(_parsed(reader(body[f"{name}_blob"], body.get(f"{name}_bytes", 0))))
+    return " ".join(texts_in(parts, chars_max=SEARCH_EVENT_CHARS_MAX))
+
+
+def key_of(run: str, seq: int) -> str:
+    """What the document of an event is called."""
+    return f"{run}{BETWEEN}{seq:0{_SEQ_DIGITS}d}"
+
+
+def place_in(key: str) -> tuple[str, int]:
+    """The run and the seq of the event that a document is of."""
+    run, _, seq = key.partition(BETWEEN)
+    return run, _seq_in(seq)
+
+
+def version_of(event: Event) -> str:
+    """What an event's content comes to."""
+    return f"{event.crc:x}"
+
+
+def _parsed(data: bytes | None) -> Any:
+    try:
+        return None if data is None else loads(data)
+    except JSONDecodeError:
+        return None
+
+
+def scanned(workshop: Workshop, rows: Sequence[RunRow]) -> Iterator[Texts]:
+    """What these runs say, for a store without an index."""
+    for row in rows:
+        for event, text in told(workshop.store, row, row.origin_seq):
+            if text:
+                yield Texts(key_of(row.run, event.seq), version_of(event), text, event.at)

@@ -1,0 +1,56 @@
+"""Search over history: which events of which runs speak of something, or mean it.
+
+Every hit is looked up in its journal before it is told, so what is pruned or erased is not found, whatever the index says. A
+fork's borrowed history belongs to its origin, and is found there.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.core.memory.bm25 import excerpt
+from holdfast.core.memory.terms import holds, query_of
+from holdfast.engine.context.context import Reader
+from holdfast.engine.memory import history_index
+from holdfast.engine.memory.fact_search import Ranked, Scanned, find
+from holdfast.engine.memory.index_cache import with_index
+from holdfast.engine.run.store_session import Workshop
+from holdfast.errors import Misuse
+from holdfast.model.events import Event
+from holdfast.model.facts import Hit
+from holdfast.model.search import EVENTS, Within, run_prefix
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.port import IndexPort, StorePort
+
+
+def search(workshop: Workshop, query: str, rows: Iterable[RunRow], *, k: int, are_all: bool) -> list[Hit]:
+    """The events that fit the query best; of those that fit as well, the newest. ``are_all``: no run is left out."""
+    asked = query_of(query)
+    if not asked.terms and not asked.phrases:
+        raise Misuse(problem=f"there is no word to look for in {query!r}", advice="name at least one word")
+    if k < 1:
+        raise Misuse(problem=f"k={k}: that is no number of hits", advice="ask for one or more")
+    runs = [*rows]
+    within = Within() if are_all else Within(tuple(run_prefix(row.run) for row in runs))
+
+    def look(index: IndexPort | None) -> list[Ranked]:
+        if index is not None:
+            history_index.catch_up(workshop, index, runs, are_all=are_all)
+        places = index or Scanned(history_index.scanned(workshop, runs), workshop.embedder)
+        return find(places, EVENTS, query, within, embedder=workshop.embedder, now=workshop.clock.wall())
+
+    reader, hits = Reader(workshop.store), list[Hit]()
+    for one in with_index(workshop, look) if runs else ():
+        run, seq = history_index.place_in(one.key)
+        event = _event(workshop.store, run, seq)
+        if event is None or history_index.version_of(event) != one.version:
+            continue
+        text = history_index.text_of(event, reader)
+        if holds(asked, text):
+            shown = excerpt(asked, text)
+            hits.append(Hit(run, seq, event.kind, event.name, event.at, shown, round(one.score, 4)))
+        if len(hits) == k:
+            break
+    return hits
+
+
+def _event(store: StorePort, run: str, seq: int) -> Event | None:
+    return next(iter(store.read_events(run, after_seq=seq - 1, upto_seq=seq, limit=1)), None)

@@ -1,0 +1,75 @@
+"""What a run leaves behind when it is finished: its discoveries and its outcome, as facts that outlive it.
+
+Each is kept as ``run.remember`` keeps one, before the run is finished: killed in between, the next attempt finds the marks of
+what was kept, and keeps the rest. With that the run itself may expire.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from orjson import OPT_SORT_KEYS, dumps, loads
+
+from holdfast.codec.values import encode
+from holdfast.core.context.story import Story
+from holdfast.core.llm.reasoning import value_in
+from holdfast.engine.context.context import Reader
+from holdfast.engine.journal.journal import read_all
+from holdfast.engine.memory.facts import fact_of
+from holdfast.engine.memory.remember import remember_in_run
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import Hands
+from holdfast.errors import Misuse
+from holdfast.limits import FACT_TEXT_CHARS_MAX
+from holdfast.model.event_fields import contents_of
+from holdfast.model.facts import Fact
+
+_DISCOVERY: Final = "discovery"
+_OUTCOME: Final = "outcome"
+
+
+async def promote(
+    tenure: Tenure, hands: Hands, remember: bool | str | Iterable[str], result: Any, scope: str
+) -> None:
+    """Keep what is to outlive the run: with True its discoveries and its outcome, otherwise these texts. Synced when it returns."""
+    if not remember:
+        return
+    if remember is True:
+        kept: list[Fact] = await hands.store(_found_out, tenure, result, scope)
+    else:
+        kept = [fact_of(text, scope=scope) for text in _texts(remember)]
+    for fact in kept:
+        await remember_in_run(tenure, hands, fact)
+
+
+def _texts(remember: Any) -> list[str]:
+    texts = [remember] if isinstance(remember, str) else [*remember]
+    if not all(isinstance(text, str) for text in texts):
+        raise Misuse(
+            problem=f"run.finish(remember={remember!r}) names something that is no text",
+            advice="give True for discoveries and the outcome, or the texts to keep",
+        )
+    return texts
+
+
+def _found_out(tenure: Tenure, result: Any, scope: str) -> list[Fact]:
+    events = read_all(tenure.store, tenure.run)
+    story = Story(events)
+    read = Reader(tenure.store)
+    found = []
+    for mark in story.marks:
+        value = value_in(mark.body, read) if mark.name == _DISCOVERY else None
+        if isinstance(value, dict) and str(value.get("text") or "").strip():
+            fact = fact_of(str(value["text"])[:FACT_TEXT_CHARS_MAX], tags=[_DISCOVERY], scope=scope)
+            found.append(fact._replace(event=mark.seq))
+    return [*found, *_outcome(story, result, scope)]
+
+
+def _outcome(story: Story, result: Any, scope: str) -> Iterator[Fact]:
+    if result is None:
+        return
+    started = {} if story.view.started is None else contents_of(story.view.started.body)
+    data = loads(encode(result, what="result"))
+    told = data if isinstance(data, str) else dumps(data, option=OPT_SORT_KEYS).decode()
+    text = f"{started['goal']}: {told}" if started.get("goal") else told
+    if text.strip():
+        yield fact_of(text[:FACT_TEXT_CHARS_MAX], tags=[_OUTCOME], scope=scope)

@@ -1,0 +1,1 @@
+"""Questions, approvals, waits, promises and messages at work."""

@@ -1,0 +1,82 @@
+"""Approval of a tool call: a person is asked before the effect, about exactly this tool with exactly these arguments.
+
+The question stands before the call, outside of it: while somebody thinks about it nothing was begun, and nothing is in
+doubt. Approved, the call is made once; denied, it is not made, no intent is written, and the caller is told so in words,
+because a model can go on from a denial. Both are the same in every replay. An approval is for one call in one history:
+a fork, or the run after a rewind, that comes to the call itself asks again.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from holdfast.codec.values import canonical_arguments
+from holdfast.core.llm.message_shapes import call_text
+from holdfast.core.steps.arguments import bind
+from holdfast.core.steps.identity import site_of
+from holdfast.engine.people.questions import Inquiry, answered
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.call_identity import place
+from holdfast.model.calls import Treatment
+from holdfast.model.event_fields import fields_of
+
+
+class Decision(NamedTuple):
+    """The event that approves the call; or what the caller is told instead of making it."""
+
+    approved_seq: int
+    denial: str = ""
+
+
+async def decide(
+    tenure: Tenure,
+    hands: Hands,
+    treatment: Treatment,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Decision:
+    """What was decided about this call. AwaitingAnswer (parked) where nobody has."""
+    here, _ = place(tenure, name)
+    bound = bind(fn, args, kwargs, treatment.ignore)
+    arguments = canonical_arguments(bound, what=f"call of {name!r}")
+    text = _question(treatment, name, bound, loads(arguments))
+    while True:
+        decision = await decide_about(tenure, hands, name, bound, text)
+        if decision.denial or _is_for_this(
+            tenure, site_of(here.scope, name, arguments), decision.approved_seq
+        ):
+            return decision
+
+
+async def decide_about(
+    tenure: Tenure, hands: Hands, name: str, arguments: dict[str, Any], question: str
+) -> Decision:
+    """What a person said about calling this tool with exactly these arguments. AwaitingAnswer where nobody has."""
+    inquiry = Inquiry(question, bool, {"tool": name, "arguments": arguments})
+    answer, seq = await answered(tenure, hands, inquiry)
+    if answer.value:
+        return Decision(seq)
+    return Decision(0, f"denied by {answer.by}" + (f": {answer.reason}" if answer.reason else ""))
+
+
+def usual_question(name: str, arguments: Any) -> str:
+    """What is asked where nothing else is said."""
+    return f"May {call_text(name, arguments)} run?"
+
+
+def _question(treatment: Treatment, name: str, bound: dict[str, Any], arguments: Any) -> str:
+    if callable(treatment.approve):
+        return treatment.approve(dict(bound))
+    return treatment.approve if isinstance(treatment.approve, str) else usual_question(name, arguments)
+
+
+def _is_for_this(tenure: Tenure, site: str, seq: int) -> bool:
+    """Whether the call was begun with this approval; or was not begun, and this history was not left since."""
+    call = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
+    if call is not None and call.seq:
+        return bool(fields_of(tenure.intent_of(call)).get("approved") == seq)
+    return not any(seq < branch for branch in tenure.view.branches)

@@ -1,0 +1,32 @@
+"""What other runs tell of their promises to this one: taken out of the inbox into the journal, each word once."""
+
+from typing import Any
+
+from holdfast.core.people import promises
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import draft
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import Hands
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import Record
+
+
+async def drain(tenure: Tenure, hands: Hands) -> None:
+    """Take in what other runs tell of their promises. What is known already is put away."""
+    for found, letter in await hands.store(inbox.waiting, tenure.store, tenure.run):
+        if letter["kind"] == "promise":
+            await _take_in(tenure, hands, found, letter)
+
+
+async def _take_in(tenure: Tenure, hands: Hands, found: Record, letter: dict[str, Any]) -> None:
+    known, told = tenure.view.promises, promises.promise_in(letter["promise"])
+    if not promises.is_news(known, told):
+        log().info("letter %s for run %s says nothing new", found.key, tenure.run)
+        await hands.store(tenure.store.delete_record, found.space, found.key, revision=found.revision)
+        return
+    assert tenure.journal is not None
+    parts = {"promises": [letter["promise"]]}
+    event = draft(Kind.PROMISE_TOLD, told.by, "", {"via": "letter"}, parts=parts)
+    seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(found.key,))
+    known.hear(told, seq)

@@ -1,0 +1,265 @@
+"""Questions to people: asked once, answered once, from anywhere and however late.
+
+A question is bound to what it is about: its text, the exact action and arguments, and what may be answered are its
+identity, so an answer can never count for anything else. The answer comes as a letter; the holder takes it in with the
+append that records it, and the first one taken in counts. Without one the run parks, or waits in the process.
+
+Crash windows: before ``question.asked`` nobody was asked. After it the question stands, and whoever runs the program next
+comes back to it. A letter that was not taken in lies where it lay.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from orjson import dumps
+
+from holdfast.codec.exceptions import decode_failure, encode_failure
+from holdfast.codec.values import canonical, decode, encode
+from holdfast.core.people.questions import (
+    Place,
+    UnfitError,
+    as_data,
+    fit,
+    superseded,
+    typed,
+    wants_of,
+)
+from holdfast.core.reports.times import moment
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import Draft, draft, written_despite
+from holdfast.engine.people.waits import Letter, Vigil, ask
+from holdfast.engine.run.held_run import Tenure, remember_failure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.call_identity import Asked, value_of
+from holdfast.errors import AwaitingAnswer, Misuse, QuestionExpired
+from holdfast.model.calls import Outcome
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Kind
+from holdfast.model.questions import Answer, Question, Wants
+from holdfast.model.store_rows import Record
+
+ASK = "ask"
+
+
+class Inquiry(NamedTuple):
+    """What a program asks."""
+
+    text: str
+    returns: Any = None
+    about: Any = None
+    wait_s: float | None = 0.0
+    expires_s: float | None = None
+    choices: Sequence[Any] | None = None
+
+
+async def inquire(tenure: Tenure, hands: Hands, inquiry: Inquiry) -> Any:
+    """What somebody has answered. AwaitingAnswer (parked) where nobody has; QuestionExpired, in every replay too."""
+    return (await answered(tenure, hands, inquiry))[0].value
+
+
+async def answered(tenure: Tenure, hands: Hands, inquiry: Inquiry) -> tuple[Answer, int]:
+    """As ``inquire``, with who answered and why, and the event that records it."""
+    wants = _wants(inquiry)
+    about = canonical(inquiry.about, what=f"about= of a question of run {tenure.run}")
+    identity = canonical([inquiry.text, as_data(wants)], what="question") + b"\0" + about
+    asked = ask(tenure, ASK, identity)
+    try:
+        outcome = _next(tenure, asked)
+        if outcome is None:
+            outcome = await _await(tenure, hands, asked, inquiry, wants, about)
+        asked.here.trail.last = asked.key
+        return _given(tenure, asked, outcome, inquiry.returns), outcome.seq
+    except BaseException:
+        tenure.unclaim(asked.site, asked.n)
+        raise
+    finally:
+        tenure.land(asked.site)
+
+
+def _wants(inquiry: Inquiry) -> Wants:
+    if not isinstance(inquiry.text, str) or not inquiry.text.strip():
+        raise Misuse(
+            problem="run.ask was called without a question", advice='run.ask("May I …?", returns=bool)'
+        )
+    try:
+        return wants_of(inquiry.returns, inquiry.choices)
+    except ValueError as wrong:
+        raise Misuse(
+            problem=f"run.ask({inquiry.text!r}): {wrong}",
+            advice="use returns=bool, str, int, float, a list of choices, an Enum or a dataclass",
+        ) from None
+
+
+def _next(tenure: Tenure, asked: Asked) -> Outcome | None:
+    call = tenure.view.calls.get(asked.key)
+    return None if call is None else tenure.next_outcome(call)
+
+
+def _given(tenure: Tenure, asked: Asked, outcome: Outcome, returns: Any) -> Answer:
+    body = tenure.body_of(outcome)
+    tree = contents_of(body)
+    if not outcome.good:
+        error = decode_failure(tree["error"])
+        remember_failure(error, asked.key, outcome.seq)
+        raise error
+    value = value_of(tenure, body, what="answer", hint=returns)
+    return Answer(value, tree["by"], tree.get("reason", ""))
+
+
+# -- asking and waiting ----------------------------------------------------------------------------------------------
+
+
+async def _await(
+    tenure: Tenure, hands: Hands, asked: Asked, inquiry: Inquiry, wants: Wants, about: bytes
+) -> Outcome:
+    clock = tenure.clock
+    question = tenure.view.questions.get(asked.key)
+    if question is None:
+        tenure.require_journal(ASK)
+        question = await _pose(tenure, hands, asked, inquiry, wants, about)
+        # Others who were started beside this one ask theirs too, before the first of them parks the run.
+        await hands.sleep(clock, 0)
+    tenure.posed.add(asked.key)
+    vigil = Vigil(tenure, hands, ASK)
+    park_at = None if inquiry.wait_s is None else clock.monotonic() + inquiry.wait_s
+    while True:
+        await _take_in(tenure, hands, question, inquiry.returns, await vigil.look())
+        outcome = _next(tenure, asked)
+        if outcome is not None:
+            return outcome
+        if question.is_expired(clock.wall()):
+            return await _expire(tenure, hands, asked, question)
+        left_s = _left_s(question, park_at, clock.wall(), clock.monotonic())
+        if left_s <= 0:
+            raise AwaitingAnswer(
+                run=tenure.run, question=question.id, reason=question.text, until=question.expires_at
+            )
+        await vigil.pause(left_s)
+
+
+def _left_s(question: Question, park_at: float | None, wall: float, monotonic: float) -> float:
+    """How long there is to wait in this process."""
+    left_s = float("inf") if park_at is None else park_at - monotonic
+    return left_s if question.expires_at is None else min(left_s, question.expires_at - wall)
+
+
+async def _pose(
+    tenure: Tenure, hands: Hands, asked: Asked, inquiry: Inquiry, wants: Wants, about: bytes
+) -> Question:
+    """Record the question. One that an earlier process asked at this very place, about something else, is withdrawn."""
+    scope, after, forked = asked.point
+    journal = tenure.require_journal(ASK)
+    at = tenure.clock.wall()
+    parts = {"question": inquiry.text, "wants": as_data(wants)}
+    fields: dict[str, Any] = {
+        "about_sha256": sha256(about).hexdigest(),
+        "in": scope,
+        "after": after,
+    }
+    if inquiry.expires_s is not None:
+        fields["expires_at"] = at + inquiry.expires_s
+    if forked:
+        fields["forked"] = True
+    old = superseded(list(tenure.view.questions.values()), Place(scope, after, forked), tenure.posed)
+    withdrawn = [draft(Kind.QUESTION_ANSWERED, q.id, q.key, {"how": "withdrawn"}) for q in old]
+    id_ = tenure.next_question()
+    event = draft(Kind.QUESTION_ASKED, id_, asked.key, fields, about, "about", parts=parts)
+    seq = await journal.append(hands, [*withdrawn, event], at)
+    for q in old:
+        tenure.view.questions.pop(q.key, None)
+    question = Question(
+        asked.key,
+        id_,
+        seq,
+        at,
+        inquiry.text,
+        wants,
+        fields["about_sha256"],
+        fields.get("expires_at"),
+        scope,
+        after,
+        forked,
+    )
+    tenure.view.questions[asked.key] = question
+    log().info("run %s asks %s: %s", tenure.run, id_, inquiry.text)
+    return question
+
+
+async def _expire(tenure: Tenure, hands: Hands, asked: Asked, question: Question) -> Outcome:
+    assert question.expires_at is not None
+    error = QuestionExpired(
+        run=tenure.run, question=question.id, text=question.text, expired_at=moment(question.expires_at)
+    )
+    parts = {"error": encode_failure(error)}
+    event = draft(Kind.QUESTION_ANSWERED, question.id, question.key, {"how": "expired"}, parts=parts)
+    await _record(tenure, hands, question, event, good=False)
+    outcome = _next(tenure, asked)
+    assert outcome is not None, "an expired question has an outcome"
+    return outcome
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+async def drain(tenure: Tenure, hands: Hands) -> None:
+    """Put away the letters that answer nothing which is still asked. The others wait until the program comes to ask."""
+    open_seqs = {question.seq for question in tenure.view.questions.values()}
+    for record, letter in await hands.store(inbox.waiting, tenure.store, tenure.run):
+        if letter["kind"] == "answer" and letter["seq"] not in open_seqs:
+            await _put_away(tenure, hands, record, "it answers nothing that is still asked")
+
+
+async def _take_in(
+    tenure: Tenure, hands: Hands, question: Question, returns: Any, found: Sequence[Letter]
+) -> None:
+    """Record the answer to this question, if a fitting one is among the letters."""
+    for record, letter in found:
+        if letter["kind"] != "answer" or letter["seq"] != question.seq:
+            continue
+        try:
+            if question.is_expired(letter["at"]):
+                raise UnfitError("it came too late")
+            plain = fit(question.wants, decode(dumps(letter["value"]), what="answer"))
+            event = _answer(question, letter, typed(returns, plain))
+        except UnfitError as unfit:
+            await _put_away(tenure, hands, record, str(unfit))
+        else:
+            await _record(tenure, hands, question, event, good=True, consumed=(record.key,))
+            return
+
+
+def _answer(question: Question, letter: dict[str, Any], value: Any) -> Draft:
+    fields = {"how": "answered", "by": letter["by"], "answered_at": letter["at"]}
+    parts = {"reason": letter["reason"]} if letter.get("reason") else {}
+    data = encode(value, what=f"answer to {question.id}")
+    return draft(Kind.QUESTION_ANSWERED, question.id, question.key, fields, data, parts=parts)
+
+
+async def _put_away(tenure: Tenure, hands: Hands, record: Record, problem: str) -> None:
+    log().warning("letter %s for run %s is put away: %s", record.key, tenure.run, problem)
+    await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+
+
+async def _record(
+    tenure: Tenure,
+    hands: Hands,
+    question: Question,
+    event: Draft,
+    *,
+    good: bool,
+    consumed: tuple[str, ...] = (),
+) -> None:
+    """Record how the question ended; the program is given it next."""
+    journal = tenure.require_journal(ASK)
+    seq: int | None = None
+    try:
+        seq = await journal.append(hands, [event], tenure.clock.wall(), consumed=consumed)
+    except BaseException as cut:
+        seq = written_despite(cut)
+        raise
+    finally:
+        if seq is not None:
+            del tenure.view.questions[question.key]
+            tenure.view.give(question.key, question.id, Outcome(seq, good, tenure.points, event.body))

@@ -1,0 +1,179 @@
+"""Messages between the runs of one store: sent as a step that is safe to repeat, received into the journal, each once.
+
+A message is a letter. Its id is the idempotency key of the call that sends it, so a sender that was killed and comes back
+does not send a second one; the receiver drains it in the append that records it, and puts away one that it has had.
+Killed anywhere on either side, every message is received once, and in the order in which its sender has sent it.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from orjson import loads
+
+from holdfast.codec.blobs import address_of, pack
+from holdfast.codec.values import encode
+from holdfast.core.journal.names import check_run_id
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import Draft, draft, read_all, written_despite
+from holdfast.engine.people import promise_inbox
+from holdfast.engine.people.waits import Letter, Vigil, ask
+from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sealed import check_may_act
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.call_identity import Asked, value_of
+from holdfast.engine.steps.marks import given, placed
+from holdfast.engine.steps.step import minted_key, step
+from holdfast.errors import AwaitingMessage, TooLarge, Undeliverable, UnknownRun
+from holdfast.limits import INBOX_MESSAGES_MAX, VALUE_INLINE_BYTES_MAX
+from holdfast.model.calls import READ, Outcome
+from holdfast.model.event_fields import blobs_named, fields_of, split
+from holdfast.model.events import Kind
+from holdfast.model.handoff import Message
+from holdfast.model.markers import Act
+from holdfast.model.store_rows import OVER, Blob, Status
+from holdfast.stores.port import StorePort
+
+MESSAGE: Final = "message"
+SEND: Final = "send"
+RECEIVE: Final = "receive"
+_TREATMENT: Final = READ._replace(effect="idempotent", manner="off")
+
+
+# -- sending -----------------------------------------------------------------------------------------------------------
+
+
+async def send(tenure: Tenure, hands: Hands, to: str, message: Any) -> None:
+    """Leave a message with another run of this store. Durable when it returns. UnknownRun, Undeliverable, RunSealed; TooLarge."""
+    check_run_id(to)
+
+    def perform() -> None:
+        here = here_now()
+        assert here is not None, "a step has a place"
+        _post(tenure, to, encode(message, what=f"message to {to}"), minted_key(tenure, here.scope))
+
+    await step(tenure, hands, _TREATMENT, SEND, Act(perform), (), {"to": to, "message": message})
+
+
+def _post(tenure: Tenure, to: str, value: bytes, key: str) -> None:
+    store = tenure.store
+    row = store.find_run(to)
+    if row is None:
+        raise UnknownRun(run=to, store=store.url)
+    if row.status in OVER or row.status == Status.SEALED:
+        if key in _received_by(store, to):  # we were killed before we had it on record that it is sent
+            return
+        check_may_act(store, row)
+        raise Undeliverable(run=to, problem=f"is {row.status}, and receives nothing any more")
+    check_may_act(store, row)
+    lying = [letter for _, letter in inbox.waiting(store, to) if letter["kind"] == MESSAGE]
+    if len(lying) >= INBOX_MESSAGES_MAX and all(letter["id"] != key for letter in lying):
+        raise TooLarge(
+            what=f"the inbox of run {to}", size=len(lying) + 1, size_max=INBOX_MESSAGES_MAX, unit="messages"
+        )
+    body, blobs = _packed(value)
+    assert tenure.journal is not None
+    # How far the sender's journal had come tells its messages' order, whatever its clock does.
+    content = {"kind": MESSAGE, "id": key, "from": tenure.run, "n": tenure.journal.head, "body": body}
+    inbox.post(store, to, f"{MESSAGE}-{key}", content, blobs, at=tenure.clock.wall())
+    check_may_act(
+        store, store.find_run(to) or row
+    )  # if it was sealed just now, nobody will look into its inbox
+
+
+def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
+    if len(value) <= VALUE_INLINE_BYTES_MAX:
+        return {"value": loads(value)}, ()
+    address = address_of(value)
+    return {"value_blob": address, "value_bytes": len(value)}, (Blob(address, pack(value)),)
+
+
+def _received_by(store: StorePort, run: str) -> set[str]:
+    """The messages that a run's journal has, by id."""
+    events = read_all(store, run)
+    return {fields_of(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
+
+
+# -- receiving ---------------------------------------------------------------------------------------------------------
+
+
+async def receive(tenure: Tenure, hands: Hands, wait_s: float | None) -> Message:
+    """The next message, recorded before it is returned: the same in every replay. AwaitingMessage (parked) where none comes."""
+    asked = ask(tenure, RECEIVE, b"")
+    try:
+        recorded = given(tenure, asked)
+        if recorded is None:
+            recorded = await _await(tenure, hands, asked, wait_s)
+            asked.here.trail.last = asked.key
+        body = tenure.body_of(recorded)
+        fields = fields_of(body)
+        return Message(fields["from"], value_of(tenure, body, what="message"), fields["sent_at"])
+    except BaseException:
+        tenure.unclaim(asked.site, asked.n)
+        raise
+    finally:
+        tenure.land(asked.site)
+
+
+async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | None) -> Outcome:
+    tenure.require_journal(RECEIVE)
+    clock = tenure.clock
+    if tenure.heard is None:
+        # One of them may lie there a second time, where its sender was killed.
+        tenure.heard = await hands.store(_received_by, tenure.store, tenure.run)
+    vigil = Vigil(tenure, hands, RECEIVE)
+    park_at = None if wait_s is None else clock.monotonic() + wait_s
+    while True:
+        found = await vigil.look()
+        await promise_inbox.drain(tenure, hands)
+        outcome = await _take(tenure, hands, asked, found)
+        if outcome is not None:
+            return outcome
+        left_s = float("inf") if park_at is None else park_at - clock.monotonic()
+        if left_s <= 0:
+            raise AwaitingMessage(run=tenure.run, reason="no message lies in its inbox", until=None)
+        await vigil.pause(left_s)
+
+
+async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Letter]) -> Outcome | None:
+    """Record the first message that lies there; None where there is none, or another task has it."""
+    assert tenure.heard is not None
+    for record, letter in in_order(found):
+        if letter["id"] in tenure.heard:
+            log().info("letter %s for run %s was received before", record.key, tenure.run)
+            await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+            continue
+        tenure.heard.add(letter["id"])  # tasks that receive side by side get one each
+        event = _received(asked, letter)
+        journal = tenure.require_journal(RECEIVE)
+        seq: int | None = None
+        try:
+            seq = await journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
+        except BaseException as cut:
+            seq = written_despite(cut)
+            if seq is None:
+                tenure.heard.discard(letter["id"])
+            raise
+        finally:
+            if seq is not None:  # cut off behind the write, the next call is given it
+                tenure.view.give(asked.key, event.name, Outcome(seq, True, tenure.points, event.body))
+        return given(tenure, asked)
+    return None
+
+
+def _received(asked: Asked, letter: dict[str, Any]) -> Draft:
+    more, parts = split(letter["body"])
+    fields = placed(asked, {"from": letter["from"], "id": letter["id"], "sent_at": letter["at"], **more})
+    blobs = tuple(Blob(address) for address in blobs_named(more))
+    received = draft(Kind.MESSAGE_RECEIVED, letter["from"], asked.key, fields, parts=parts)
+    return received._replace(blobs=blobs)
+
+
+def in_order(found: Iterable[Letter]) -> list[Letter]:
+    """The messages among these letters: by when they were sent, and each sender's in the order of its journal."""
+    messages = [pair for pair in found if pair[1]["kind"] == MESSAGE]
+    of_sender: dict[str, list[Letter]] = {}
+    for pair in sorted(messages, key=lambda pair: pair[1]["n"], reverse=True):
+        of_sender.setdefault(pair[1]["from"], []).append(pair)
+    return [of_sender[letter["from"]].pop() for _, letter in messages]

@@ -1,0 +1,1 @@
+"""Premises at work: noted, probed, compared."""

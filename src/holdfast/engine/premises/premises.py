@@ -1,0 +1,411 @@
+"""Premises as a run goes on: noted as the program comes to them, looked at when it is resumed, and what follows.
+
+What the program declares (``depends_on``, and in ``artifacts`` what it made) is a record with a place, consumed on replay like
+a mark: looked at again then, a file that was tampered with would become its own premise. Code is noted in the intent of the first call of a
+function, so it costs no write of its own, and none is there without the call it belongs to. Packages stand in the
+attempt's own record, a model in its calls.
+
+Crash windows: what does not hold is recorded before the run stops for it; killed in between, the next attempt finds it again.
+"""
+
+# ruff: noqa: PTH109, PTH118, PTH119 - pathlib is not loaded for a few names
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from holdfast.codec.values import canonical
+from holdfast.core.premises.premises import (
+    NOTHING,
+    act_on,
+    check_act,
+    is_absence,
+    is_broken,
+    judge,
+)
+from holdfast.core.transfer.event_check import UNSOUND
+from holdfast.engine.artifacts.workspace import roots_of
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.premises import probes
+from holdfast.engine.premises.attempt_premises import LOADED_BY
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.marks import ask, given, placed, record
+from holdfast.errors import Misuse, PremiseMissing
+from holdfast.limits import APPEND_EVENTS_MAX
+from holdfast.model.calls import Treatment
+from holdfast.model.events import Kind
+from holdfast.model.premises import (
+    PLACES,
+    WORLD,
+    Act,
+    Broken,
+    Facts,
+    Judged,
+    Observation,
+    Premise,
+)
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+    from holdfast.core.resume.resume_plan import ResumePlan
+    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.steps.call_identity import Asked
+
+_LATER: Final = "is told when the program comes to it"
+_ANY_MORE: Final = " any more"
+_OUTSIDE: Final = PLACES | {"endpoint"}
+
+
+# -- declared by the program -------------------------------------------------------------------------------------
+
+
+async def depends_on(
+    tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]", on_change: Act | None
+) -> None:
+    """From here on the run relies on this file, directory or endpoint. Flushed when it returns; PremiseMissing if it is not there."""
+    if on_change is not None:
+        check_act("on_change", on_change)
+    text, asked = asked_path(tenure, "depends_on", path)
+    try:
+        if given(tenure, asked) is not None:
+            return
+        if probes.is_address(text):
+            premise = Premise("endpoint", probes.address_of(text)[0], None, on_change)
+            found = await look_aside(hands, probes.reach, text)
+        else:
+            premise, found = await look_aside(hands, _look_at_path, tenure, text)
+            premise = premise._replace(policy=on_change)
+        noted = tenure.view.premises.get(premise.id)
+        if found.facts is None and (noted is None or not is_absence(noted)):
+            await _declared_missing(tenure, hands, asked, premise, found)
+        await _declare(tenure, hands, asked, premise, found.facts or NOTHING)
+    finally:
+        tenure.land(asked.site)
+
+
+def asked_path(tenure: "Tenure", name: str, path: "str | os.PathLike[str]") -> "tuple[str, Asked]":
+    text = os.fsdecode(path)
+    if not text:
+        raise Misuse(problem=f"run.{name}({path!r}): that is no path", advice="name a file")
+    return text, ask(tenure, name, canonical({"path": text}, what=f"path of run.{name}"))
+
+
+def _look_at_path(tenure: "Tenure", text: str) -> tuple[Premise, Observation]:
+    cwd, roots = os.getcwd(), roots_of(tenure.view)
+    name = probes.name_of(text, cwd)
+    found = probes.look_at_place(probes.find_place(name, (cwd, *roots)))
+    if found.facts is not None and any(found.facts["at"].startswith(os.path.join(r, "")) for r in roots):
+        found.facts["workspace"] = True
+    return Premise("file", name, None), found
+
+
+async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, facts: Facts) -> None:
+    premise = premise._replace(facts=facts)
+    event = note_of(premise, placed(asked, {}))._replace(key=asked.key)
+    seq = await record(tenure, hands, asked, event, synced=False)
+    note_declared(tenure, premise, seq)
+
+
+def note_declared(tenure: "Tenure", premise: Premise, seq: int) -> None:
+    """The program has declared this with that event: from here on the run relies on it."""
+    tenure.view.premises.note(premise._replace(seq=seq))
+    tenure.view.premises.broken.pop(premise.id, None)
+
+
+async def _declared_missing(
+    tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, found: Observation
+) -> None:
+    """What the program says that it needs is not there in the first place."""
+    judged = act_on(judge(premise, found), tenure.premises.policies)
+    judged = judged._replace(text=judged.text.removesuffix(_ANY_MORE))
+    tenure.require_journal(asked.name)
+    await _append(tenure, hands, [finding_of(judged)])
+    if judged.act == "pause":
+        tenure.unclaim(asked.site, asked.n)
+        raise _missing(tenure, [judged])
+    if judged.act == "warn":
+        log().warning("run %s relies on %s, which %s", tenure.run, premise.id, judged.text)
+
+
+# -- met as the program runs --------------------------------------------------------------------------------------
+
+
+async def meet(
+    tenure: "Tenure", hands: Hands, treatment: Treatment, name: str, fn: Callable[..., Any]
+) -> None:
+    """Find out whether a function that the program comes to in this attempt is what it called before."""
+    reliance = tenure.premises
+    code = reliance.met[name] = getattr(fn, "__code__", None)
+    if (name, id(code)) in reliance.seen or tenure.journal is None:
+        return
+    reliance.seen[name, id(code)] = code  # held, so that no other code gets its id
+    plain = probes.function_of(fn)
+    if plain is None:
+        return
+    found: list[Premise] = []
+    signature = probes.signature_of(plain) if treatment.is_tool else None
+    if signature is not None:
+        found.append(Premise("tool", name, {"signature": signature, "effect": treatment.effect}))
+    source = probes.source_of(plain, loaded_by=LOADED_BY)
+    if source is not None:
+        function = plain.__qualname__.replace("<locals>.", "")
+        called = name if function == name else f"{name} ({function})"
+        found.append(Premise("source", called, source))
+    try:
+        await settle(tenure, hands, _compare(tenure, name, found))
+    except PremiseMissing:  # a program that swallows it and calls again is stopped again
+        del reliance.met[name], reliance.seen[name, id(code)]
+        raise
+
+
+def _compare(tenure: "Tenure", step: str, found: list[Premise]) -> list[Judged]:
+    """What differs of code from what was noted; what is new of it is for the step's next intent to say."""
+    broken: list[Judged] = []
+    for now in found:
+        noted = tenure.view.premises.get(now.id)
+        if noted is None or noted.facts is None or not _is_same_function(noted.facts, now):
+            tenure.premises.to_note.setdefault(step, []).append(now)
+            continue
+        judged = act_on(judge(noted, Observation(now.facts)), tenure.premises.policies)
+        if is_broken(judged):
+            # A tool that is declared otherwise has other source too: that is told once.
+            broken.append(judged._replace(act="ignore") if broken and judged.act == "warn" else judged)
+    return broken
+
+
+def _is_same_function(noted: Facts, now: Premise) -> bool:
+    """Another function under the name of the same step is not a change of the first."""
+    if now.kind != "source" or now.facts is None:
+        return True
+    files = {os.path.basename(facts["file"]) for facts in (noted, now.facts)}
+    return noted["function"] == now.facts["function"] and len(files) == 1
+
+
+async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, provider: str) -> None:
+    """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
+    if name in tenure.premises.models:
+        return
+    noted = tenure.view.premises.get(f"model:{name}")
+    if noted is not None and (model or provider):
+        judged = judge(noted, Observation({"model": model, "provider": provider}))
+        if is_broken(judged):
+            await settle(tenure, hands, [act_on(judged, tenure.premises.policies)])
+    tenure.premises.models.add(name)
+
+
+# -- looked at when a run is resumed ------------------------------------------------------------------------------
+
+
+async def check(tenure: "Tenure", hands: Hands) -> None:
+    """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
+    view, reliance = tenure.view, tenure.premises
+    orphans = await _report_orphans(tenure, hands)
+    world = [premise for premise in view.premises.values() if premise.kind in WORLD]
+    takes_time = any(premise.kind in _OUTSIDE for premise in world)
+    look = look_around, world, look_from(view), reliance.policies
+    judged = await look_aside(hands, *look) if takes_time else look_around(*look[1:])
+    clock = judge(
+        Premise("clock", "wall", {"at": reliance.last_at}, seq=reliance.entered_seq),
+        Observation({"at": tenure.clock.wall()}),
+    )
+    clock = act_on(clock, reliance.policies)
+    reliance.judged = (*with_orphans(judged, orphans), clock)
+    healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
+    await _append(tenure, hands, [note_of(one.premise, {"via": "restored"}) for one in healed])
+    for one in healed:
+        del view.premises.broken[one.premise.id]
+    await settle(tenure, hands, [one for one in (*judged, clock) if is_broken(one)])
+
+
+async def _report_orphans(tenure: "Tenure", hands: Hands) -> list[Judged]:
+    """Before its files are looked at: what attempts that were killed have left of those they were writing."""
+    if not tenure.view.artifacts.under_way:
+        return []
+    from holdfast.engine.artifacts.orphans import report  # which few runs leave any of
+
+    return await report(tenure, hands)
+
+
+def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[Judged, ...]:
+    """The premises with what is an orphan told as one, and not as a file that somebody changed."""
+    found = {one.premise.id: one for one in orphans}
+    return (*found.values(), *(one for one in judged if one.premise.id not in found))
+
+
+def look_around(premises: Iterable[Premise], look: "Look", policies: Mapping[str, Act]) -> tuple[Judged, ...]:
+    """The premises, each looked at and judged, and what follows."""
+    return tuple(act_on(judge(premise, look.at(premise)), policies) for premise in premises)
+
+
+class Look(NamedTuple):
+    """From where somebody looks: the directories that relative paths may lie in, and the interpreter of the program."""
+
+    bases: tuple[str, ...]
+    python: str = sys.executable
+
+    def at(self, premise: Premise) -> Observation:
+        """What is found of it now."""
+        try:
+            return self._at(premise, premise.facts or {})
+        except UNSOUND:  # a premise that came from elsewhere, and that nobody here would have noted like this
+            return Observation(None, "what is recorded of it makes no sense")
+
+    def _at(self, premise: Premise, facts: Facts) -> Observation:
+        if premise.kind in PLACES:
+            return probes.look_at_place(probes.find_place(premise.name, self.bases, facts.get("at", "")))
+        if premise.kind == "endpoint":
+            return probes.reach(premise.name)
+        if premise.kind == "package":
+            return probes.look_at_package(premise.name, python=self.python)
+        if premise.kind == "source" and facts:
+            return probes.look_at_source(facts)
+        return Observation(None, _LATER)
+
+
+def look_from(view: "View") -> Look:
+    """Where this process looks for what a run relies on."""
+    return Look((*roots_of(view), os.getcwd()))
+
+
+def _is_paused_by(view: "View", judged: Judged) -> bool:
+    broken = view.premises.broken.get(judged.premise.id)
+    return broken is not None and broken.act == "pause"
+
+
+async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
+    """Record what does not hold, each finding once, and do what follows: go on with what is there now, or PremiseMissing."""
+    view = tenure.view
+    for one in broken:
+        if one.act != "ignore" and not _is_known(view, one):
+            seq = await _append(tenure, hands, [finding_of(one)])
+            view.premises.broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
+        if one.act == "warn":
+            log().warning("run %s relies on %s, which %s", tenure.run, _told(one.premise), one.text)
+        if one.act != "pause" and one.premise.kind != "clock":
+            await _go_on_with(tenure, hands, as_found(one))
+    pausing = [one for one in broken if one.act == "pause"]
+    if pausing:
+        raise _missing(tenure, pausing)
+
+
+async def _go_on_with(tenure: "Tenure", hands: Hands, now: Premise) -> None:
+    """What was found is what the run relies on from here, so that it is told once."""
+    noted = tenure.view.premises.get(now.id)
+    if noted is None or noted.facts != now.facts:
+        seq = await _append(tenure, hands, [note_of(now, {"via": "found"})])
+        tenure.view.premises[now.id] = now._replace(seq=seq)
+
+
+def _is_known(view: "View", judged: Judged) -> bool:
+    known = view.premises.broken.get(judged.premise.id)
+    return known is not None and (known.verdict, known.found) == (judged.verdict, judged.found)
+
+
+def as_found(judged: Judged) -> Premise:
+    """The premise from now on: what was found, with what its declaration said of it."""
+    noted = judged.premise.facts or {}
+    found = judged.found or {**noted, **NOTHING}
+    if judged.premise.kind == "model":
+        found = {"asked": [*noted["asked"], [found["model"], found["provider"]]]}
+    kept = {name: value for name, value in noted.items() if name in {"workspace", "step"}}
+    return judged.premise._replace(facts={**kept, **found})
+
+
+async def plan(tenure: "Tenure", hands: Hands) -> "ResumePlan":
+    """The resume plan of this very entry."""
+    from holdfast.engine.resume.resume_plan import plan_of_entry  # which few programs ask for
+
+    found: ResumePlan = await look_aside(hands, plan_of_entry, tenure)
+    return found
+
+
+# -- the records ---------------------------------------------------------------------------------------------------
+
+
+def note_of(premise: Premise, more: dict[str, Any]) -> Draft:
+    """That the run relies on this."""
+    fields: dict[str, Any] = {"kind": premise.kind, "name": premise.name, **more}
+    if premise.policy is not None:
+        fields["policy"] = premise.policy
+    return draft(Kind.PREMISE_NOTED, premise.id, "", fields, parts={"facts": premise.facts})
+
+
+def finding_of(judged: Judged, **more: Any) -> Draft:
+    """That this was found not to hold."""
+    premise = judged.premise
+    fields = {
+        "kind": premise.kind,
+        "name": premise.name,
+        "verdict": judged.verdict,
+        "act": judged.act,
+        "noted_seq": premise.seq,
+        "noted": premise.facts,
+        **more,
+    }
+    parts = {"text": judged.text, "found": judged.found}
+    return draft(Kind.PREMISE_BROKEN, premise.id, "", fields, parts=parts)
+
+
+async def _append(tenure: "Tenure", hands: Hands, drafts: list[Draft]) -> int:
+    journal = tenure.journal
+    assert journal is not None
+    for first in range(0, len(drafts), APPEND_EVENTS_MAX):
+        some = drafts[first : first + APPEND_EVENTS_MAX]
+        await journal.append(hands, some, tenure.clock.wall(), synced=False)
+    return journal.head
+
+
+def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
+    try:
+        from shlex import quote
+    except OSError:  # no descriptor left to load it with: what is missing is told all the same
+
+        def quote(s: str) -> str:
+            return repr(s)
+
+    first, *others = pausing
+    more = f" ({len(others)} more of its premises do not hold either)" if others else ""
+    return PremiseMissing(
+        run=tenure.run,
+        premise=first.premise.id,
+        recorded=f"recorded as #{first.premise.seq}" if first.premise.seq else "as it declares",
+        problem=f"{first.text}{more}",
+        verdict=first.verdict,
+        accept=quote(first.premise.id),
+        **_way_back(tenure, first.premise),
+    )
+
+
+def _way_back(tenure: "Tenure", premise: Premise) -> dict[str, str]:
+    """Of a file that the run made, that there is a copy of it."""
+    version = tenure.view.artifacts.find(premise.name) if premise.kind == "artifact" else None
+    if version is None or version.copy != "kept":
+        return {}
+    from shlex import quote
+
+    run = quote(tenure.run)
+    advice = (
+        f"`holdfast artifacts {run} --in-place` brings it back as recorded, with --force over what somebody else wrote; "
+        f"`holdfast resume {run} --accept {quote(premise.id)}` takes it as it is now"
+    )
+    return {"advice": advice}
+
+
+def _told(premise: Premise) -> str:
+    return f"{premise.id} (recorded as #{premise.seq})" if premise.seq else premise.id
+
+
+async def look_aside(hands: Hands, look: Callable[..., Any], *args: Any) -> Any:
+    """Look without holding the event loop. Not as the user's code is invoked: no call is made here that has a place."""
+    if not hands.waits:
+        return look(*args)
+    import asyncio
+
+    return await asyncio.get_running_loop().run_in_executor(None, partial(look, *args))
+
+
+def notes(premises: Iterable[Premise]) -> list[dict[str, Any]]:
+    """Premises as an intent carries them."""
+    return [{"kind": one.kind, "name": one.name, "facts": one.facts} for one in premises]

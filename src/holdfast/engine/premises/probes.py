@@ -1,0 +1,336 @@
+"""Looking at the world a run relies on: the only place that reads files, sockets and source for premises.
+
+It tells what is there and judges nothing. A file is always hashed, up to a bound: its size and times can be put back by
+whoever changed it. What cannot be looked at is said to be unknown, what is not there to be gone.
+"""
+
+# ruff: noqa: PTH100, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded for this
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import file_digest, sha256
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
+from holdfast.errors import Misuse
+from holdfast.limits import (
+    PREMISE_BYTES_MAX,
+    PREMISE_FILES_MAX,
+    PREMISE_REACH_S,
+    PREMISE_SOURCE_BYTES_MAX,
+)
+from holdfast.model.markers import Act
+from holdfast.model.premises import Facts, Observation
+from holdfast.stores.own_files import own_files
+
+_LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
+"""What changes in a directory by being looked at or worked in, and is nobody's content."""
+_PORTS: Final = {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432, "redis": 6379}
+_PACKAGES: Final = {
+    "holdfast": "holdfast",
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "litellm": "litellm",
+    "ollama": "ollama",
+    "pydantic": "pydantic",
+    "pydantic_ai": "pydantic-ai-slim",
+    "crewai": "crewai",
+    "agents": "openai-agents",
+    "langchain_core": "langchain-core",
+    "transformers": "transformers",
+    "vllm": "vllm",
+    "llama_cpp": "llama-cpp-python",
+    "mcp": "mcp",
+}
+"""The packages whose version matters to an agent: by the module that tells it, the distribution it comes in."""
+
+
+# -- files and directories ---------------------------------------------------------------------------------------
+
+
+def name_of(path: str, cwd: str) -> str:
+    """The name of a path: as seen from the current directory where it lies below, so that it survives a move of both."""
+    whole = os.path.normpath(os.path.join(cwd, path))
+    inside = os.path.join(cwd, "")
+    return whole.removeprefix(inside) if whole.startswith(inside) else whole
+
+
+def find_place(name: str, bases: tuple[str, ...], at: str = "") -> str:
+    """Where a name leads: to where it was, or to the first base that has it; to where it should be, if none does."""
+    places = [*([at] if at else []), *(os.path.join(base, name) for base in bases if base)]
+    return next((place for place in places if os.path.lexists(place)), places[0])
+
+
+def look_at_place(place: str) -> Observation:
+    """What lies at a path: a file by its content, a directory by all that is in it."""
+    try:
+        is_link = stat.S_ISLNK(os.lstat(place).st_mode)
+        found = os.stat(place)
+        facts: Facts = {"at": place, **({"link": True} if is_link else {})}
+        if is_of_open_store(found):
+            return Observation(
+                None, "is a file of a store that is open here, which changes with every record"
+            )
+        if stat.S_ISREG(found.st_mode):
+            return Observation({**facts, "is": "file", **_file(place, found.st_size)})
+        if stat.S_ISDIR(found.st_mode):
+            return Observation({**facts, "is": "directory", **_directory(place)})
+        return Observation({**facts, "is": "other"})
+    except (FileNotFoundError, NotADirectoryError):
+        return Observation(None, "is not there any more", is_gone=True)
+    except OSError as error:
+        return Observation(None, f"cannot be read: {error.strerror}", is_gone=True)
+
+
+def is_of_open_store(found: os.stat_result) -> bool:
+    """Whether a file is one that must not even be opened to be read."""
+    return (found.st_dev, found.st_ino) in own_files()
+
+
+def _file(place: str, size: int) -> Facts:
+    if size > PREMISE_BYTES_MAX:
+        return {"bytes": size}
+    with open(place, "rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+        return {"bytes": file.tell(), "sha256": digest}
+
+
+def _directory(place: str) -> Facts:
+    """The hash of a directory: over the names, kinds and contents in it, in order. Links are taken as links."""
+    total, whole = 0, sha256()
+    entries = list(_entries(place, ""))
+    if len(entries) > PREMISE_FILES_MAX:
+        return {}
+    for name, kind in sorted(entries):
+        inner = os.path.join(place, name)
+        content = os.readlink(inner) if kind == "link" else ""
+        if kind == "file":
+            facts = _file(inner, os.stat(inner).st_size)
+            total += facts["bytes"]
+            content = facts.get("sha256", "")
+            if total > PREMISE_BYTES_MAX:
+                return {"entries": len(entries)}
+        whole.update(f"{kind}\0{name}\0{content}\0".encode("utf-8", "surrogateescape"))
+    return {"bytes": total, "entries": len(entries), "sha256": whole.hexdigest()}
+
+
+def _entries(place: str, below: str) -> Iterator[tuple[str, str]]:
+    count, inodes = 0, {inode for _, inode in own_files()}
+    waiting = [below]
+    while waiting and count <= PREMISE_FILES_MAX:
+        folder = waiting.pop()
+        with os.scandir(os.path.join(place, folder)) as found:
+            for entry in found:
+                if entry.name in _LEFT_OUT:
+                    continue
+                if entry.inode() in inodes and is_of_open_store(entry.stat(follow_symlinks=False)):
+                    continue
+                name = os.path.join(folder, entry.name)
+                kind = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "file"
+                if kind == "file" and not entry.is_file():
+                    kind = "other"
+                if kind == "folder":
+                    waiting.append(name)
+                count += 1
+                yield name, kind
+
+
+# -- endpoints ---------------------------------------------------------------------------------------------------
+
+
+def is_address(text: str) -> bool:
+    """Whether a dependency is an endpoint, and not a path."""
+    return "://" in text
+
+
+def address_of(url: str) -> tuple[str, str, int]:
+    """An endpoint's name, host and port. Whatever else a URL holds is left out: passwords stand there."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        parts, port = urlsplit(""), 0
+    if not parts.hostname or not port:
+        raise Misuse(
+            problem=f"run.depends_on({url!r}): no host and port can be told from that",
+            advice="use a path, or an address like http://127.0.0.1:11434 or tcp://db.internal:5432",
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}", parts.hostname, port
+
+
+def reach(url: str) -> Observation:
+    """Whether an endpoint accepts a connection."""
+    import socket
+
+    name, host, port = address_of(url)
+    try:
+        socket.create_connection((host, port), timeout=PREMISE_REACH_S).close()
+    except OSError as error:
+        why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        return Observation(None, f"cannot be reached: {why[:1].lower()}{why[1:]}", is_gone=True)
+    return Observation({"address": name})
+
+
+# -- packages ----------------------------------------------------------------------------------------------------
+
+
+def packages_loaded() -> dict[str, str]:
+    """The versions of Python and of those packages that this process has loaded, as they say themselves."""
+    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for module in _PACKAGES:
+        version = getattr(sys.modules.get(module), "__version__", None)
+        if isinstance(version, str):
+            found[module] = version
+    return found
+
+
+def look_at_package(module: str, *, python: str) -> Observation:
+    """The version of a package that a program started with this interpreter gets, if it is the one that asks."""
+    if python != sys.executable:
+        return Observation(None, "is told when the program has loaded it")
+    loaded = packages_loaded().get(module)
+    if loaded is not None:
+        return Observation({"version": loaded})
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    try:
+        return Observation({"version": version(_PACKAGES.get(module, module))})
+    except PackageNotFoundError:
+        is_gone = find_spec(module) is None
+        return Observation(
+            None, "is not installed any more" if is_gone else "does not tell its version", is_gone=is_gone
+        )
+
+
+# -- code --------------------------------------------------------------------------------------------------------
+
+
+def function_of(fn: Callable[..., Any]) -> FunctionType | None:
+    """The plain function that a step calls in the end; None where there is none, or nobody has named it."""
+    if isinstance(fn, Act):
+        if fn.function is None:
+            return None
+        fn = fn.function
+    while isinstance(fn, partial):
+        fn = fn.func
+    fn = getattr(fn, "__func__", fn)
+    if not isinstance(fn, FunctionType):
+        fn = getattr(type(fn), "__call__", fn)  # noqa: B004 - the function itself is wanted, not whether there is one
+    while isinstance(wrapped := getattr(fn, "__wrapped__", None), FunctionType):
+        fn = wrapped
+    return fn if isinstance(fn, FunctionType) and fn.__name__ != "<lambda>" else None
+
+
+def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
+    """The fingerprint of a function in the file it came from; None where that cannot be told.
+
+    A file that was written after ``loaded_by`` may not be what runs: then nothing is said.
+    """
+    code = fn.__code__
+    file = _file_of(fn, code)
+    if file is None or file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file):
+        return None
+    try:
+        if os.stat(file).st_mtime > loaded_by:
+            return None
+        lines = _text(file).splitlines(keepends=True)
+    except (OSError, SyntaxError, UnicodeError):
+        return None
+    found = fingerprint_at(lines, code.co_firstlineno, code.co_name)
+    return None if found is None else {"file": file, "function": fn.__qualname__, "hash": found}
+
+
+def look_at_source(facts: Facts) -> Observation:
+    """The same function as its file has it now, found by its name: nothing is imported."""
+    file, function = facts["file"], facts["function"]
+    try:
+        found = fingerprints_in(_text(file), function)
+    except (OSError, SyntaxError, UnicodeError, RecursionError):
+        return Observation(None, f"cannot be told: {file} cannot be read")
+    if not found:
+        return Observation(None, f"is not in {file} any more", is_gone=True)
+    return Observation({**facts, "hash": facts["hash"] if facts["hash"] in found else found[0]})
+
+
+def signature_of(fn: FunctionType) -> str | None:
+    """A function's parameters and what they are declared to be, as text that is the same in every process.
+
+    The idempotency key is left out: it is nobody's to choose. None where an annotation does not let itself be told.
+    """
+    from inspect import Parameter, signature
+
+    def told(tell: Callable[[Any], str], value: Any) -> Any:
+        return value if value is Parameter.empty else _Word(tell(value))
+
+    try:
+        whole = signature(fn)
+        parameters = [
+            one.replace(annotation=told(_annotation, one.annotation), default=told(_default, one.default))
+            for one in whole.parameters.values()
+            if one.name != "idempotency_key"
+        ]
+        returns = told(_annotation, whole.return_annotation)
+        return str(whole.replace(parameters=parameters, return_annotation=returns))
+    except Exception:  # noqa: BLE001 - the user's objects are asked for their texts
+        return None
+
+
+class _Word:
+    """A text that stands for itself in a signature."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _annotation(annotation: Any) -> str:
+    """As people write it. Without modules: ``__main__`` is another one in every way to start a program; and without addresses."""
+    import re
+
+    if isinstance(annotation, str):
+        text = annotation.replace('"', "'")
+    elif isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        text = annotation.__qualname__
+    else:
+        text = repr(annotation)
+    return re.sub(r"('[^']*')|\b(?:\w+\.)+(?=\w)| at 0x[0-9a-fA-F]+| ", lambda found: found[1] or "", text)
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, (bool, int, float, str, bytes, type(None))):
+        return repr(value)
+    if isinstance(value, (tuple, list)) and len(value) < 20:
+        return f"({', '.join(map(_default, value))})"
+    name = getattr(value, "name", "") if hasattr(type(value), "__members__") else ""
+    return f"{type(value).__name__}{'.' if name else ''}{name}"
+
+
+def _file_of(fn: FunctionType, code: CodeType) -> str | None:
+    """The file of a function, by its whole path; None where it has none."""
+    if os.path.isabs(code.co_filename):
+        return code.co_filename
+    module = getattr(sys.modules.get(fn.__module__), "__file__", None) or ""
+    whole = os.path.abspath(module)
+    return whole if module and os.path.basename(whole) == os.path.basename(code.co_filename) else None
+
+
+def _text(file: str) -> str:
+    if os.stat(file).st_size > PREMISE_SOURCE_BYTES_MAX:
+        raise OSError(f"{file} is too large")
+    from tokenize import open as open_source
+
+    with open_source(file) as source:
+        return source.read()
+
+
+_STDLIB: Final = os.path.join(os.path.dirname(os.__file__), "")
+_OURS: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")

@@ -1,0 +1,197 @@
+"""Erasing a run: every trace of it in the store's files, and nothing that any other run needs.
+
+Crash windows. What is to go is written down before anything goes: the addresses of the run's blobs, under
+``erasing``, and that the files have to be rewritten, under ``reclaiming``. Killed before the run is deleted, it is
+still there, whole; killed behind that, erasing it again finds what is left to do. A blob goes only if no other run
+needs it and nobody has touched it since the erasing began.
+
+What other runs say of it (a parent of its child, a fork of its origin) is theirs, and stays.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import inf, nextafter
+from typing import Final
+
+from orjson import dumps, loads
+
+from holdfast.engine.damage.damaged_records import discard, find_sound
+from holdfast.engine.damage.damaged_runs import as_damage
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.journal import all_runs, forks_of
+from holdfast.engine.lineage import kin
+from holdfast.engine.lineage.flatten import flatten as give_own_copy
+from holdfast.engine.memory.unindex import forget_run
+from holdfast.engine.run.maintenance_hold import Hold, holding
+from holdfast.engine.run.store_session import Workshop
+from holdfast.errors import Corrupt, RunHasForks, UnknownRun
+from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
+from holdfast.model.event_fields import blobs_named
+from holdfast.model.events import Event
+from holdfast.model.exports import Erased
+from holdfast.model.store_rows import RUN_SPACES, BlobInfo, Record, inbox_space
+from holdfast.stores.port import StorePort
+
+_ERASING: Final = "erasing"
+_RECLAIMING: Final = "reclaiming"
+_ADDRESSES_MAX: Final = 10_000
+_NAMES_MAX: Final = 5
+
+
+def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
+    """Remove the run. Nothing of it is in the store's files when it returns. RunHeld, RunHasForks, UnknownRun.
+
+    StoreBusy when somebody reads the store all the time: the run is gone, its bytes are not yet; erase it again.
+    """
+    store = workshop.store
+    row = store.find_run(run)
+    is_cut_off = bool(_notes(store, run)) or find_sound(store, _RECLAIMING, "due") is not None
+    if row is None and not is_cut_off:
+        raise UnknownRun(run=run, store=store.url)
+    store.put_record(_RECLAIMING, "due", b"", revision=0)
+    events, flattened = (0, ()) if row is None else _delete_run(workshop, run, flatten=flatten)
+    forget_run(store, run)
+    delete_records(store, run)
+    blobs = _delete_blobs(store, run)
+    return Erased(run, events, blobs, tuple(flattened), _reclaim(store))
+
+
+def _delete_run(workshop: Workshop, run: str, *, flatten: bool) -> tuple[int, Sequence[str]]:
+    """The run itself, its events and its letters; how many events, and which forks had to be seen to."""
+    store = workshop.store
+    flattened: list[str] = []
+    with holding(workshop, run) as hold:
+        while True:
+            row = hold.row()
+            flattened += see_to_forks(workshop, hold, flatten=flatten)
+            events = store.measure(run).events
+            _note_blobs(store, hold, at=workshop.clock.wall())
+            # Refused when it was forked meanwhile: then that fork is seen to as well.
+            if store.delete_run(run, fence=hold.fence, revision=row.revision):
+                return events, flattened
+
+
+def see_to_forks(workshop: Workshop, hold: Hold, *, flatten: bool) -> list[str]:
+    """Give each fork what it borrows, if that was asked for; the forks."""
+    forks = forks_of(workshop.store, hold.run)
+    if forks and not flatten:
+        names = [fork.run for fork in forks]
+        more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+        raise RunHasForks(run=hold.run, forks=", ".join(names[:_NAMES_MAX]) + more)
+    for fork in forks:
+        give_own_copy(workshop, fork.run, hold.row())
+        hold.beat()
+    return [fork.run for fork in forks]
+
+
+# -- what is to go ----------------------------------------------------------------------------------------------
+
+
+def _note_blobs(store: StorePort, hold: Hold, *, at: float) -> None:
+    """Write down which blobs go with the run: once it is deleted, nobody can tell any more."""
+    for note in _notes(store, hold.run):  # of an earlier try, which may have seen less of it
+        store.delete_record(_ERASING, note.key, revision=note.revision)
+    doomed = _own_references(store, hold.run)
+    if doomed:
+        doomed -= _needed_by_others(store, hold)
+    # Somebody's clock may have been ahead: what was touched in its future goes all the same.
+    touched = [info.touched_at for info in _all_blobs(store) if info.address in doomed] if doomed else []
+    since = max([at, *(nextafter(latest, inf) for latest in touched)])
+    addresses, lineage = sorted(doomed), kin.lineage_name(store, hold.run)
+    for number, first in enumerate(range(0, max(1, len(addresses)), _ADDRESSES_MAX)):
+        told = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineage": lineage}
+        body = dumps(told)
+        store.put_record(_ERASING, f"{hold.run}@{number}", body, revision=0)
+
+
+def _own_references(store: StorePort, run: str) -> set[str]:
+    """The blobs that the run's events and letters name. Where they cannot be read, all that no other run needs."""
+    try:
+        with as_damage(store, run):
+            return _named_in_letters(store, run) | references(store, *_events(store, run))
+    except Corrupt:
+        return {info.address for info in _all_blobs(store)}
+
+
+def _needed_by_others(store: StorePort, hold: Hold) -> set[str]:
+    needed: set[str] = set()
+    for row in all_runs(store):
+        if row.run == hold.run:
+            continue
+        try:
+            with as_damage(store, row.run):
+                needed |= _named_in_letters(store, row.run) | references(store, *_events(store, row.run))
+        except Corrupt as error:
+            problem = f"what run {row.run} needs cannot be told, so nothing is taken away: {error.problem}"
+            raise Corrupt(store=store.url, problem=problem) from error
+        hold.beat()
+    return needed
+
+
+def _named_in_letters(store: StorePort, run: str) -> set[str]:
+    return {
+        address for _, letter in inbox.waiting(store, run) for address in blobs_named(letter.get("body", {}))
+    }
+
+
+def _delete_blobs(store: StorePort, run: str) -> int:
+    """Those that were written down. One that was touched since then has found another use."""
+    deleted = 0
+    for note in _notes(store, run):
+        if note.damage:
+            raise Corrupt(
+                store=store.url, problem=f"what is left to erase of run {run} is not known: {note.damage}"
+            )
+        told = loads(note.body)
+        deleted += store.delete_blobs(told["blobs"], untouched_since=told["since"])
+        kin.forget(store, told.get("lineage", ""), run)
+        store.delete_record(_ERASING, note.key, revision=note.revision)
+    return deleted
+
+
+def delete_records(store: StorePort, run: str) -> None:
+    """Whatever is kept under the run's name: snapshots, labels, pins, letters that came at the last moment."""
+    for space, prefix in ((inbox_space(run), ""), *((space, f"{run}@") for space in RUN_SPACES)):
+        for record in _records(store, space, prefix):
+            store.delete_record(space, record.key, revision=record.revision)
+    for space in RUN_SPACES:
+        discard(store, space, run)
+
+
+def _reclaim(store: StorePort) -> int:
+    """Rewrite the files. The note that this is to be done says nothing about the run: it outlives the last trace."""
+    freed = store.reclaim(thoroughly=True)
+    discard(store, _RECLAIMING, "due")
+    return freed
+
+
+# -- reading ----------------------------------------------------------------------------------------------------
+
+
+def _events(store: StorePort, run: str) -> list[Event]:
+    """The run's own events as they are: one that is damaged is to go like the others."""
+    events: list[Event] = []
+    while True:
+        after_seq = events[-1].seq if events else 0
+        page = store.read_events(run, after_seq=after_seq, limit=EVENT_PAGE_MAX)
+        events += page
+        if len(page) < EVENT_PAGE_MAX:
+            return events
+
+
+def _notes(store: StorePort, run: str) -> list[Record]:
+    return list(_records(store, _ERASING, f"{run}@"))
+
+
+def _records(store: StorePort, space: str, prefix: str) -> Iterator[Record]:
+    after = ""
+    while page := store.scan_records(space, after=after, prefix=prefix, limit=RECORD_PAGE_MAX, damaged=True):
+        yield from page
+        after = page[-1].key
+
+
+def _all_blobs(store: StorePort) -> Iterator[BlobInfo]:
+    after = ""
+    while page := store.scan_blobs(after=after, limit=BLOB_PAGE_MAX):
+        yield from page
+        after = page[-1].address

@@ -1,0 +1,364 @@
+"""Carrying out a plan: page by page under the run's own lease, and bytes are freed only after everything was compared.
+
+The order, and what a kill leaves: the plan is applied in memory and every root compared; then each page replaces some
+events, and by itself leaves a right journal; then the journal is read back and compared again; only then packs go that
+no state of the lineage needs. A list of those lies in the store before the first page is written: killed anywhere, the
+next prune finds it, and plans the rest.
+
+A fork and a removal never cross: both need the revision that they were decided on.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from orjson import dumps, loads
+
+from holdfast.clock import Clock
+from holdfast.codec.blobs import address_of, pack
+from holdfast.core.journal.run_row_facts import with_facts
+from holdfast.core.prune.prune_plan import Compacting, Plan, apply, mismatch, plan
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.journal import own_links, read_all, read_own
+from holdfast.engine.journal.load_view import forget_snapshot, is_flagged
+from holdfast.engine.lineage.dependents import Family, Walk, lineage_at
+from holdfast.engine.lineage.kin import family_of, note_all
+from holdfast.engine.memory.unindex import forget_run
+from holdfast.engine.run.log import log
+from holdfast.errors import PruneMismatch, StoreError, UnknownRun
+from holdfast.limits import (
+    BLOB_GRACE_S,
+    PRUNE_PAGE_EVENTS,
+    RECORD_PAGE_MAX,
+    VALUE_INLINE_BYTES_MAX,
+)
+from holdfast.model.event_fields import fields_of, parts_of
+from holdfast.model.events import Event, Kind
+from holdfast.model.retention import Retention
+from holdfast.model.store_rows import Blob, Record, RunRow
+from holdfast.stores.port import StorePort
+
+DOOMED = "pruning"
+"""The record space of packs that are about to go, by run."""
+_TRIES = 20
+_BATCH = 5_000
+_READ_AT_ONCE = 100
+
+Write = Callable[[AbstractSet[str]], bool]
+Compact = Callable[[Compacting, Write], bool]
+"""How a compacted event is written: the holder adds the sites whose counts it needs, and keeps its own in step."""
+
+
+class Moved(Exception):
+    """The run is not as it was when the plan was made."""
+
+
+class Pruned(NamedTuple):
+    """What pruning one run came to, or would: the plan, and the packs of states that go with it.
+
+    ``events`` and ``states`` are what its journal holds then: own events, and checkpoints with their states.
+    """
+
+    plan: Plan
+    packs: int
+    packs_bytes: int
+    events: int
+    states: int
+    reclaimed_bytes: int = 0
+
+
+def _outright(_: Compacting, write: Write) -> bool:
+    return write(frozenset())
+
+
+def find_row(store: StorePort, run: str) -> RunRow:
+    """The run's row. UnknownRun where there is none."""
+    row = store.find_run(run)
+    if row is None:
+        raise UnknownRun(run=run, store=store.url)
+    return row
+
+
+class Needs:
+    """Which packs each run of a lineage needs of its own, each journal asked once."""
+
+    def __init__(self, store: StorePort, walk: Walk) -> None:
+        self._store = store
+        self.walk = walk
+        self._found: dict[str, set[str]] = {}
+        self._times: Counter[str] = Counter()
+        """By how many of the runs that were asked a pack is needed."""
+
+    def of_others(self, run: str, packs: AbstractSet[str]) -> set[str]:
+        """Those of these packs that another run of the lineage needs. Corrupt where that cannot be told."""
+        if not packs:
+            return set()
+        for name in self.walk.family.rows:
+            if name not in self._found:
+                found = of_lineage(self._store, self.walk.own(name))
+                self._found[name] = found
+                self._times.update(found)
+        return {pack for pack in packs if self._times[pack] > (pack in self._found[run])}
+
+
+class Pruning:
+    """Pruning one run, from the plan to the last byte.
+
+    ``needs`` is of the lineage that the run is of, where that was found already.
+    """
+
+    def __init__(
+        self,
+        store: StorePort,
+        clock: Clock,
+        run: str,
+        policy: Retention,
+        stands_at: int | None = None,
+        needs: Needs | None = None,
+    ) -> None:
+        self.began_at = clock.wall()
+        self.row = find_row(store, run) if needs is None else needs.walk.family.rows[run]
+        self._store = store
+        self._needs = needs or Needs(store, Walk(store, family_of(store, run)))
+        self.family: Family = self._needs.walk.family
+        self._lineage = lineage_at(store, self._needs.walk, run, stands_at=stands_at)
+        self.plan = plan(self._lineage, policy, self.began_at, lambda address: read_blob(store, address))
+        self.after = apply(self.plan, self._lineage.own)
+        self._leftover = _doomed(store, run)
+        self._candidates: set[str] | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do, be it only what a killed prune has left."""
+        return not self.plan.is_empty or self._leftover is not None
+
+    def foresee(self) -> Pruned:
+        """What carrying it out would come to. Nothing is written."""
+        doomed: set[str] = set()
+        if self.is_needed and self.family.is_whole:
+            doomed = self._candidate_packs() - of_lineage(self._store, self.after)
+            doomed -= self._needs.of_others(self.row.run, doomed)
+        return self._pruned(*_measure(self._store, doomed))
+
+    def _pruned(self, packs: int, packs_bytes: int) -> Pruned:
+        return Pruned(self.plan, packs, packs_bytes, len(self.after), sum(1 for _ in states(self.after)))
+
+    def carry_out(self, fence: int, compact: Compact = _outright) -> Pruned:
+        """Do it under this fence. Moved, where somebody came in between; PruneMismatch, before anything is written."""
+        store, run, plan = self._store, self.row.run, self.plan
+        problem = self._compared(self.after)
+        if problem:
+            raise PruneMismatch(run=run, what=problem)
+        if self.row.lease.fence != fence:
+            raise Moved
+        self._note_candidates()
+        revision = self._flag(self.row)
+        for name in (run, *(below.run for below, _ in self.family.below(run))):
+            forget_snapshot(store, name)
+        for page in plan.hollowings:
+            revision = self._replace(revision, page.after_seq, page.upto_seq, fence, page.events)
+        for compacting in plan.compactings:
+            revision = self._compact(revision, fence, compacting, compact)
+        forget_run(store, run)
+        return self._free()
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def _flag(self, row: RunRow) -> int:
+        """Say in the run's row that its journal may be compacted, before it is: some shortcuts are not for such a one."""
+        if not self.plan.compactings or is_flagged(row):
+            return row.revision
+        body = with_facts(row, compacted=True)
+        if not self._store.swap_run(row.run, revision=row.revision, status=row.status, body=body):
+            raise Moved
+        return row.revision + 1
+
+    def _replace(
+        self,
+        revision: int,
+        after_seq: int,
+        upto_seq: int,
+        fence: int,
+        events: Sequence[Event],
+        blobs: Sequence[Blob] = (),
+    ) -> int:
+        place = {"fence": fence, "revision": revision, "after_seq": after_seq, "upto_seq": upto_seq}
+        if not self._store.replace_events(
+            self.row.run, **place, events=events, blobs=blobs, at=self.began_at
+        ):
+            raise Moved
+        return revision + 1
+
+    def _compact(self, revision: int, fence: int, compacting: Compacting, compact: Compact) -> int:
+        """From the end of the stretch backwards: the first page already stands for all before it."""
+        firsts = [e.seq for e in self._lineage.own if compacting.after_seq < e.seq <= compacting.upto_seq]
+        ends = [*range(len(firsts) - PRUNE_PAGE_EVENTS, 0, -PRUNE_PAGE_EVENTS), 0]
+        also: AbstractSet[str] = frozenset()
+
+        def write(page: Compacting, sites: AbstractSet[str]) -> bool:
+            event, blobs = stored(self.row.run, page, page.reduced.encode(sites))
+            self._replace(revision, page.after_seq, page.upto_seq, fence, [event], blobs)
+            return True
+
+        is_last = compacting is self.plan.compactings[-1]
+        for number, end in enumerate(ends):
+            page = compacting._replace(after_seq=firsts[end] - 1 if end else compacting.after_seq)
+            if number == 0 and is_last:
+
+                def write_first(sites: AbstractSet[str], page: Compacting = page) -> bool:
+                    nonlocal also
+                    also = sites
+                    return write(page, sites)
+
+                compact(compacting, write_first)
+            else:
+                write(page, also)
+            revision += 1
+        return revision
+
+    # -- comparing, and freeing ------------------------------------------------------------------------------
+
+    def _compared(self, own: Sequence[Event]) -> str:
+        lineage = self._lineage
+        before, after = ([*lineage.borrowed, *events] for events in (lineage.own, own))
+        return mismatch(self.plan.roots, before, after)
+
+    def _free(self) -> Pruned:
+        store, run = self._store, self.row.run
+        now = [event for event in read_all(store, run) if event.seq > self.row.origin_seq]
+        problem = self._compared([event for event in now if event.seq <= self.plan.head])
+        if problem:
+            raise PruneMismatch(run=run, what=problem)
+        if not self.family.is_whole:  # the list of what is to go stays for the next time
+            return self._pruned(0, 0)
+        doomed = self._candidate_packs() - self._wanted(now)
+        count, size = _measure(store, doomed)
+        # Whoever holds another run of the lineage may be about to commit a pack that has the same content.
+        others = any(row.lease.owner for name, row in self.family.rows.items() if name != run)
+        since = self.began_at - (BLOB_GRACE_S if others else 0.0)
+        for batch in batches(sorted(doomed)):
+            store.delete_blobs(batch, untouched_since=since)
+        for record in _noted(store, run):
+            store.delete_record(DOOMED, record.key, revision=record.revision)
+        return self._pruned(count, size)._replace(reclaimed_bytes=reclaimed(store))
+
+    def _wanted(self, own: Sequence[Event]) -> set[str]:
+        """What any run of the lineage still needs of what is its own. Reading it proves that the states are whole."""
+        events = list(own)
+        for name, row in self.family.rows.items():
+            if name != self.row.run:
+                events += own_events(self._store, row)
+        return of_lineage(self._store, events)
+
+    def _candidate_packs(self) -> set[str]:
+        if self._candidates is None:
+            left = {(event.seq, event.crc) for event in self.after}
+            gone = [event for event in self._lineage.own if (event.seq, event.crc) not in left]
+            self._candidates = of_lineage(self._store, gone) | set(self._leftover or ())
+        return self._candidates
+
+    def _note_candidates(self) -> None:
+        note_doomed(self._store, self.row.run, self._candidate_packs() - set(self._leftover or ()))
+
+
+def prune_run(
+    store: StorePort,
+    clock: Clock,
+    run: str,
+    policy: Retention,
+    fence: int,
+    *,
+    stands_at: Callable[[], int | None] = lambda: None,
+    ready: Callable[[], bool] = lambda: True,
+    compact: Compact = _outright,
+) -> Pruned | None:
+    """Prune a run under this fence, planning again as often as somebody comes in between.
+
+    None where that is not to be: the lease is lost, or the holder is not ``ready``.
+    """
+    note_all(store)
+    for _ in range(_TRIES):
+        pruning = Pruning(store, clock, run, policy, stands_at())
+        if pruning.row.lease.fence != fence:
+            return None
+        if not pruning.is_needed:
+            return pruning.foresee()
+        if not ready():
+            return None
+        try:
+            return pruning.carry_out(fence, compact)
+        except Moved:
+            continue
+    return None
+
+
+def own_events(store: StorePort, row: RunRow) -> list[Event]:
+    """The run's own events, verified."""
+    return read_own(store, row.run, row.origin_seq, None, own_links(row))
+
+
+def reclaimed(store: StorePort) -> int:
+    """Give free space back to the file system; the bytes."""
+    try:
+        return store.reclaim()
+    except StoreError as error:  # somebody reads: it goes back with the next prune
+        log().info("the space that was freed stays in %s for now: %s", store.url, error)
+        return 0
+
+
+def of_lineage(store: StorePort, events: Sequence[Event]) -> set[str]:
+    """What only runs of the same lineage can need: packs of states, and the views of compacted events."""
+    found = references(store, *states(events))
+    for event in events:
+        if event.kind == Kind.COMPACTED:
+            view = fields_of(event.body).get("view_blob")
+            found |= {view} if view else set()
+    return found
+
+
+def states(events: Iterable[Event]) -> Iterator[Event]:
+    """The checkpoints that have their state."""
+    return (event for event in events if event.kind == Kind.CHECKPOINT and "state" in parts_of(event.body))
+
+
+def stored(run: str, compacting: Compacting, view: bytes) -> tuple[Event, tuple[Blob, ...]]:
+    """The compacted event as it is written: a large view lies in a blob."""
+    if len(view) <= VALUE_INLINE_BYTES_MAX:
+        return compacting.event(run, compacting.body(view=view)), ()
+    address = address_of(view)
+    body = compacting.body(fields={"view_blob": address, "view_bytes": len(view)})
+    return compacting.event(run, body), (Blob(address, pack(view)),)
+
+
+def note_doomed(store: StorePort, run: str, addresses: AbstractSet[str]) -> None:
+    """Write down which packs are about to go: the next prune of the run frees them. Moved, if another one is at it."""
+    first = len(_noted(store, run))
+    for number, batch in enumerate(batches(sorted(addresses)), first):
+        if not store.put_record(DOOMED, f"{run}@{number:06}", dumps(batch), revision=0):
+            raise Moved
+
+
+def _noted(store: StorePort, run: str) -> list[Record]:
+    return store.scan_records(DOOMED, prefix=f"{run}@", limit=RECORD_PAGE_MAX)
+
+
+def _doomed(store: StorePort, run: str) -> list[str] | None:
+    """What a prune that was killed has left to do; None where there was none."""
+    records = _noted(store, run)
+    return [address for record in records for address in loads(record.body)] if records else None
+
+
+def _measure(store: StorePort, addresses: AbstractSet[str]) -> tuple[int, int]:
+    found = [
+        len(data)
+        for batch in batches(sorted(addresses), _READ_AT_ONCE)
+        for data in store.get_blobs(batch).values()
+    ]
+    return len(found), sum(found)
+
+
+def batches(addresses: Sequence[str], size: int = _BATCH) -> Iterator[Sequence[str]]:
+    """The addresses in batches that one call of a store takes."""
+    return (addresses[at : at + size] for at in range(0, len(addresses), size))

@@ -1,0 +1,297 @@
+"""Pruning a whole store: each run under its own lease, finished runs beyond the policy, and content nobody refers to.
+
+Values are shared by content across all runs, so whether one is still wanted is found out by marking what every journal
+and inbox refers to. What was referred to lately is left alone: whoever did may not have committed yet.
+
+The rows are read once, and lineage by lineage the journals: what planning costs is in proportion to what there is, and what
+it keeps in memory are the journals of one lineage and the addresses of what is referred to.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from orjson import loads
+
+from holdfast.core.prune.prune_plan import Plan, within
+from holdfast.engine.damage.damaged_records import find_sound
+from holdfast.engine.damage.damaged_runs import as_damage, check_row
+from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.inbox import waiting
+from holdfast.engine.journal.load_view import SPACE, forget_snapshot
+from holdfast.engine.lineage import kin
+from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
+from holdfast.engine.lineage.pins import all_pins
+from holdfast.engine.memory.unindex import forget_run
+from holdfast.engine.prune.prune_run import (
+    Needs,
+    Pruned,
+    Pruning,
+    batches,
+    find_row,
+    of_lineage,
+    own_events,
+    prune_run,
+    reclaimed,
+)
+from holdfast.engine.run.maintenance_hold import holding
+from holdfast.engine.run.store_session import Workshop
+from holdfast.errors import Corrupt, RunHeld
+from holdfast.limits import BLOB_GRACE_S, BLOB_PAGE_MAX, RECORD_PAGE_MAX
+from holdfast.model.event_fields import blobs_named
+from holdfast.model.events import Event
+from holdfast.model.prune_report import Part, PruneReport, RunPruned
+from holdfast.model.retention import Retention
+from holdfast.model.store_rows import BlobInfo, RunRow, Status, owner_name
+from holdfast.stores.port import StorePort
+
+
+class Sweep:
+    """One prune of a store, or of one run in it."""
+
+    def __init__(self, workshop: Workshop, policy: Retention, *, dry_run: bool) -> None:
+        self._workshop = workshop
+        self._store: StorePort = workshop.store
+        self._policy = policy
+        self._dry_run = dry_run
+        self._began_at = workshop.clock.wall()
+        self._after: Sequence[Event] | None = None
+        """The own events of the run that was planned last, as they would be."""
+        self._marks = _Marks(workshop.store)
+        self._notes: list[str] = []
+        self._reclaimed = 0
+
+    def run(self, name: str) -> PruneReport:
+        """Prune one run."""
+        before = self._size([name])
+        row = find_row(self._store, name)
+        pruned = self._prune(row, Needs(self._store, Walk(self._store, kin.family_of(self._store, name))))
+        return self._report([pruned], before, 0 if self._dry_run else self._size([name]), 0, 0)
+
+    def store(self) -> PruneReport:
+        """Prune everything that nobody holds."""
+        rows = all_rows(self._store)
+        before = self._size(rows)
+        doomed = {row.run for row in _deletable(self._store, rows, self._policy, self._began_at)}
+        lines = [line for family in families(rows) for line in self._family(family, doomed)]
+        lines.sort(key=lambda line: (-rows[line.run].created_at, line.run))
+        count, size = self._sweep(rows)
+        if self._dry_run:
+            return self._report(lines, before, 0, count, size)
+        self._sweep_snapshots(rows)
+        self._reclaimed += reclaimed(self._store)
+        return self._report(lines, before, self._size(all_rows(self._store)), count, size)
+
+    def _family(self, family: Family, doomed: set[str]) -> Iterator[RunPruned]:
+        """The runs of one lineage, newest first."""
+        needs = Needs(self._store, Walk(self._store, family))
+        for row in sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run)):
+            self._after = None
+            line = self._delete(row) if row.run in doomed else self._prune(row, needs)
+            if self._dry_run:
+                self._marks.add(row.run, self._after, partial(needs.walk.own, row.run))
+            elif line.outcome in {"pruned", "deleted"}:
+                needs.walk.forget(row.run, is_gone=line.outcome == "deleted")
+            yield line
+
+    def _report(self, lines: list[RunPruned], before: int, after: int, count: int, size: int) -> PruneReport:
+        freed = sum(line.freed_bytes for line in lines) + size
+        return PruneReport(
+            self._dry_run,
+            tuple(lines),
+            count,
+            size,
+            before,
+            max(0, before - freed) if self._dry_run else after,
+            self._reclaimed,
+            tuple(self._notes),
+        )
+
+    # -- one run ---------------------------------------------------------------------------------------------
+
+    def _prune(self, row: RunRow, needs: Needs) -> RunPruned:
+        held = self._holder(row)
+        if held:
+            return RunPruned(row.run, "skipped", held)
+        try:
+            check_row(self._store, row)
+            with as_damage(self._store, row.run):
+                foreseen = Pruning(self._store, self._workshop.clock, row.run, self._policy, needs=needs)
+                self._after = foreseen.after
+                if self._dry_run or not foreseen.is_needed:
+                    return _line(foreseen.foresee())
+                return self._prune_held(row)
+        except Corrupt as damage:
+            return RunPruned(row.run, "skipped", str(damage))
+        except RunHeld as held_now:
+            return RunPruned(row.run, "skipped", str(held_now))
+
+    def _prune_held(self, row: RunRow) -> RunPruned:
+        store, clock = self._store, self._workshop.clock
+        with holding(self._workshop, row.run) as hold:
+            pruned = prune_run(store, clock, row.run, self._policy, hold.fence)
+        if pruned is None:
+            return RunPruned(
+                row.run, "skipped", "it was taken over, or changed all the time, while it was pruned"
+            )
+        self._reclaimed += pruned.reclaimed_bytes
+        return _line(pruned)
+
+    def _holder(self, row: RunRow) -> str:
+        """Why the run cannot be pruned from here: somebody holds it, and prunes it by itself; or it is not ours to change."""
+        if row.status in {Status.SEALED, Status.IMPORTING}:
+            return "sealed: it goes on elsewhere" if row.status == Status.SEALED else "not whole yet"
+        if not row.lease.owner or self._store.probe(row.lease.owner) == "dead":
+            return ""
+        return f"held by {owner_name(row.lease.owner)}, which prunes it as it goes on"
+
+    # -- finished runs ---------------------------------------------------------------------------------------
+
+    def _delete(self, row: RunRow) -> RunPruned:
+        held = self._holder(row)
+        if held:
+            return RunPruned(row.run, "skipped", held)
+        size = self._store.measure(row.run)
+        if self._dry_run:
+            self._after = ()
+        elif not self._delete_held(row):
+            return RunPruned(row.run, "kept", "it changed while it was to be deleted")
+        gone = Part("events", size.events, size.bytes, "finished, and beyond the policy")
+        return RunPruned(row.run, "deleted", "finished, and beyond the policy", (gone,), (), size.bytes)
+
+    def _delete_held(self, row: RunRow) -> bool:
+        store, run = self._store, row.run
+        with holding(self._workshop, run) as hold:
+            now = hold.row()
+            if now.head != row.head or now.status != Status.FINISHED:
+                return False
+            packs = of_lineage(store, own_events(store, now))
+            family, lineage = kin.family_of(store, run), kin.lineage_name(store, run)
+            if not store.delete_run(run, fence=hold.fence, revision=now.revision):
+                return False
+        forget_snapshot(store, run)
+        forget_run(store, run)
+        kin.forget(store, lineage, run)
+        others = {name: row for name, row in family.rows.items() if name != run}
+        if family.is_whole:
+            packs -= of_lineage(
+                store, [event for other in others.values() for event in own_events(store, other)]
+            )
+            for batch in batches(sorted(packs)):
+                store.delete_blobs(batch, untouched_since=self._began_at - (BLOB_GRACE_S if others else 0.0))
+        return True
+
+    # -- what nobody refers to -------------------------------------------------------------------------------
+
+    def _sweep(self, rows: dict[str, RunRow]) -> tuple[int, int]:
+        if any(row.status == Status.IMPORTING for row in rows.values()):
+            self._notes.append("contents are left as they are, since a run is not whole yet")
+            return 0, 0
+        if not self._dry_run:
+            for name in rows:
+                row = self._store.find_run(name)
+                if row is not None:
+                    self._marks.add(name, None, partial(own_events, self._store, row))
+        if self._marks.damage is not None:
+            self._notes.append(
+                f"contents are left as they are, since not every journal can be read: {self._marks.damage}"
+            )
+            return 0, 0
+        before = self._began_at - BLOB_GRACE_S
+        found = [b for b in self._blobs() if b.address not in self._marks.found and b.touched_at < before]
+        if not self._dry_run:
+            for batch in batches([blob.address for blob in found]):
+                self._store.delete_blobs(batch, untouched_since=before)
+        return len(found), sum(blob.size for blob in found)
+
+    def _blobs(self) -> Iterator[BlobInfo]:
+        after = ""
+        while page := self._store.scan_blobs(after=after, limit=BLOB_PAGE_MAX):
+            yield from page
+            after = page[-1].address
+
+    def _sweep_snapshots(self, rows: Iterable[str]) -> None:
+        """Pieces of cached snapshots that no head names: left by whoever was killed between the two."""
+        if self._dry_run:
+            return
+        known, after = set(rows), ""
+        while page := self._store.scan_records(SPACE, after=after, limit=RECORD_PAGE_MAX, damaged=True):
+            for record in page:
+                run, _, piece = record.key.rpartition("@")
+                head = find_sound(self._store, SPACE, f"{run}@") if piece else None
+                is_wanted = (
+                    not record.damage
+                    and run in known
+                    and (not piece or (head is not None and piece.startswith(f"{loads(head.body)['head']}.")))
+                )
+                if not is_wanted:
+                    self._store.delete_record(SPACE, record.key, revision=record.revision)
+            after = page[-1].key
+
+    def _size(self, runs: Iterable[str]) -> int:
+        return sum(self._store.measure(run).bytes for run in runs) + sum(blob.size for blob in self._blobs())
+
+
+class _Marks:
+    """What anything refers to: the events of every run, and the letters in its inbox."""
+
+    def __init__(self, store: StorePort) -> None:
+        self._store = store
+        self.found: set[str] = set()
+        self.damage: Corrupt | None = None
+        """Why that cannot be told, if so."""
+
+    def add(self, run: str, events: Sequence[Event] | None, read: Callable[[], Sequence[Event]]) -> None:
+        """Add what a run's own events refer to: these, or else those that are read; and its letters."""
+        if self.damage is not None:
+            return
+        try:
+            self.found |= references(self._store, *(read() if events is None else events))
+        except Corrupt as damage:
+            self.damage = damage
+        for _, letter in waiting(self._store, run):
+            self.found |= blobs_named(letter.get("body") or {})
+
+
+def _line(pruned: Pruned) -> RunPruned:
+    plan: Plan = pruned.plan
+    goes = plan.goes
+    if pruned.packs:
+        goes += (
+            Part("packs of states", pruned.packs, pruned.packs_bytes, "no state that is kept needs them"),
+        )
+    freed = plan.freed_bytes + pruned.packs_bytes
+    return RunPruned(plan.run, "pruned" if goes else "kept", "", goes, plan.stays, freed)
+
+
+def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now: float) -> list[RunRow]:
+    """The finished runs beyond the policy that nothing depends on: no fork, no pin, no run they are part of."""
+    if policy.finished == type(policy.finished)():
+        return []
+    finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head]
+    ends = {row.run: _ended_at(store, row) for row in finished}
+    sizes = {row.run: store.measure(row.run).bytes for row in finished}
+    finished.sort(key=lambda row: ends[row.run])
+    kept = within([(ends[r.run], sizes[r.run]) for r in finished], policy.finished, now)
+    origins = {row.origin for row in rows.values()}
+    pinned = {pin.run for pin in all_pins(store)}
+    going = {
+        row.run: row
+        for number, row in enumerate(finished)
+        if number not in kept and row.run not in origins and row.run not in pinned
+    }
+    # A run and its children go together: one that replays would begin a child anew that is not there.
+    tops = {name: _top(rows, name) for name in rows}
+    stay = {tops[name] for name in rows if name not in going}
+    return [row for name, row in going.items() if tops[name] not in stay]
+
+
+def _top(rows: Mapping[str, RunRow], run: str) -> str:
+    """The outermost of the runs that this one is part of, or itself: whoever has the same one goes together with it."""
+    names = run.split("/")
+    parents = ("/".join(names[:count]) for count in range(1, len(names)))
+    return next((parent for parent in parents if parent in rows), run)
+
+
+def _ended_at(store: StorePort, row: RunRow) -> float:
+    last = store.read_events(row.run, after_seq=row.head - 1, limit=1)
+    return last[0].at if last else row.created_at

@@ -1,0 +1,1 @@
+"""The queue at work: claims, children, and runs that are due."""

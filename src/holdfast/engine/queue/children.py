@@ -1,0 +1,133 @@
+"""Children in the queue: a run submits another one, and waits for its end, wherever that runs.
+
+What became of the child, its own row tells; the letter that it leaves when it ends only wakes the one that waits. Killed
+anywhere, the parent asks for the child again, which is there already.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, Protocol
+
+from holdfast.codec.exceptions import describe_failure
+from holdfast.core.journal.names import check_run_id
+from holdfast.core.queue.queue import waited_for_by
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.people.waits import Vigil
+from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.open import Entry, queue
+from holdfast.engine.run.sync_async import AWAITING, BLOCKING, Hands, drive
+from holdfast.engine.steps.call_identity import value_of
+from holdfast.engine.steps.step import step
+from holdfast.errors import AwaitingChild, ChildFailed, Misuse
+from holdfast.limits import WAIT_LOOK_S
+from holdfast.model.calls import READ
+from holdfast.model.event_fields import part_of
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import RunRow, Status
+
+CHILD: Final = "child"
+_LOOK_S: Final = 30.0
+"""How often a parked run looks at a child that somebody else submitted: that one leaves no word when it ends."""
+
+
+class Entrant(Protocol):
+    """An agent, as far as a parent needs to know it."""
+
+    name: str
+
+    def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name."""
+        ...
+
+
+async def child(
+    tenure: Tenure,
+    hands: Hands,
+    name: str,
+    agent: Entrant | str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    wait_s: float | None,
+) -> Any:
+    """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s`` in this process; Misuse."""
+    entry = _entry_of(tenure, name, agent, args, kwargs)
+    treatment = READ._replace(key=f"{CHILD}:{entry.run}")
+    wait = _awaited if hands.waits else _driven
+    return await step(tenure, hands, treatment, CHILD, partial(wait, tenure, entry, wait_s), (), {})
+
+
+def _driven(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
+    return drive(_result_of(tenure, BLOCKING, entry, wait_s))
+
+
+async def _awaited(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
+    return await _result_of(tenure, AWAITING, entry, wait_s)
+
+
+def _entry_of(
+    tenure: Tenure, name: str, agent: Entrant | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Entry:
+    """The child's id is its parent's and its own name behind that."""
+    run = check_run_id(name if name.startswith(f"{tenure.run}/") else f"{tenure.run}/{name}")
+    if not isinstance(agent, str):
+        return Entry(run, inputs=agent.inputs_of(args, kwargs), agent=agent.name)
+    if args:
+        raise Misuse(
+            problem=f"run.child({name!r}, {agent!r}): an agent that is only named takes its inputs by name",
+            advice=f"run.child({name!r}, {agent!r}, name=value)",
+        )
+    return Entry(run, inputs=dict(kwargs), agent=agent)
+
+
+async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
+    """Submit the child, and wait for what it comes to."""
+    await _submit(tenure, hands, entry)
+    vigil = Vigil(tenure, hands, CHILD)
+    clock, store = tenure.clock, tenure.store
+    park_at = None if wait_s is None else clock.monotonic() + wait_s
+    while True:
+        for record, letter in await vigil.look():
+            if letter["kind"] == CHILD:
+                await hands.store(store.delete_record, record.space, record.key, revision=record.revision)
+        row = await hands.store(store.find_run, entry.run)
+        if row is None or row.status == Status.CANCELLED or _has_failed(row):
+            raise ChildFailed(
+                run=tenure.run, child=entry.run, problem=await hands.store(_end_of, tenure, row)
+            )
+        if row.status == Status.FINISHED:
+            view = await hands.store(load, store, entry.run)
+            assert view.result is not None, f"run {entry.run} is finished without a result"
+            return value_of(tenure, view.result, what=f"result of run {entry.run}")
+        left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
+        if left_s <= 0:
+            told = waited_for_by(await hands.store(load, store, entry.run)) == tenure.run
+            until = None if told else clock.wall() + _LOOK_S
+            raise AwaitingChild(run=tenure.run, child=entry.run, reason=row.status, until=until)
+        await vigil.pause(left_s)
+
+
+async def _submit(tenure: Tenure, hands: Hands, entry: Entry) -> None:
+    """Queue the child; not again where an earlier attempt has begun to wait for it: it may have stopped since, and that is told."""
+    here = here_now()
+    waiting = None if here is None else tenure.view.calls.get(here.scope)
+    if waiting is not None and waiting.is_open:
+        row = await hands.store(tenure.store.find_run, entry.run)
+        if row is not None and row.head > 0:
+            return
+    await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
+
+
+def _has_failed(row: RunRow) -> bool:
+    """Failed, and not about to be tried again. Its holder says that before it tells us, and lets go of it after that."""
+    return row.status == Status.FAILED and row.due_at is None
+
+
+def _end_of(tenure: Tenure, row: RunRow | None) -> str:
+    if row is None:
+        return "is not there any more"
+    if row.status == Status.CANCELLED:
+        return "was cancelled"
+    last = tenure.store.read_events(row.run, after_seq=max(0, row.head - 1), limit=1)
+    error = part_of(last[0].body, "error") if last and last[0].kind == Kind.ATTEMPT_ENDED else None
+    return f"has failed: {describe_failure(error)}" if isinstance(error, dict) else "has failed"

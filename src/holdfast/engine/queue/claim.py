@@ -1,0 +1,102 @@
+"""What a worker takes next: runs that are due, and runs whose holder is gone.
+
+A dead holder on this machine is found out at once. Any other is watched: a lease whose beat has not moved for its own
+``lease_s`` of this process's monotonic clock changes hands by compare-and-set, so clocks that differ do no harm.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from holdfast.engine.run.log import log
+from holdfast.engine.run.store_session import Workshop
+from holdfast.limits import RUN_PAGE_MAX
+from holdfast.model.store_rows import Lease, Liveness, RunRow, owner_name
+
+LOOKS_PER_LEASE = 5
+"""How often those who hold runs are looked at, within the time that a lease lasts."""
+
+
+class _Sighting(NamedTuple):
+    lease: Lease
+    at: float
+
+
+class Claims:
+    """The runs of some agents in one store, to be claimed by this process."""
+
+    def __init__(self, workshop: Workshop, agents: Sequence[str]) -> None:
+        self._workshop = workshop
+        self._agents = tuple(agents)
+        self._sightings: dict[str, _Sighting] = {}
+        self._gone: list[tuple[RunRow, str]] = []
+        """Runs that were found without a holder, and not taken yet: there may be more of them than there is room."""
+        self._look_at = 0.0
+
+    def take(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
+        """Up to so many runs, each under a lease of this process. ``mine`` are those that it runs already."""
+        store, clock, lease_s = self._workshop.store, self._workshop.clock, self._workshop.lease_s
+        if not self._gone and clock.monotonic() >= self._look_at:
+            self._look(mine)
+        taken = self._orphans(limit)
+        if len(taken) < limit:
+            left = limit - len(taken)
+            taken += store.claim(self._agents, at=clock.wall(), lease_s=lease_s, limit=left)
+        return taken
+
+    def _orphans(self, limit: int) -> list[RunRow]:
+        """Take over runs whose holder was found to be gone; what somebody else took since, or has a beat again, is refused."""
+        clock, store = self._workshop.clock, self._workshop.store
+        taken: list[RunRow] = []
+        while self._gone and len(taken) < limit:
+            seen, how = self._gone.pop()
+            row = store.find_run(
+                seen.run
+            )  # its holder may have written since; or is another one by now, or none
+            if row is None or row.lease != seen.lease:
+                continue
+            grant = store.acquire(row.run, at=clock.wall(), lease_s=self._workshop.lease_s, over=row.lease)
+            if grant.granted:
+                log().warning(
+                    "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
+                )
+                taken.append(row._replace(lease=grant.lease))
+        return taken
+
+    def _look(self, mine: Callable[[], Iterable[str]]) -> None:
+        """Find the runs whose holder is dead, or silent for as long as it promised not to be."""
+        clock, store = self._workshop.clock, self._workshop.store
+        now = clock.monotonic()
+        held = {row.run: row for row in self._held()}
+        if clock.monotonic() - now > self._workshop.lease_s / 2:
+            self._sightings = {}  # the store was away: nobody could beat, and that is no silence
+        for run in mine():
+            held.pop(run, None)
+        self._sightings = {run: self._sighting(row, now) for run, row in held.items()}
+        fates: dict[str, Liveness] = {}
+        for row in held.values():
+            fates.setdefault(row.lease.owner, store.probe(row.lease.owner))
+            seen = self._sightings[row.run]
+            if fates[row.lease.owner] == "dead":
+                self._gone.append((row, "dead"))
+            elif now - seen.at >= seen.lease.lease_s:
+                self._gone.append((row, "silent"))
+        random.shuffle(self._gone)  # whoever looks at the same time sees the same ones
+        shortest_s = min((row.lease.lease_s for row in held.values()), default=self._workshop.lease_s)
+        self._look_at = now + min(shortest_s, self._workshop.lease_s) / LOOKS_PER_LEASE
+
+    def _held(self) -> Iterator[RunRow]:
+        after = ""
+        while page := self._workshop.store.list_held(self._agents, after=after, limit=RUN_PAGE_MAX):
+            yield from page
+            after = page[-1].run
+
+    def _sighting(self, row: RunRow, now: float) -> _Sighting:
+        """The first time that this very lease, with this beat, was seen."""
+        before = self._sightings.get(row.run)
+        if before is not None and (before.lease.fence, before.lease.beat) == (
+            row.lease.fence,
+            row.lease.beat,
+        ):
+            return before
+        return _Sighting(row.lease, now)

@@ -1,0 +1,86 @@
+"""The queue from a run's side: what its holder says when it lets go, and how a run is called up for a worker.
+
+The lease is what tells that an attempt is not over: everything here happens before it is let go, and whoever takes over
+from a holder that died in between does it again.
+"""
+
+from holdfast.core.queue import queue
+from holdfast.core.queue.queue import crashes_in_vain, due_after, waited_for_by
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import read_own
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.run.held_run import Tenure
+from holdfast.errors import Parked, Poisoned
+from holdfast.limits import RECORD_PAGE_MAX
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import OVER, RunRow, Status, inbox_space, owner_name
+from holdfast.stores.port import StorePort
+
+_TOLD = OVER | {Status.FAILED}
+"""How a child stands when whoever waits for it can go on."""
+_WAKING = frozenset({"child", "outcome"})
+"""Letters that a run has no use for once it is over: they may come late."""
+_REASONS_MAX = 5
+
+
+def hand_back(tenure: Tenure, error: BaseException | None) -> None:
+    """Before the lease goes: say when the run is due next, and tell the one that waits for it."""
+    store, run, journal = tenure.store, tenure.run, tenure.journal
+    assert journal is not None
+    now = tenure.clock.wall()
+    if tenure.agent:
+        until = error.until if isinstance(error, Parked) else None
+        due_at = due_after(tenure.status, until, now, is_drained=journal.is_drained)
+        store.set_due(run, fence=journal.fence, due_at=due_at)
+        # A letter that came after we looked into the inbox has called the run up before it was said that nobody need come.
+        if tenure.status not in OVER and letter_ids(store, run) - tenure.letters_seen:
+            store.call_up(run, at=now)
+    tell_parent(store, run, tenure.waited_for_by, tenure.status, now)
+
+
+def tell_parent(store: StorePort, run: str, parent: str, status: str, now: float) -> None:
+    """Leave word with the run that waits for this one, if it can go on now. Done twice, it is as done once."""
+    if parent and status in _TOLD and store.find_run(parent) is not None:
+        inbox.post(store, parent, f"child-{run}", {"kind": "child", "run": run}, at=now)
+
+
+def check_poison(tenure: Tenure, crashes_max: int) -> None:
+    """Poisoned, where so many attempts before this one crashed without getting on."""
+    vain = crashes_in_vain(tenure.view)
+    if len(vain) < crashes_max:
+        return
+    told = [
+        f"attempt {body['attempt']} ({owner_name(body['owner'])}) {body['last']}"
+        for event in read_own(tenure.store, tenure.run, vain[0].event.seq, None)
+        if event.kind == Kind.ATTEMPT_CRASHED and (body := contents_of(event.body))
+    ]
+    reason = f"its last {len(vain)} attempts crashed without getting on: {'; '.join(told[-_REASONS_MAX:])}"
+    raise Poisoned(run=tenure.run, agent=tenure.agent, reason=reason)
+
+
+def stand_down(store: StorePort, row: RunRow, now: float) -> None:
+    """A worker has taken a run that needs none: whatever its last holder did not come to is done, and it is let go."""
+    if row.status in _TOLD:
+        tell_parent(store, row.run, waited_for_by(load(store, row.run)), row.status, now)
+    if row.status in OVER:
+        for record, letter in inbox.waiting(store, row.run):
+            if letter["kind"] in _WAKING:
+                store.delete_record(record.space, record.key, revision=record.revision)
+    let_go(store, row, None)
+
+
+def let_go(store: StorePort, row: RunRow, due_at: float | None) -> None:
+    """Give back a run that was claimed and not entered."""
+    store.set_due(row.run, fence=row.lease.fence, due_at=due_at)
+    store.release(row.run, fence=row.lease.fence)
+
+
+def is_suspect(store: StorePort, run: str, crashes_max: int) -> bool:
+    """Whether one more crash of this run, which was claimed and not entered, is one too many."""
+    return queue.is_suspect(load(store, run), crashes_max)
+
+
+def letter_ids(store: StorePort, run: str) -> frozenset[str]:
+    """What lies in a run's inbox."""
+    return frozenset(record.key for record in store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX))

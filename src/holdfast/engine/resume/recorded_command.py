@@ -1,0 +1,74 @@
+"""The commands that runs were started with, and the trust that people put in foreign ones.
+
+Trust is a record of the store, under the run and the command: who, when, which command, and where it came from. It is
+not part of the journal, and so never travels: what was trusted in one store is foreign again in another.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from orjson import JSONDecodeError, dumps, loads
+
+from holdfast.core.journal.run_row_facts import holder_of
+from holdfast.core.resume.recorded_command import command_in, digest_of, is_honoured
+from holdfast.engine.journal.journal import chain_of
+from holdfast.errors import StoreUnavailable
+from holdfast.model.events import Event
+from holdfast.model.recorded_command import Command, Here
+from holdfast.model.store_rows import TRUSTS, RunRow, host_of
+from holdfast.stores.port import StorePort
+
+_TRIES = 20
+
+
+def here(store: StorePort) -> Here:
+    """This process, and whose the store is."""
+    return Here(host_of(store.owner), os.geteuid() if hasattr(os, "geteuid") else None, store.owned_by)
+
+
+def command_of(store: StorePort, run: str, attempt: Event) -> Command:
+    """The command that an attempt of this run has recorded, where it comes from, and who trusts it."""
+    chain = chain_of(store, run)
+    asking = here(store)
+    found = command_in(attempt, chain, asking)
+    record = store.get_record(TRUSTS, _key(chain, found)) if found.origin else None
+    told = _told(record.body) if record is not None else {}
+    if not (told.get("by") and isinstance(told.get("at"), float) and is_honoured(told, asking)):
+        return found
+    return found._replace(trusted_by=str(told["by"]), trusted_at=told["at"])
+
+
+def trust(store: StorePort, run: str, command: Command, *, by: str, at: float) -> Command:
+    """Write down that this command of this run may be started here. Durable when it returns."""
+    asking = here(store)
+    told = {
+        "by": by,
+        "at": at,
+        "host": asking.host,
+        "uid": asking.uid,
+        "origin": command.origin,
+        "command": list(command.line),
+        "cwd": command.cwd,
+    }
+    key = _key(chain_of(store, run), command)
+    for _ in range(_TRIES):
+        known = store.get_record(TRUSTS, key)
+        if store.put_record(TRUSTS, key, dumps(told), revision=known.revision if known else 0):
+            return command._replace(trusted_by=by, trusted_at=at)
+    raise StoreUnavailable(
+        store=store.url, problem=f"others keep changing who trusts the command of run {run}"
+    )
+
+
+def _key(chain: Sequence[RunRow], command: Command) -> str:
+    """The run whose journal has the command, and the command: a fork that inherits the one inherits trust in it."""
+    return f"{holder_of(chain, command.event).run}@{digest_of(command)}"
+
+
+def _told(body: bytes) -> dict[str, Any]:
+    try:
+        told = loads(body)
+    except JSONDecodeError:  # damaged: then nobody has trusted it
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -1,0 +1,92 @@
+"""The resume plan of a run: read its journal, look at what it relies on, and let ``core.resume.resume_plan`` decide.
+
+From outside it is told what starting the run would do now; inside it is what was done when this attempt began.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.lineage.lineage import effective
+from holdfast.core.premises.premises import act_on, judge
+from holdfast.core.resume.recorded_command import whence
+from holdfast.core.resume.resume_plan import ResumePlan, plan_resume
+from holdfast.engine.artifacts.workspace import roots_of
+from holdfast.engine.journal import inbox as letters
+from holdfast.engine.journal.journal import chain_of, read_all
+from holdfast.engine.premises.premises import Look, look_around, look_from, with_orphans
+from holdfast.engine.resume.recorded_command import command_of
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Event
+from holdfast.model.premises import WORLD, Observation, Policies, Premise
+from holdfast.model.run_info import Doubt, RunInfo
+from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import Tenure
+
+
+def plan_of_entry(tenure: "Tenure") -> ResumePlan:
+    """What was reused, in doubt and relied on when this attempt began."""
+    reliance, run = tenure.premises, tenure.run
+    upto = reliance.entered_seq
+    events = effective(read_all(tenure.store, run, upto_seq=upto)) if upto else []
+    view = fold(events)
+    status = "crashed" if view.crashed_attempt is not None else view.status
+    code = [premise for premise in view.premises.values() if premise.kind not in WORLD]
+    judged = (*reliance.judged, *look_around(code, look_from(view), reliance.policies))
+    doubts = [
+        Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back")
+        for call in view.open_calls()
+        if is_once(call) and not call.abandoned
+    ]
+    plan = plan_resume(run, status, events, doubts=doubts, judged=judged)
+    return with_command(tenure.store, run, view, plan)
+
+
+def plan_from_outside(
+    store: StorePort, info: RunInfo, events: list[Event], doubts: list[Doubt], now: float
+) -> ResumePlan:
+    """What starting this run now would do, as far as can be told without its program."""
+    view = with_accepted(store, info.run, fold(events))
+    attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
+    policies: Policies = attempt.get("premises", {})
+    judged = look_around(view.premises.values(), _look_of(view, attempt), policies)
+    if view.artifacts.under_way and info.holder != "alive":
+        from holdfast.engine.artifacts.orphans import find_orphans
+
+        judged = with_orphans(judged, [one for _, one in find_orphans(view, policies)])
+    if view.last is not None:
+        clock = Premise("clock", "wall", {"at": view.last.at}, seq=view.last.seq)
+        judged = (*judged, act_on(judge(clock, Observation({"at": now})), policies))
+    inbox = [letter for _, letter in letters.waiting(store, info.run)]
+    answers = {letter["seq"]: str(letter.get("by", "")) for letter in inbox if letter["kind"] == "answer"}
+    died_at = info.lease.beat_at
+    plan = plan_resume(
+        info.run, info.status, events, doubts=doubts, judged=judged, answers=answers, died_at=died_at
+    )
+    return with_command(store, info.run, view, plan)
+
+
+def with_command(store: StorePort, run: str, view: View, plan: ResumePlan) -> ResumePlan:
+    """The plan with the command that the run was last started with, and where it and the run came from."""
+    command = command_of(store, run, view.attempts[-1].event) if view.attempts else None
+    return plan._replace(command=command, came_from=whence(chain_of(store, run), 1))
+
+
+def with_accepted(store: StorePort, run: str, view: View) -> View:
+    """The view with what somebody has accepted, and no attempt has taken in yet."""
+    for _, letter in letters.waiting(store, run):
+        if letter["kind"] == "accept":
+            view.premises.note(letters.accepted_in(letter))
+    return view
+
+
+def look_at_one(view: View, premise: Premise) -> Observation:
+    """What is found of one premise of a run, from outside."""
+    attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
+    return _look_of(view, attempt).at(premise)
+
+
+def _look_of(view: View, attempt: dict[str, Any]) -> Look:
+    return Look((*roots_of(view), attempt.get("cwd", "")), attempt.get("python", ""))

@@ -1,0 +1,54 @@
+"""The ends of attempts that nobody saw: recorded by whoever holds the run next, before anything else."""
+
+from holdfast.core.journal.fold import View
+from holdfast.core.journal.view_parts import Attempt
+from holdfast.core.reports.times import clock_time
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.lineage import fork_and_rewind
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import Lease, RunRow
+from holdfast.stores.port import StorePort
+
+
+def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
+    """What the journal lacks of what came before: that the run is a fork, or that its last attempt crashed.
+
+    ``row`` is the run as it was before we took the lease.
+    """
+    forked = fork_and_rewind.entering(store, row, view)
+    if forked is not None:
+        return [forked]
+    if view.crashed_attempt is not None:
+        return [crashed(store, view, view.crashed_attempt, row.lease)]
+    return []
+
+
+def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
+    """The end of an attempt that nobody saw: the last thing known of it."""
+    # What came in doubt with a handoff, no attempt of this run was in the middle of.
+    open_calls = [
+        call for call in view.open_calls() if call.fence >= attempt.event.fence or view.handed is None
+    ]
+    if open_calls:
+        names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
+        last = f"in the middle of {names}"
+    elif view.last is not None and (path := view.artifacts.written_at(view.last)):
+        last = f"while it was writing {path!r} at {clock_time(view.last.at)}"
+    elif view.last is not None and view.last.kind == Kind.ATTEMPT_STARTED:
+        last = f"right after it began at {clock_time(view.last.at)}"
+    elif view.last is not None:
+        last = f"after {view.last.kind} {view.last.name!r} at {clock_time(view.last.at)}"
+    else:
+        last = "before it recorded anything"
+    owner = fields_of(attempt.event.body)["owner"]
+    fields = {
+        "attempt": attempt.number,
+        "last": last,
+        "last_seq": view.head,
+        # Somebody may have held the run since and died before it could record anything.
+        "last_beat_at": before.beat_at if before.owner == owner else attempt.event.at,
+        "owner": owner,
+        "proof": store.probe(owner),
+    }
+    return draft(Kind.ATTEMPT_CRASHED, "", "", fields)

@@ -1,0 +1,79 @@
+"""Cancelling a run: a letter, and the record of it.
+
+Whoever holds the run notices the letter, at once while it waits and else with the next beat; the next call that would
+record something raises ``Cancelled``, and leaving the block records it. A run that nobody holds is cancelled by whoever
+cancels it. The letter goes in the append that records it: killed in between, the next one to enter finds it.
+"""
+
+from typing import Any
+
+from holdfast.core.journal.fold import View
+from holdfast.core.reports.times import moment
+from holdfast.engine.damage.damaged_records import discard
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import Draft, Journal, draft
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.resume.unseen_ends import catching_up
+from holdfast.engine.run.maintenance_hold import holding
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.errors import RunCancelled, RunHeld
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import OVER, RunRow, Status, inbox_space
+from holdfast.stores.port import StorePort
+
+_END_EVENTS = 8
+"""Among so many last events of a cancelled run is the one that says so."""
+
+
+def cancel(workshop: Workshop, row: RunRow, *, by: str, reason: str) -> bool:
+    """Cancel the run. Whether it is cancelled now; if not, its holder was told. Durable when it returns."""
+    store = workshop.store
+    content = {"kind": "cancel", "by": by, "reason": reason}
+    inbox.post(store, row.run, inbox.CANCEL, content, at=workshop.clock.wall())
+    if row.lease.owner and store.probe(row.lease.owner) != "dead":
+        return False
+    try:
+        with holding(workshop, row.run) as hold:
+            view = load(store, row.run)
+            journal = Journal(store, workshop.committer, row.run, hold.fence, view.head)
+            return drive(take_in(BLOCKING, workshop, row, view, journal))
+    except RunHeld:  # somebody entered it just now, and finds the letter
+        return False
+
+
+async def take_in(hands: Hands, workshop: Workshop, row: RunRow, view: View, journal: Journal) -> bool:
+    """Record that the run is cancelled, if a letter says so. ``row`` is the run as it was before we took the lease."""
+    store = workshop.store
+    letter = await hands.store(inbox.find_cancel, store, row.run)
+    if letter is None:
+        return False
+    if view.status in OVER:  # it came too late; whoever opens the run again has decided since
+        await hands.store(_discard, store, row.run)
+        return False
+    drafts = [*catching_up(store, row, view), event_of(letter)]
+    at = workshop.clock.wall()
+    await journal.append(hands, drafts, at, status=Status.CANCELLED, consumed=(inbox.CANCEL,))
+    return True
+
+
+def event_of(letter: dict[str, Any]) -> Draft:
+    """The event that records a letter."""
+    fields = {"by": letter["by"], "asked_at": letter["at"]}
+    return draft(Kind.RUN_CANCELLED, "", "", fields, parts={"reason": letter["reason"]})
+
+
+def refusal(store: StorePort, row: RunRow) -> RunCancelled:
+    """Why a cancelled run is not entered."""
+    row = store.find_run(row.run) or row
+    last = store.read_events(row.run, after_seq=max(row.head - _END_EVENTS, 0), limit=_END_EVENTS)
+    event = next((event for event in reversed(last) if event.kind == Kind.RUN_CANCELLED), None)
+    body = {"by": "somebody", "reason": ""} if event is None else contents_of(event.body)
+    at = moment(row.created_at if event is None else event.at)
+    why = f": {body['reason']}" if body["reason"] else ""
+    return RunCancelled(run=row.run, by=body["by"], at=at, why=why)
+
+
+def _discard(store: StorePort, run: str) -> None:
+    discard(store, inbox_space(run), inbox.CANCEL)

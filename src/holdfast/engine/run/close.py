@@ -1,0 +1,242 @@
+"""Leaving a run's block: finish it, or record how this attempt ended, and let the lease go.
+
+Calls in flight are waited for first, so that what they did is recorded. Whatever cannot be recorded any more
+(a lost lease, a full disk) never hides the error that led here.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.codec.exceptions import encode_failure
+from holdfast.codec.values import encode
+from holdfast.core.journal.recorded_calls import is_inside_answered, is_once
+from holdfast.core.reports.times import moment
+from holdfast.engine.journal.inbox import CANCEL, find_cancel
+from holdfast.engine.journal.journal import draft, written_despite
+from holdfast.engine.queue.queue import hand_back
+from holdfast.engine.run import cancel, observers
+from holdfast.engine.run.held_run import Tenure, failures_behind
+from holdfast.engine.run.log import log
+from holdfast.engine.run.open import Entry
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps import drift
+from holdfast.errors import (
+    Cancelled,
+    Diverged,
+    HoldfastError,
+    LeaseLost,
+    Parked,
+    PremiseMissing,
+    StepInDoubt,
+    StopSignal,
+)
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import Lease, Status
+
+_POLL_S = 0.01
+_INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit", "Terminated", "CancelledError", "GeneratorExit"})
+
+
+async def finish(
+    tenure: Tenure, hands: Hands, result: Any, remember: bool | str | Iterable[str] = False, scope: str = ""
+) -> None:
+    """Record the run's result. Durable when it returns; after it the run takes no new work. What is to outlive it is kept first."""
+    tenure.check_usable()
+    if tenure.is_finished:
+        return
+    data = encode(result, what=f"result of run {tenure.run}")
+    if remember:
+        from holdfast.engine.memory.keep_on_finish import promote  # which few programs ask for
+
+        await promote(tenure, hands, remember, result, scope)
+    await drift.judge_joined(tenure, hands, None)
+    _check_settled(tenure)
+    journal = tenure.require_journal("finish", begins=False)
+    finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
+    try:
+        await journal.append(hands, [finished], tenure.clock.wall(), status=Status.FINISHED)
+    except BaseException as cut:
+        if written_despite(cut) is not None:
+            _is_finished(tenure, data)
+        raise
+    _is_finished(tenure, data)
+
+
+def _is_finished(tenure: Tenure, result: bytes) -> None:
+    tenure.is_finished = True
+    tenure.result = result
+    tenure.status = Status.FINISHED
+
+
+async def leave(
+    tenure: Tenure,
+    hands: Hands,
+    entry: Entry,
+    error: BaseException | None,
+    *,
+    finishes: bool = True,
+    is_hurried: Callable[[], bool] = lambda: True,
+) -> BaseException | None:
+    """End the attempt. The exception to raise: the one given, the stop-signal inside it, or one met here.
+
+    Without an error the run is finished, unless ``finishes`` is off: then it can be resumed.
+    """
+    if tenure.is_closed:
+        return error
+    error = stop_signal_in(error) or error
+    if tenure.journal is None or tenure.sealed is not None:
+        tenure.is_closed = True
+        return error
+    for stream in tuple(tenure.streams):
+        stream.let_go()
+    try:
+        hurry = await _drain(tenure, hands, entry.drain_s, is_hurried)
+        error = error or hurry
+        if error is None and finishes and not tenure.is_finished:
+            try:
+                await finish(tenure, hands, None)
+            except (StopSignal, HoldfastError) as refused:
+                error = refused
+        await _record_end(tenure, hands, error)
+        await hands.store(hand_back, tenure, error)
+    except LeaseLost as lost:
+        error = error or lost
+        tenure.status = "lost"
+    except HoldfastError as failed:
+        if error is None:
+            error = failed
+        else:
+            error.add_note(f"holdfast could not record the end of this attempt: {failed}")
+    finally:
+        let_go(tenure)
+        observers.gone(tenure.attendant, tenure.status, error)
+    return error
+
+
+def stop_signal_in(error: BaseException | None) -> StopSignal | None:
+    """The first stop-signal in an exception or in the groups that task groups wrap it in."""
+    if isinstance(error, StopSignal):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            found = stop_signal_in(inner)
+            if found is not None:
+                found.__context__ = None
+                return found
+    return None
+
+
+def how_it_ended(error: BaseException | None) -> str:
+    """One word for the end of an attempt; it is the run's status too."""
+    if error is None:
+        return Status.FINISHED
+    if isinstance(error, StepInDoubt):
+        return Status.IN_DOUBT
+    if isinstance(error, Diverged):
+        return Status.DIVERGED
+    if isinstance(error, Cancelled):
+        return Status.CANCELLED
+    if isinstance(error, (Parked, PremiseMissing)):
+        return Status.PARKED
+    if type(error).__name__ in _INTERRUPTS or not isinstance(error, Exception):
+        return Status.INTERRUPTED
+    return Status.FAILED
+
+
+async def _drain(
+    tenure: Tenure, hands: Hands, drain_s: float, is_hurried: Callable[[], bool]
+) -> BaseException | None:
+    """Wait for calls in flight. Interrupted meanwhile, wait no longer, but the end is still to be recorded.
+
+    A loop that shuts down cancels its tasks once more; that alone is no reason to leave a payment half-known.
+    """
+    deadline = tenure.clock.monotonic() + drain_s
+    while tenure.in_flight():
+        if tenure.clock.monotonic() >= deadline:
+            names = ", ".join(sorted({work.asked.name for work in tenure.in_flight()}))
+            log().warning("leaving run %s while %s still runs", tenure.run, names)
+            break
+        try:
+            await hands.sleep(tenure.clock, _POLL_S)
+        except BaseException as interrupt:  # noqa: BLE001 - it is given to the caller
+            if type(interrupt).__name__ != "CancelledError" or is_hurried():
+                return interrupt
+    return None
+
+
+async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None) -> None:
+    how = how_it_ended(error) if error is not None or tenure.is_finished else "closed"
+    status = Status.FINISHED if tenure.is_finished else Status.INTERRUPTED if how == "closed" else how
+    if status == Status.INTERRUPTED and unsettled(tenure):
+        status = Status.IN_DOUBT
+    fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.spending.took_s, 6)}
+    parts: dict[str, Any] = {}
+    if error is not None:
+        parts["error"] = encode_failure(error)
+        again = failures_behind(error)
+        if again:
+            fields["again"] = again
+    journal = tenure.journal
+    assert journal is not None
+    letter = None if tenure.is_finished else await _cancelled(tenure, hands)
+    if letter is not None:  # however this attempt ended: the run does with it
+        fields["status"] = status = Status.CANCELLED
+    event = draft(Kind.ATTEMPT_ENDED, "", "", fields, parts=parts)
+    drafts = [event] if letter is None else [cancel.event_of(letter), event]
+    consumed = () if letter is None else (CANCEL,)
+    await journal.append(hands, drafts, tenure.clock.wall(), status=status, consumed=consumed)
+    tenure.status = status
+
+
+async def _cancelled(tenure: Tenure, hands: Hands) -> dict[str, Any] | None:
+    """The letter that cancels the run, noticed already or not; with it, the next one to enter need not find it."""
+    assert tenure.journal is not None
+    return tenure.journal.cancelled or await hands.store(find_cancel, tenure.store, tenure.run)
+
+
+def let_go(tenure: Tenure) -> None:
+    """Be over: beat no more, and let the lease go."""
+    tenure.is_closed = True
+    release(tenure)
+
+
+def release(tenure: Tenure) -> None:
+    """Beat no more, and let the lease go; the program may still be in the run's block."""
+    if tenure.autosaver is not None:
+        tenure.autosaver.stop()
+    journal = tenure.journal
+    assert journal is not None
+    tenure.workshop.tender.remove(journal)
+    if journal.lost is None:
+        # A call that still runs in some thread may not write behind the end of the attempt.
+        journal.lost = Lease(fence=journal.fence)
+        try:
+            tenure.store.release(tenure.run, fence=journal.fence)
+        except HoldfastError as error:
+            log().warning("the lease of run %s stays until this process ends: %s", tenure.run, error)
+
+
+def unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
+    """The effects in doubt that nobody has asked for again: key to name and time."""
+    found = {
+        w.asked.key: (w.asked.name, w.started_at) for w in tenure.in_flight() if w.treatment.effect == "once"
+    }
+    for call in tenure.view.open_calls():
+        if (
+            is_once(call)
+            and not call.abandoned
+            and not is_inside_answered(call, tenure.view.calls, tenure.intent_of)
+        ):
+            found[call.key] = (call.name, call.started_at)
+    return found
+
+
+def _check_settled(tenure: Tenure) -> None:
+    for key, (name, at) in unsettled(tenure).items():
+        raise StepInDoubt(
+            run=tenure.run,
+            step=name,
+            key=key,
+            started_at=moment(at),
+            reason="is still in doubt, and the program came to its end without asking for it again",
+        )

@@ -1,0 +1,440 @@
+"""One process's tenure of a run: the lease, the folded view, and how far the program has come in it.
+
+It knows what the program was already given (the cursor) and what it is doing now (calls in flight); it decides
+nothing by itself. Its small mutable parts are guarded by one lock that is never held across user code, and across I/O in
+one place only (``compact``).
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from heapq import heapify, heappop, heappush
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from orjson import loads
+
+from holdfast.core.journal.run_row_facts import owner_of
+from holdfast.core.loops.fast_check import nudge_in
+from holdfast.core.queue.queue import waited_for_by
+from holdfast.core.steps.drift import UNKNOWN_AFTER, Standing
+from holdfast.engine.budget.budget import Spending
+from holdfast.engine.journal.load_view import Pager
+from holdfast.engine.llm.conversation import Conversation
+from holdfast.engine.premises.attempt_premises import Reliance
+from holdfast.engine.run.call_site import Trail, current_task
+from holdfast.engine.state.state_store import States
+from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, part_of
+from holdfast.model.store_rows import RunRow, Status
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+    from holdfast.core.prune.prune_plan import Compacting
+    from holdfast.engine.journal.journal import Journal
+    from holdfast.engine.loops.loop_detection import Circles
+    from holdfast.engine.prune.auto_prune import Pruner
+    from holdfast.engine.run.observers import Attendant
+    from holdfast.engine.run.store_session import Workshop
+    from holdfast.engine.state.autosave import Autosaver
+    from holdfast.engine.steps.step import Work
+    from holdfast.engine.transfer.handoff_effects_left import Carried
+    from holdfast.errors import RunSealed
+    from holdfast.model.events import Event
+
+_AGAIN = "_holdfast_again"
+"""Where an exception carries the recorded failures it stands for. On the exception itself: a table of them
+would keep every traceback of a long run alive."""
+
+
+class Tenure:
+    """A run as this process holds it; without a journal when it only replays a finished run."""
+
+    def __init__(  # noqa: PLR0915 - many small facts make up a tenure
+        self, workshop: "Workshop", row: RunRow, view: "View", journal: "Journal | None"
+    ) -> None:
+        self.workshop = workshop
+        self.store = workshop.store
+        self.clock = workshop.clock
+        self.run, self.agent = row.run, row.agent
+        self.waited_for_by = waited_for_by(view)  # the run that has submitted this one, and waits for its end
+        self.letters_seen: frozenset[str] = frozenset()  # in the inbox, after it was drained
+        # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
+        self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
+        self.owner = owner_of(row)
+        self.view = view
+        self.journal = journal
+        self.number, self.resumed = view.attempts[-1].number if view.attempts else 0, view.started is not None
+        self.status: str = Status.RUNNING if journal else Status.FINISHED
+        self.points = view.points
+        self._numbers = count(view.points + 1)
+        self.drift_stops = True
+        self.may_drift = any(call.seq for call in view.calls.values())
+        self.remembers = False
+        """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
+        self.is_closed, self.is_finished = False, journal is None
+        self.sealed: RunSealed | None = None  # since this tenure has handed the run over
+        self._inheritance: Carried | None = None
+        self._behind: dict[str, dict[str, Any]] | None = None
+        self.heard: set[str] | None = None  # messages in the journal, once one is received
+        self.states = States(workshop.store, row.run)
+        self.latest_root: Any = None if view.checkpoint is None else part_of(view.checkpoint.body, "state")
+        """The state as last recorded."""
+        self.latest_request = _request_of(view.latest_request)
+        """The event of the model call that was begun last, and the root of its request."""
+        self.to_rebuild: tuple[str, ...] = ()
+        self.autosaver: Autosaver | None = None
+        self.pruner: Pruner | None = None
+        self.cursor_seq = 0  # up to here the program began with what stands recorded, instead of replaying it
+        self.unsaid: frozenset[int] = frozenset()
+        """The records of the conversation before the cursor that were not part of it when that state was taken."""
+        self._conversation: Conversation | None = None
+        self.circles: Circles | None = None
+        """Whoever notices that the agent goes in circles; None where nobody is to."""
+        # Questions that the program has asked in this tenure, by key; runs that were entered inside of it, and are no children.
+        self.posed, self.apart = set[str](), set[str]()
+        self.spending = Spending(workshop.clock, view)
+        self.premises = Reliance()
+        self.result: bytes | None = None
+        self.attendant: Attendant | None = None
+        """Whoever is told of what happens here; None where nobody looks on."""
+        self.handle: Any = None
+        """The Run or AsyncRun through which the program sees this tenure."""
+        self.root = Trail(current_task(), "")
+        self._pid = os.getpid()
+        self._pager = Pager(workshop.store, row.run)
+        self._threads: dict[object, Trail] = {}
+        self._counts: dict[str, int] = {}
+        self._free: dict[str, list[int]] = {}
+        self._in_flight: dict[str, Work] = {}
+        self._claims: dict[str, int] = {}
+        """Calls on their way: claimed, and not in the journal yet."""
+        self._noted: set[str] | None = None
+        """While the run is pruned: the sites whose calls may be recorded behind the pruner's back."""
+        self._lock = Lock()
+        self._standing: Standing | None = None
+        self._live = view.last_outcome_seq == 0
+        self._replayed_upto = 0
+        self.streams: set[Any] = set()
+        """Streamed answers that the program has begun to read."""
+        self.unjudged: list[Any] = []
+        """Live calls of tasks started side by side, until they are joined."""
+        self._arrivals: dict[tuple[str, str], int] = {}
+
+    # -- may it act? -----------------------------------------------------------------------------------------
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process opened it; a fork has only a copy."""
+        return self._pid == os.getpid()
+
+    def check_usable(self) -> None:
+        """Refuse a closed run, and one that came through os.fork."""
+        if self.sealed is not None:
+            raise self.sealed
+        if self.is_closed:
+            raise HandleClosed(what=f"run {self.run}")
+        if self._pid != os.getpid():
+            raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
+
+    def require_journal(self, what: str, *, begins: bool = True) -> "Journal":
+        """The journal to append to; a finished run has none. LeaseLost; Cancelled; Drained, unless it is an end."""
+        if self.is_finished or self.journal is None:
+            raise RunFinished(run=self.run, what=repr(what))
+        if self.journal.lost is not None:
+            raise self.journal.lease_lost()
+        if self.journal.cancelled is not None:
+            raise self.journal.cancel_signal()
+        if begins and self.journal.is_drained:
+            raise Drained(run=self.run)
+        self._live = True
+        return self.journal
+
+    # -- the cursor ------------------------------------------------------------------------------------------
+
+    def claim(self, site: str) -> int:
+        """The number of the next call at this site: the lowest that did not succeed and is not in flight.
+
+        Whoever claims says so (``land``) when what the call came to is in the journal, or nothing of it ever will be.
+        """
+        with self._lock:
+            self._claims[site] = self._claims.get(site, 0) + 1
+            if self._noted is not None:
+                self._noted.add(site)
+            free = self._free.get(site)
+            if free:
+                return heappop(free)
+            n = self._counts[site] = self._counts.get(site, 0) + 1
+            return n
+
+    def land(self, site: str) -> None:
+        """The call is over, as far as its record goes."""
+        if site:
+            with self._lock:
+                left = self._claims.get(site, 0) - 1
+                if left > 0:
+                    self._claims[site] = left
+                else:
+                    self._claims.pop(site, None)
+
+    def unclaim(self, site: str, n: int) -> None:
+        """The call did not succeed: its number is the next one's."""
+        if site:
+            with self._lock:
+                heappush(self._free.setdefault(site, []), n)
+
+    def next_outcome(self, call: Call) -> Outcome | None:
+        """The next recorded outcome of the call that the program was not given yet, or None.
+
+        An explicit key is the whole identity: once it succeeded, every later call with it gets that outcome.
+        """
+        with self._lock:
+            taken = call.taken
+            if taken < len(call.outcomes):
+                outcome = call.outcomes[taken]
+                call.taken = taken + 1
+            elif call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
+                outcome = call.outcomes[-1]
+            else:
+                return None
+            self._replayed_upto = max(self._replayed_upto, outcome.seq)
+            return outcome
+
+    def note_given(self, outcome: Outcome) -> None:
+        """The program is given an outcome without having run the call: one that was found out about just now."""
+        with self._lock:
+            self._replayed_upto = max(self._replayed_upto, outcome.seq)
+
+    def remember(self, key: str, name: str, outcome: Outcome, *, is_given: bool) -> None:
+        """Keep the outcome of a call that can be asked for again, and whether the program was given it already."""
+        with self._lock:
+            call = self.view.calls.setdefault(key, Call(key, name))
+            call.is_open = False
+            call.outcomes.append(outcome)
+            call.taken = len(call.outcomes) - (0 if is_given else 1)
+
+    def move_cursor(self, seq: int, unsaid: Iterable[int] = ()) -> None:
+        """Count everything recorded up to this event as given to the program; of the conversation all but ``unsaid``."""
+        self.cursor_seq, self.unsaid, self._conversation = seq, frozenset(unsaid), None
+        with self._lock:
+            self._counts, self._free = self.view.consume_upto(seq)
+            self._replayed_upto = max(self._replayed_upto, seq)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded outcomes lie ahead that the program has not come to yet."""
+        return not self._live and self._replayed_upto < self.view.last_outcome_seq
+
+    @property
+    def has_replayed(self) -> bool:
+        """Whether the program was given recorded outcomes since it began, or since its state was restored."""
+        return self._replayed_upto > self.cursor_seq
+
+    @property
+    def nudge(self) -> str | None:
+        """What the model is to be told about going in circles, at the place that the program has come to."""
+        signs = self.view.signs
+        if self.replaying:
+            signs = [signed for signed in signs if signed.seq <= self._replayed_upto]
+        return nudge_in(signs) or None
+
+    def standing(self) -> Standing | None:
+        """The recorded calls by their points; None where nothing was recorded before this tenure."""
+        if self._standing is None and self.view.calls:
+            self._standing = Standing(self.view.calls.values(), self.intent_of)
+        return self._standing
+
+    def intent_of(self, call: Call) -> bytes:
+        """The body of a recorded call's intent."""
+        if call.body is None:
+            call.body = self._pager.body_of(call.seq)
+        return call.body
+
+    def recorded(self, key: str, field: str) -> Any:
+        """What the intent of a recorded call that is still open says; None where there is none, or it says nothing."""
+        call = self.view.calls.get(key)
+        return None if call is None or not call.is_open else contents_of(self.intent_of(call)).get(field)
+
+    def body_of(self, outcome: Outcome) -> bytes:
+        """The body of a recorded outcome."""
+        return self.body_at(outcome.seq, outcome.body)
+
+    def body_at(self, seq: int, body: bytes | None) -> bytes:
+        """The body of an event, read from the journal where the view has left it behind."""
+        return self._pager.body_of(seq) if body is None else body
+
+    @property
+    def inheritance(self) -> "Carried | None":
+        """The effects that came with a handoff and that the program has not asked for; None where the run began otherwise."""
+        handed = self.view.handed
+        if handed is None or self._inheritance is not None:
+            return self._inheritance
+        from holdfast.engine.journal.blob_content import content_in
+        from holdfast.engine.transfer.handoff_effects_left import Carried  # few runs begin so
+
+        document = loads(content_in(self.store, handed))
+        with self._lock:
+            self._inheritance = self._inheritance or Carried(document, self.view.claimed)
+            return self._inheritance
+
+    @property
+    def behind(self) -> "dict[str, dict[str, Any]]":
+        """The effects that other histories have behind the points that this one left them at, by the keys of their calls."""
+        if self._behind is None:
+            from holdfast.engine.lineage.fork_and_rewind import entries_told  # few runs are forks
+
+            self._behind = entries_told(self.store, self.view.behind)
+        return self._behind
+
+    @property
+    def has_conversation(self) -> bool:
+        """Whether the program has looked at its messages."""
+        return self._conversation is not None
+
+    @property
+    def conversation(self) -> Conversation:
+        """The messages that the program has come to."""
+        if self._conversation is None:
+            self._conversation = Conversation(self)
+        return self._conversation
+
+    def known_roots(self) -> list[Any]:
+        """The state and the request as last recorded: most of the next ones is stored with them."""
+        return [root for root in (self.latest_root, self.latest_request[1]) if root is not None]
+
+    def note_arrival(self, scope: str, after: str) -> None:
+        """A task that was started at this point makes its first call."""
+        with self._lock:
+            self._arrivals[scope, after] = self._arrivals.get((scope, after), 0) + 1
+
+    def arrivals_at(self, scope: str, after: str) -> int:
+        """How many tasks started at this point have made a call."""
+        return self._arrivals.get((scope, after), 0)
+
+    def trail_of(self, task: object) -> Trail:
+        """The trail of a thread that came without context; its place among the others is not known."""
+        if task == self.root.task:
+            return self.root
+        with self._lock:
+            return self._threads.setdefault(task, Trail(task, UNKNOWN_AFTER))
+
+    # -- being pruned ----------------------------------------------------------------------------------------
+
+    def note_claims(self) -> None:
+        """From now on note the sites that calls are made at, with those that are on their way."""
+        with self._lock:
+            self._noted = {*self._claims, *(work.asked.site for work in self._in_flight.values())}
+
+    def forget_claims(self) -> None:
+        """Nobody looks any more."""
+        with self._lock:
+            self._noted = None
+
+    def compact(self, compacting: "Compacting", write: Callable[[AbstractSet[str]], bool]) -> bool:
+        """Let a stretch of the own journal be compacted, and count on from what stays of it.
+
+        A resumed attempt will know only that: if this one counted otherwise, its later calls would not be found again.
+        So no call may get its number between the write and the forgetting: the lock is held across this one write.
+        """
+        with self._lock:
+            noted = self._noted if self._noted is not None else set(self._counts)
+            reduced = compacting.reduced
+            if not write(noted & reduced.sites.keys()):
+                return False
+            for site in reduced.sites.keys() - reduced.needed - noted:
+                self._counts.pop(site, None)
+                self._free.pop(site, None)
+            self._standing = None
+            if self.latest_request[0] <= compacting.upto_seq:
+                self.latest_request = 0, None
+            self.view.shed(compacting.upto_seq, reduced.view())
+            return True
+
+    # -- calls in flight -------------------------------------------------------------------------------------
+
+    def enter_call(self, key: str, work: "Work") -> bool:
+        """Note a call as in flight; False when the same key is in flight already."""
+        with self._lock:
+            if key in self._in_flight:
+                return False
+            self._in_flight[key] = work
+            return True
+
+    def leave_call(self, key: str) -> None:
+        """The call is over."""
+        self._in_flight.pop(key, None)
+
+    def in_flight(self) -> "list[Work]":
+        """The calls in flight now."""
+        return list(self._in_flight.values())
+
+    def next_number(self, site: str) -> int:
+        """The number that the next call at this site will get."""
+        with self._lock:
+            free = self._free.get(site)
+            return free[0] if free else self._counts.get(site, 0) + 1
+
+    def take_number(self, site: str, n: int) -> None:
+        """A call that was left open turned out to be done: its number is no other call's."""
+        with self._lock:
+            free = self._free.setdefault(site, [])
+            if n in free:
+                free.remove(n)
+                heapify(free)
+            else:
+                for skipped in range(self._counts.get(site, 0) + 1, n):
+                    heappush(free, skipped)
+                self._counts[site] = max(n, self._counts.get(site, 0))
+
+    def latest_number(self, site: str) -> int:
+        """The number of the latest call at this site that is done, under way or in doubt; 0 where there is none."""
+        with self._lock:
+            number, free = self._counts.get(site, 0), self._free.get(site, ())
+            while number in free:
+                number -= 1
+            return number
+
+    def next_question(self) -> str:
+        """The id of one more question, for people to type."""
+        with self._lock:
+            self.view.asked += 1
+            return f"q{self.view.asked}"
+
+    def add_point(self) -> int:
+        """Count one more step or checkpoint."""
+        self.points = number = next(self._numbers)
+        return number
+
+
+def _request_of(intent: "Event | None") -> tuple[int, Any]:
+    return (0, None) if intent is None else (intent.seq, part_of(intent.body, "request"))
+
+
+def remember_failure(error: BaseException, key: str, seq: int) -> None:
+    """Let the exception carry which recorded failure it is, together with those inside that it came from."""
+    pairs = [*failures_behind(error), [key, seq]]
+    try:
+        setattr(error, _AGAIN, pairs)
+    except (
+        AttributeError,
+        TypeError,
+    ):  # an exception class that takes no attributes: then it is simply not retried
+        return
+
+
+def failures_behind(error: BaseException | None, depth: int = 20) -> list[list[Any]]:
+    """The recorded failures that an exception stands for: its own, else those of the first recorded cause.
+
+    It stops at the first recorded one: what that one was raised in the handling of, the program had gone past.
+    """
+    if error is None or depth == 0:
+        return []
+    own: list[list[Any]] = getattr(error, _AGAIN, [])
+    if own:
+        return own
+    if isinstance(error, BaseExceptionGroup):
+        return [pair for inner in error.exceptions for pair in failures_behind(inner, depth - 1)]
+    context = None if error.__suppress_context__ else error.__context__
+    return failures_behind(error.__cause__, depth - 1) or failures_behind(context, depth - 1)

@@ -1,0 +1,65 @@
+"""What a run was started with: written down once, compared with what a program says later, and given to an agent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orjson import loads
+
+from holdfast.codec.values import canonical, decode_tree
+from holdfast.core.journal.fold import View
+from holdfast.core.steps.drift import arguments_diff
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.errors import InputsChanged
+from holdfast.model.event_fields import contents_of, part_of
+from holdfast.stores.port import StorePort
+
+
+def recorded_inputs(store: StorePort, view: View, run: str, hints: Mapping[str, object]) -> dict[str, Any]:
+    """An agent's arguments by name, each as the value it was; ``hints`` are their annotations."""
+    tree = _recorded(store, view)
+    given = tree if isinstance(tree, dict) else {}
+    return {
+        name: decode_tree(value, what=f"input {name!r} of run {run}", hint=hints.get(name))
+        for name, value in given.items()
+    }
+
+
+def check_inputs(
+    store: StorePort,
+    view: View,
+    run: str,
+    *,
+    goal: str | None,
+    inputs: Any,
+    defaults: Mapping[str, Any] | None,
+) -> None:
+    """InputsChanged, where a goal or inputs are told and others stand recorded.
+
+    ``defaults`` are what an agent takes where an input is not given: whoever submitted the run may not have known them.
+    """
+    if view.started is None:
+        return
+    if goal is not None:
+        was = part_of(view.started.body, "goal")
+        if goal != was:
+            raise InputsChanged(run=run, what="goal", diff=arguments_diff({"goal": was}, {"goal": goal}))
+    if inputs is None:
+        return
+    asked, known = _tree(inputs, run), _recorded(store, view)
+    if defaults and isinstance(known, dict):
+        known = {**_tree(dict(defaults), run), **known}
+    if asked != known:
+        raise InputsChanged(run=run, what="inputs", diff=arguments_diff(_by_name(known), _by_name(asked)))
+
+
+def _recorded(store: StorePort, view: View) -> Any:
+    body = {} if view.started is None else contents_of(view.started.body)
+    return loads(read_blob(store, body["inputs_blob"])) if "inputs_blob" in body else body.get("inputs")
+
+
+def _tree(inputs: Any, run: str) -> Any:
+    return loads(canonical(inputs, what=f"inputs of run {run}"))
+
+
+def _by_name(tree: Any) -> dict[str, Any]:
+    return tree if isinstance(tree, dict) else {"inputs": tree}

@@ -1,0 +1,370 @@
+"""Entering a run: start it or resume it, by the same line.
+
+Crash windows: a run row without events is started by whoever comes next; an attempt that nobody saw end is
+recorded as crashed by its successor, in the same append that starts the new attempt.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from holdfast._version import __version__
+from holdfast.codec.values import canonical
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.run_row_facts import names_of, owner_of
+from holdfast.core.steps.drift import arguments_diff
+from holdfast.engine.artifacts.workspace import roots_of
+from holdfast.engine.budget.budget import Spending
+from holdfast.engine.budget.price_tables import Prices, own_prices
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.loops.loop_detection import Circles
+from holdfast.engine.people import promise_inbox, questions
+from holdfast.engine.premises import premises as premising
+from holdfast.engine.premises.probes import packages_loaded
+from holdfast.engine.prune.auto_prune import Pruner
+from holdfast.engine.queue import queue as queueing
+from holdfast.engine.resume.unseen_ends import catching_up
+from holdfast.engine.run import cancel, observers
+from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.inputs import check_inputs
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sealed import check_may_act
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.steps.marks import mark
+from holdfast.errors import Corrupt, InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
+from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
+from holdfast.model.budget import Budget
+from holdfast.model.events import Kind, first_link, link_behind
+from holdfast.model.loops import LoopPolicy
+from holdfast.model.premises import Policies
+from holdfast.model.retention import RETENTION, Retention
+from holdfast.model.store_rows import OVER, Lease, RunRow, Status
+from holdfast.stores.port import StorePort
+
+_PAUSE_S = 0.02
+
+
+class Entry(NamedTuple):
+    """How a run is to be entered: the options of ``holdfast.run``."""
+
+    run: str
+    goal: str | None = None
+    inputs: Any = None
+    roots: tuple[str, ...] = ()
+    """The directories that the run's files lie in: its workspace."""
+    mode: str = "auto"
+    if_finished: str = "replay"
+    stops: str = "raise"
+    on_drift: str = "stop"
+    drain_s: float = DRAIN_S
+    agent: str | None = None
+    loops: LoopPolicy | None = LoopPolicy()
+    retention: Retention | None = RETENTION
+    budget: Budget | None = None
+    prices: Prices | None = None
+    premises: Policies | None = None
+    defaults: Mapping[str, Any] | None = None
+    """What the agent takes where an input is not given: whoever submitted the run may not have known."""
+    waited_for_by: str | None = None
+    lease: Lease | None = None
+    """The lease under which a worker has claimed the run already."""
+    artifact_bytes_max: int = ARTIFACTS_BYTES_MAX
+    is_served: bool = False
+    """Whether a server holds the run for a client that does the work: then no command of ours starts it again."""
+
+
+async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
+    """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
+    store = workshop.store
+    prices = own_prices(entry.prices)  # a table that cannot be read is refused before anything is written
+    run = await _choose_run(hands, workshop, entry)
+    row = await hands.store(store.find_run, run)
+    if row is None:
+        if entry.mode == "resume":
+            raise UnknownRun(run=run, store=store.url)
+        row = await created(hands, workshop, entry, run)
+    elif entry.mode == "new" and row.head > 0:
+        raise RunExists(run=run, status=row.status)
+    await hands.store(check_may_act, store, row)
+    if row.status == Status.FINISHED and entry.if_finished == "replay":
+        return await _replay(hands, workshop, entry, row)
+    if row.status == Status.CANCELLED and entry.if_finished != "reopen":
+        raise await hands.store(cancel.refusal, store, row)
+    lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
+    try:
+        now = await hands.store(store.find_run, run)
+        if now is not None:
+            await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
+        if now is not None and now.status in OVER and entry.if_finished != "reopen":
+            store.release(run, fence=lease.fence)  # its holder came to its end just before we came
+            return await enter(hands, workshop, entry._replace(lease=None))
+        tenure = await _begin(hands, workshop, entry, row, lease)
+        tenure.spending = Spending(workshop.clock, tenure.view, entry.budget, prices)
+    except BaseException:
+        store.release(run, fence=lease.fence)
+        raise
+    _log_entry(tenure)
+    if tenure.resumed:
+        await _check_premises(hands, tenure, entry)
+    return tenure
+
+
+def _log_entry(tenure: Tenure) -> None:
+    how, store = "resuming" if tenure.resumed else "starting", tenure.store
+    log().info("%s run %s, attempt %d, in %s", how, tenure.run, tenure.number, store.url)
+    whose = store.owned_by
+    if whose:
+        log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
+
+
+async def _check_premises(hands: Hands, tenure: Tenure, entry: Entry) -> None:
+    """Before the program runs: whatever stops it here is the end of this attempt."""
+    try:
+        await premising.check(tenure, hands)
+    except BaseException as error:
+        from holdfast.engine.run.close import leave  # which knows this module
+
+        await leave(tenure, hands, entry, error, finishes=False)
+        raise
+
+
+async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
+    """Write the run down for a worker; one that has stopped is due again. False where there is nothing more to do.
+
+    A run that is queued, held or over is left as it is. InputsChanged for other inputs, or another agent.
+    """
+    clock = workshop.clock
+    until = clock.monotonic() + workshop.lease_s
+    while True:
+        try:
+            return await _queue(hands, workshop, entry)
+        except (
+            RunHeld
+        ):  # somebody writes the same run down, or has come upon one that nobody did: both take a moment
+            if clock.monotonic() >= until:
+                raise
+            await hands.sleep(clock, _PAUSE_S)
+
+
+async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
+    store, run = workshop.store, check_run_id(entry.run)
+    row = await hands.store(store.find_run, run) or await created(hands, workshop, entry, run)
+    await hands.store(check_may_act, store, row)
+    if row.agent != (entry.agent or ""):
+        diff = arguments_diff({"agent": row.agent}, {"agent": entry.agent})
+        raise InputsChanged(run=run, what="agent", diff=diff)
+    at = workshop.clock.wall()
+    if row.head > 0:
+        _check(store, await hands.store(load, store, run), entry, run)
+        if row.status in OVER:
+            return False
+        await hands.store(store.call_up, run, at=at)
+        return row.status != Status.QUEUED and not row.lease.owner
+    lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
+    try:
+        before = first_link(row.birth)
+        journal = Journal(store, workshop.committer, run, lease.fence, row.head, before=before)
+        await journal.append(hands, [started_of(entry)], at, status=Status.QUEUED)
+        # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
+        await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
+    finally:
+        store.release(run, fence=lease.fence)
+    return True
+
+
+async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
+    run = check_run_id(entry.run)
+    parent = here_now()
+    if parent is not None and parent.tenure.is_ours and parent.tenure.store is workshop.store:
+        if not run.startswith(f"{parent.tenure.run}/"):
+            run = check_run_id(f"{parent.tenure.run}/{run}")
+        await mark(parent.tenure, hands, "child", {"run": run})
+        return run
+    if parent is not None and parent.tenure.is_ours and run not in parent.tenure.apart:
+        parent.tenure.apart.add(run)
+        log().warning(
+            "run %s is entered inside run %s and names another store, %s: it is a run of its own and no child, so forks, rewinds, exports "
+            "and budgets of %s do not reach it",
+            run, parent.tenure.run, workshop.store.url, parent.tenure.run,
+        )  # fmt: skip
+    wanted = os.environ.get("HOLDFAST_RUN")
+    if wanted:
+        lineage = await hands.store(_lineage, workshop.store, wanted)
+        if run in lineage:
+            return wanted
+        if not lineage:  # a program may use a second store; but say so, in case it is a typing error
+            log().warning("HOLDFAST_RUN=%s names no run in %s; opening %s", wanted, workshop.store.url, run)
+    if entry.if_finished == "new":
+        run = await hands.store(_next_in_series, workshop.store, run)
+    return run
+
+
+def _lineage(store: StorePort, run: str) -> list[str]:
+    """The run and those it was forked from, by all their names; empty where there is no such run."""
+    chain: list[str] = []
+    row = store.find_run(run)
+    while row is not None and row.run not in chain:
+        chain += names_of(row)
+        row = store.find_run(row.origin) if row.origin else None
+    return chain
+
+
+def _next_in_series(store: StorePort, run: str) -> str:
+    """``daily``, or the first of ``daily.2``, ``daily.3`` … that is neither finished nor cancelled."""
+    for number in range(1, SERIES_RUNS_MAX + 1):
+        candidate = run if number == 1 else f"{run}.{number}"
+        row = store.find_run(candidate)
+        if row is None or row.status not in OVER:
+            return candidate
+    raise TooLarge(
+        what=f"the series of {run}", size=SERIES_RUNS_MAX + 1, size_max=SERIES_RUNS_MAX, unit="runs"
+    )
+
+
+async def created(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
+    """The row of a new run; if somebody was faster, theirs. RunExists where it has to be new."""
+    at = workshop.clock.wall()
+    row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
+    is_ours = await hands.store(workshop.store.create_run, row)
+    found = await hands.store(
+        workshop.store.find_run, run
+    )  # if somebody was faster, their row and its birth stand
+    assert found is not None, f"run {run} was created and is not there"
+    if entry.mode == "new" and not is_ours:
+        raise RunExists(run=run, status=found.status)
+    return found
+
+
+async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -> Tenure:
+    """A finished run: no lease, no attempt, nothing is written."""
+    view = await hands.store(load, workshop.store, row.run)
+    _check(workshop.store, view, entry, row.run)
+    return Tenure(workshop, row, view, None)
+
+
+async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
+    store = workshop.store
+    view = await hands.store(load, store, row.run)
+    _check(store, view, entry, row.run)
+    _check_fence(store, row, view, lease)
+    before = link_behind(view.head_chain, row.birth)
+    journal = Journal(store, workshop.committer, row.run, lease.fence, view.head, before=before)
+    if await cancel.take_in(hands, workshop, row, view, journal):
+        raise await hands.store(cancel.refusal, store, row)
+    drafts: list[Draft] = []
+    if view.started is None:
+        drafts.append(started_of(entry))
+    was_tried = bool(view.attempts)
+    is_fork = fork_and_rewind.is_begun_by(row, view)
+    drafts += catching_up(store, row, view)
+    if view.status in OVER and not is_fork:
+        drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
+    attendant = journal.attendant = observers.attend(row, view)
+    was_given = roots_of(view) if view.started is not None else entry.roots
+    said = entry._replace(roots=()) if entry.roots == was_given else entry
+    drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant, owner_of(row)))
+    head, last_at = view.head, view.last.at if view.last is not None else 0.0
+    try:
+        await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
+        fold(await hands.store(read_all, store, row.run, after_seq=head), view)
+    except BaseException as error:
+        observers.gone(attendant, "lost", error)
+        raise
+    tenure = Tenure(workshop, row, view, journal)
+    tenure.attendant = attendant
+    tenure.resumed = was_tried
+    tenure.premises.policies = entry.premises or {}
+    tenure.premises.entered_seq, tenure.premises.last_at = head, last_at
+    tenure.premises.copies_bytes_max = entry.artifact_bytes_max
+    tenure.drift_stops = entry.on_drift == "stop"
+    if entry.retention is not None:
+        tenure.pruner = Pruner(entry.retention, states=view.states, base=view.base or row.origin_seq)
+    workshop.tender.add(journal, workshop.lease_s)
+    try:
+        await inbox.drain(tenure, hands)
+        await questions.drain(tenure, hands)
+        await promise_inbox.drain(tenure, hands)
+        if tenure.agent:
+            tenure.letters_seen = await hands.store(queueing.letter_ids, store, row.run)
+        await fork_and_rewind.settle_from_origin(tenure, hands, row)
+        if entry.loops is not None:
+            tenure.circles = Circles(tenure, entry.loops)
+    except BaseException as error:
+        workshop.tender.remove(journal)
+        observers.gone(attendant, "lost", error)
+        raise
+    return tenure
+
+
+def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> None:
+    """A fence never goes down. Nothing else tells that the row's was changed: it has no checksum. Corrupt."""
+    last = view.last
+    if last is not None and last.chain and last.seq > row.origin_seq and last.fence > lease.fence:
+        problem = f"run {row.run} is at fence {lease.fence}, and event #{last.seq} of it was written under {last.fence}"
+        raise Corrupt(store=store.url, problem=problem)
+
+
+def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
+    check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
+
+
+def started_of(entry: Entry, recorded: bytes | None = None, **more: Any) -> Draft:
+    """The first event of a run. ``recorded`` are inputs as another run's journal has them."""
+    workspace = entry.roots[0] if entry.roots else None
+    fields = {"agent": entry.agent, "workspace": workspace, **more}
+    if len(entry.roots) > 1:
+        fields["roots"] = list(entry.roots)
+    if entry.waited_for_by:
+        fields["waited_for_by"] = entry.waited_for_by
+    inputs = {} if entry.inputs is None and entry.agent else entry.inputs
+    data = recorded or canonical(inputs, what=f"inputs of run {entry.run}")
+    parts = {"goal": entry.goal}
+    return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs", parts=parts)
+
+
+def attempt_of(
+    store: StorePort,
+    number: int,
+    lease: Lease,
+    entry: Entry,
+    attendant: "observers.Attendant | None" = None,
+    acts_as: str = "",
+) -> Draft:
+    """That this process begins to work on the run, and how it was started."""
+    fields: dict[str, Any] = {
+        "number": number,
+        "owner": store.owner,
+        "fence": lease.fence,
+        "argv": list(getattr(sys, "orig_argv", sys.argv)),
+        "cwd": os.getcwd(),  # noqa: PTH109 - pathlib is not loaded for this
+        "python": sys.executable,
+        "holdfast": __version__,
+        "packages": packages_loaded(),
+    }
+    if hasattr(os, "geteuid"):  # with the owner's host: whose command this is
+        fields["uid"] = os.geteuid()
+    if acts_as:
+        fields["acts_as"] = acts_as
+    if entry.lease is not None:  # by a worker: its command line is not how this run is started again
+        fields["again"] = ["submit", entry.agent, entry.run]
+    if entry.budget is not None:
+        fields["budget"] = {
+            name: value for name, value in entry.budget._asdict().items() if value is not None
+        }
+    if entry.premises:
+        fields["premises"] = entry.premises
+    if entry.roots:
+        fields["roots"] = list(entry.roots)
+    if entry.is_served:
+        fields["served"] = True
+    if attendant is not None:
+        fields[observers.SAID] = dict(attendant.said)
+    return draft(Kind.ATTEMPT_STARTED, "", "", fields)

@@ -1,0 +1,89 @@
+"""Runs that are not to act in this store: moved elsewhere, handed over, copies of what acts elsewhere, and those not whole yet."""
+
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.engine.journal.journal import forks_of
+from holdfast.errors import RunSealed
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import Event, Kind
+from holdfast.model.store_rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+_NAMES_MAX = 3
+
+
+def check_may_act(store: StorePort, row: RunRow) -> None:
+    """Refuse a run that must not be entered, moved back or written to. RunSealed says why, and what to do instead."""
+    if row.status == Status.IMPORTING:
+        raise _not_whole(row)
+    if row.status != Status.SEALED:
+        return
+    handed = find_handoff(store, row)
+    if handed is not None:
+        raise handed_over(row.run, fields_of(handed.body)["to"])
+    seal = find_seal(store, row)
+    if seal is not None:
+        to = fields_of(seal.body)["to"]
+        if to == store.url:
+            raise RunSealed(
+                run=row.run,
+                problem="is on its way here: it was moved, and has not woken yet",
+                advice="run the same `holdfast copy --move` again",
+            )
+        raise RunSealed(
+            run=row.run,
+            problem=f"was moved to {to}",
+            advice=f"import that where it is to go on; `holdfast fork {row.run} --as NAME` goes on here, as another run",
+        )
+    forks = [fork.run for fork in forks_of(store, row.run)]
+    acting = ", ".join(forks[-_NAMES_MAX:]) or f"`holdfast fork {row.run} --as NAME`"
+    raise RunSealed(
+        run=row.run, problem="is the copy of a run that acts elsewhere", advice=f"go on here with {acting}"
+    )
+
+
+def check_is_whole(row: RunRow) -> None:
+    """Refuse a run whose history is not all there."""
+    if row.status == Status.IMPORTING:
+        raise _not_whole(row)
+
+
+def find_seal(store: StorePort, row: RunRow) -> Event | None:
+    """The event with which the run was moved away; None where it was not."""
+    seal = _last_seal(store, row)
+    return None if seal is None or _is_handoff(seal) else seal
+
+
+def find_handoff(store: StorePort, row: RunRow) -> Event | None:
+    """The event with which the run was sealed when it was handed over; None where it was not."""
+    seal = _last_seal(store, row)
+    return seal if seal is not None and _is_handoff(seal) else None
+
+
+def handed_over(run: str, to: str) -> RunSealed:
+    """Why a run that was handed over is not entered."""
+    again = f"holdfast handoff {run}{f' --to {to}' if to else ''} --seal"
+    return RunSealed(
+        run=run,
+        problem=f"was handed over to {to or 'whoever accepts it'}, and does not act here any more",
+        advice=f"whoever accepts its handoff goes on with it, and `{again}` writes that again; "
+        f"`holdfast handoff {run} --unseal` takes it back here",
+    )
+
+
+def _last_seal(store: StorePort, row: RunRow) -> Event | None:
+    last = store.read_events(row.run, after_seq=max(row.head - 1, row.origin_seq), limit=1)
+    return last[0] if last and last[0].kind == Kind.RUN_SEALED else None
+
+
+def _is_handoff(seal: Event) -> bool:
+    return "handoff" in contents_of(seal.body)
+
+
+def _not_whole(row: RunRow) -> RunSealed:
+    copied = facts_of(row).get("flattens")
+    how = "erase … --flatten` again" if copied else "import` or `holdfast copy` again"
+    return RunSealed(
+        run=row.run,
+        problem="is not whole: bringing it in was cut off, or is going on",
+        advice=f"run the same `holdfast {how}",
+    )

@@ -1,0 +1,94 @@
+"""What one process has of one store: the port, the way into its journals, the tender, the doorbell, the clock.
+
+Shared by every run on that store in this process, so that they share commits and beats.
+"""
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.engine.journal.group_commit import Committer
+from holdfast.engine.journal.heartbeat import Tender
+from holdfast.engine.journal.inbox_wakeup import Doorbell
+from holdfast.engine.llm.stream_flusher import Flusher
+from holdfast.engine.threads.recent_states import Recent
+from holdfast.limits import LEASE_S
+from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.embedding.embedders import Embedder
+    from holdfast.engine.threads.shared_hold import Stint
+
+
+class Workshop:
+    """A store and what works on it."""
+
+    def __init__(self, store: StorePort, clock: Clock, lease_s: float) -> None:
+        self.store = store
+        self.clock = clock
+        self.lease_s = lease_s
+        self.committer = Committer(store)
+        self.tender = Tender(store, clock)
+        self.flusher = Flusher()
+        self.bell = Doorbell(store)
+        self.recent = Recent()
+        self.stints: dict[str, Stint] = {}
+        """The runs that are held for as long as some of their steps take."""
+        self.stints_lock = Lock()
+        self._embedder: Embedder | None = None
+        self._has_embedder = False
+
+    @property
+    def embedder(self) -> "Embedder | None":
+        """What makes vectors of texts here; None where things are found by words alone."""
+        if not self._has_embedder:
+            from holdfast.embedding.embedders import find_embedder
+
+            self.embedder = find_embedder()
+        return self._embedder
+
+    @embedder.setter
+    def embedder(self, embedder: "Embedder | None") -> None:
+        self._embedder, self._has_embedder = embedder, True
+
+
+_lock = Lock()
+_workshops: dict[int, Workshop] = {}
+
+
+def workshop_of(store: StorePort, *, clock: Clock | None = None, lease_s: float = LEASE_S) -> Workshop:
+    """The workshop of this store; the first caller's clock and lease time count."""
+    with _lock:
+        found = _workshops.get(id(store))
+        if found is None or found.store is not store:
+            found = _workshops[id(store)] = Workshop(store, clock or SystemClock(), lease_s)
+        return found
+
+
+def forget(store: StorePort) -> None:
+    """The store was closed: nothing works on it any more."""
+    with _lock:
+        _workshops.pop(id(store), None)
+
+
+def held_runs() -> list[str]:
+    """The runs that this process has entered, in any store."""
+    with _lock:
+        return [
+            run
+            for workshop in _workshops.values()
+            for run in workshop.tender.runs
+            if run not in workshop.stints
+        ]
+
+
+def _forget_all() -> None:
+    """In a fork: the parent's workshops are the parent's."""
+    global _lock  # noqa: PLW0603 - the parent may have held it at the moment of the fork
+    _lock = Lock()
+    _workshops.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,216 @@
+"""The two pairs of hands that drive the rules: one blocks, one awaits.
+
+``drive`` finishes a rule under the blocking hands with a single ``send``: they never truly suspend, which is
+what makes it work inside a running event loop too.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from threading import get_ident
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.engine.run.call_site import HERE
+from holdfast.errors import Misuse
+
+if TYPE_CHECKING:
+    from holdfast.engine.journal.inbox_wakeup import Doorbell
+    from holdfast.model.store_rows import Cursor
+
+T = TypeVar("T")
+
+_COROUTINE = 0x80
+"""The flag of code made by ``async def``; ``inspect`` says the same at ten times the cost."""
+
+
+class Hands(Protocol):
+    """What a rule can ask to be done: keep, call, run the user's code, wait, listen."""
+
+    waits: bool
+    """Whether these hands let other tasks run while they wait."""
+
+    async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Call a store's verb."""
+        ...
+
+    async def invoke(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
+    ) -> Any:
+        """Run the user's function. OutOfTime past ``timeout_s``; ``Straggler`` when it cannot be stopped."""
+        ...
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+        """Let time pass, until something comes into the run's inbox; at most so long."""
+        ...
+
+
+class OutOfTime(TimeoutError):
+    """The call's own ``timeout_s`` has passed; a TimeoutError of the user's code is something else."""
+
+
+class Straggler(BaseException):
+    """The waiting ended (``reason``) but the function still runs in its thread.
+
+    ``on_finish(callback)`` arranges that the callback gets, when it returns, a function that gives its result.
+    """
+
+    def __init__(
+        self, reason: BaseException, on_finish: Callable[[Callable[[Callable[[], Any]], None]], None]
+    ) -> None:
+        super().__init__()
+        self.reason = reason
+        self.on_finish = on_finish
+
+
+def drive(rule: Coroutine[Any, Any, T]) -> T:
+    """Finish a rule that runs under the blocking hands."""
+    try:
+        rule.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration is untyped
+    rule.close()
+    raise AssertionError("a rule under blocking hands suspended")
+
+
+class BlockingHands:
+    """Everything in the calling thread."""
+
+    waits = False
+
+    async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return fn(*args, **kwargs)
+
+    async def invoke(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
+    ) -> Any:
+        if timeout_s is not None:
+            return _invoke_in_thread(fn, args, kwargs, timeout_s)
+        value = fn(*args, **kwargs)
+        if type(value) is CoroutineType:
+            value.close()
+            raise Misuse(
+                problem=f"{getattr(fn, '__name__', fn)!s} is async, and this run is entered with a plain `with`",
+                advice="enter the run with `async with holdfast.run(...)` and await run.step(...)",
+            )
+        return value
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        clock.sleep(seconds)
+
+    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+        bell.wait(run, seen, timeout_s)
+
+
+def _invoke_in_thread(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float
+) -> Any:
+    from concurrent.futures import Future
+    from threading import Thread
+
+    future: Future[Any] = Future()
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result(context.run(_in_thread, fn, args, kwargs))
+        except BaseException as error:  # noqa: BLE001 - carried to the waiting thread
+            future.set_exception(error)
+
+    Thread(target=work, name=f"holdfast-{getattr(fn, '__name__', 'step')}", daemon=True).start()
+    try:
+        return future.result(timeout_s)
+    except TimeoutError:
+        if future.done():  # just now, or it raised a TimeoutError of its own: its end is its end
+            return future.result()
+        raise Straggler(
+            OutOfTime(), lambda done: future.add_done_callback(lambda f: done(f.result))
+        ) from None
+
+
+def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    here = HERE.get()
+    if here is not None:  # the step's body moved to this thread: calls in it are its own, not a new task's
+        here.trail.task = get_ident()
+    return fn(*args, **kwargs)
+
+
+class AsyncHands:
+    """Awaiting; plain functions run in a thread so that they do not hold the loop."""
+
+    waits = True
+
+    async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return fn(*args, **kwargs)
+
+    async def invoke(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
+    ) -> Any:
+        if timeout_s is None and is_async(fn):
+            return await fn(*args, **kwargs)
+        import asyncio
+
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit:
+                if is_async(fn):
+                    return await fn(*args, **kwargs)
+                context = copy_context()
+                work: asyncio.Future[Any] = asyncio.get_running_loop().run_in_executor(
+                    None, lambda: context.run(_in_thread, fn, args, kwargs)
+                )
+                try:
+                    value = await asyncio.shield(work)
+                except asyncio.CancelledError as cancelled:
+                    # Also if it has just returned: then what it came to is not to be lost either.
+                    raise Straggler(
+                        cancelled, lambda done: work.add_done_callback(lambda f: done(f.result))
+                    ) from None
+                return await value if isinstance(value, Awaitable) else value
+        except Straggler as straggler:
+            if limit.expired():
+                straggler.reason = OutOfTime()
+            raise
+        except TimeoutError:
+            if limit.expired():
+                raise OutOfTime from None
+            raise
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:  # noqa: ARG002 - the loop has its own clock
+        import asyncio
+
+        await asyncio.sleep(seconds)
+
+    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        heard = asyncio.Event()
+
+        def ring() -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(heard.set)
+
+        with bell.listening(run, seen, ring), suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await heard.wait()
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether calling the function gives a coroutine."""
+    code = getattr(fn, "__code__", None)
+    if code is not None:
+        return bool(code.co_flags & _COROUTINE)
+    if isinstance(fn, partial):
+        return is_async(fn.func)
+    return bool(getattr(getattr(type(fn).__call__, "__code__", None), "co_flags", 0) & _COROUTINE)
+
+
+BLOCKING = BlockingHands()
+AWAITING = AsyncHands()

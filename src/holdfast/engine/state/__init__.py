@@ -1,0 +1,1 @@
+"""States at work: checkpoints, autosave, and states in a store."""

@@ -1,0 +1,168 @@
+"""Autosave: the state, saved by itself as the program goes on.
+
+A save says what state there was and which calls it already knows the outcomes of: those must not be made again, and all
+others must be answered from the journal. Nobody tells, so it is found out. The state is looked at when the program's
+own task begins a step and no other call is in flight (a *boundary*). Where it has changed since the boundary before, the
+program has taken in what came back in between. Where it has not, the outcome may still be in a variable: then the state
+stands where it first looked like this, and what was recorded since counts as not given yet.
+
+In the middle of a step the program waits, so a state taken there stands where that step began; only a ``get_state``
+declared thread-safe is asked then, by a thread.
+
+Crash windows: a save is flushed like a beat and made durable by the next synced record; lost, the one before it stands.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from threading import Event as Flag
+from threading import Thread
+from typing import Any, Final, NamedTuple
+
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.state.checkpoints import draft_of, prune_if_due, settle
+from holdfast.engine.state.state_store import Taken
+from holdfast.engine.steps.step import Work
+from holdfast.errors import Misuse, StopSignal
+from holdfast.model.events import AUTOSAVE
+
+EVERY_S: Final = 60.0
+EVERY_STEPS: Final = 3
+
+
+class Standing(NamedTuple):
+    """Where a state stands in the journal: the calls up to ``upto_seq`` are in it, and the last of them is ``after``."""
+
+    upto_seq: int
+    after: str
+
+
+class Autosaver:
+    """Saves one tenure's state when it is due."""
+
+    def __init__(
+        self,
+        get_state: Callable[[], Any],
+        every_s: float | None,
+        every_steps: int | None,
+        *,
+        thread_safe: bool,
+    ) -> None:
+        for name, given in (("every_s", every_s), ("every_steps", every_steps)):
+            if given is not None and given <= 0:
+                raise Misuse(
+                    problem=f"autosave({name}={given!r}) would save all the time",
+                    advice="give a number above 0, or None for never",
+                )
+        self._get_state = get_state
+        self._every_s = every_s
+        self._every_steps = every_steps
+        self._thread_safe = thread_safe
+        self._steps = 0
+        self._numbers = count(1)
+        self._head = -1
+        self._identity: bytes | None = None
+        self._standing: Standing | None = None
+        self._saved_at = 0.0
+        self._stopped = Flag()
+
+    def begin(self, tenure: Tenure) -> None:
+        """Save from now on, in place of whoever saved before."""
+        if tenure.autosaver is not None:
+            tenure.autosaver.stop()
+        self._saved_at = tenure.clock.monotonic()
+        tenure.autosaver = self
+        if self._thread_safe and self._every_s is not None:
+            Thread(target=self._watch, args=(tenure,), name="holdfast-autosave", daemon=True).start()
+
+    def stop(self) -> None:
+        """Save no more."""
+        self._stopped.set()
+
+    @property
+    def stands_at(self) -> int | None:
+        """The event that the state which would be saved next stands at, as far as that is known."""
+        return None if self._standing is None else self._standing.upto_seq
+
+    async def before(self, hands: Hands, work: Work) -> None:
+        """A live step is about to begin: save the state first, if that is due and the state agrees with the journal."""
+        if not _is_boundary(work):
+            return
+        tenure = work.tenure
+        taken = tenure.states.take(self._get_state())
+        self._stand(work, taken.planted.identity)
+        self._steps += 1
+        if self._standing is not None and self._is_due(tenure, work.treatment.effect):
+            await self._save(hands, tenure, taken, self._standing)
+            prune_if_due(tenure)
+
+    def _stand(self, work: Work, identity: bytes) -> None:
+        """Find out where the state stands, now that it looks like this at the beginning of a step."""
+        tenure = work.tenure
+        if identity == self._identity:
+            return
+        if self._identity is not None or not tenure.has_replayed:
+            assert tenure.journal is not None
+            self._standing = Standing(tenure.journal.head, work.asked.point.after)
+        # else: recorded outcomes were given since the last look, and it is not known which of them are in the state
+        self._identity = identity
+
+    def _is_due(self, tenure: Tenure, effect: str) -> bool:
+        if tenure.journal is None or tenure.journal.head == self._head:
+            return False
+        if effect == "once" or (self._every_steps is not None and self._steps >= self._every_steps):
+            return True
+        return self._every_s is not None and tenure.clock.monotonic() - self._saved_at >= self._every_s
+
+    async def _save(self, hands: Hands, tenure: Tenure, taken: Taken, standing: Standing) -> None:
+        journal = tenure.require_journal(AUTOSAVE)
+        key = f"{AUTOSAVE}.{tenure.number}.{next(self._numbers)}"
+        with tenure.states.building():
+            event, planted = draft_of(tenure, taken, AUTOSAVE, key, standing._asdict())
+            self._head = await journal.append(hands, [event], tenure.clock.wall(), synced=False)
+            settle(tenure, planted)
+        self._steps, self._saved_at = 0, tenure.clock.monotonic()
+
+    # -- in the middle of a step ------------------------------------------------------------------------------
+
+    def _watch(self, tenure: Tenure) -> None:
+        assert self._every_s is not None
+        wait_s = self._every_s
+        while not self._stopped.wait(wait_s) and not tenure.is_closed:
+            since_s = tenure.clock.monotonic() - self._saved_at
+            wait_s = max(self._every_s - since_s, self._every_s / 10)
+            if since_s < self._every_s:
+                continue
+            try:
+                self.save_inside(tenure)
+            except (Exception, StopSignal) as error:  # noqa: BLE001 - the step goes on; the next boundary tells the program
+                log().warning("the state of run %s could not be saved: %s", tenure.run, error)
+
+    def save_inside(self, tenure: Tenure) -> bool:
+        """Save the state while the program waits for a step; False where it does not, or just stopped waiting."""
+        work, standing = _waited_for(tenure), self._standing
+        if work is None or standing is None:
+            return False
+        taken = tenure.states.take(self._get_state())
+        if _waited_for(tenure) is not work:
+            return False  # part of it may be from before the step's end, part from after
+        drive(self._save(BLOCKING, tenure, taken, standing))
+        return True
+
+
+def _is_boundary(work: Work) -> bool:
+    return work.asked.here.depth == 0 and _is_programs_own(work) and len(work.tenure.in_flight()) == 1
+
+
+def _is_programs_own(work: Work) -> bool:
+    here = work.asked.here
+    return here.trail.task == work.tenure.root.task
+
+
+def _waited_for(tenure: Tenure) -> Work | None:
+    """The one call that the program waits for."""
+    calls = [work for work in tenure.in_flight() if work.asked.here.depth == 0]
+    if len(calls) == 1 and calls[0].intent_seq and _is_programs_own(calls[0]):
+        return calls[0]
+    return None

@@ -1,0 +1,166 @@
+"""States in a store: planted as nodes that are stored once, and put together again.
+
+Everything here reads; what is planted is stored by the append that records the checkpoint, so a state is in the
+journal whole or not at all.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock, current_thread
+from threading import enumerate as enumerate_threads
+from typing import Any, NamedTuple
+
+from holdfast.codec.blobs import address_of, pack
+from holdfast.codec.values import decode_tree, encode_state
+from holdfast.core.journal import run_row_facts
+from holdfast.core.state.assemble import gather
+from holdfast.core.state.nodes import Fetch, unpack_nodes
+from holdfast.core.state.tree import Garden, Planted
+from holdfast.engine.journal.blob_content import read_blobs
+from holdfast.engine.journal.journal import chain_of
+from holdfast.engine.journal.pause_gc import without_collecting
+from holdfast.errors import Corrupt, StateChanged
+from holdfast.model.store_rows import Blob
+from holdfast.stores.port import StorePort
+
+WHAT = "state of the checkpoint"
+_OURS = frozenset({"holdfast-tender", "holdfast-autosave", "holdfast-flusher"})
+
+
+class States:
+    """The states of one tenure, so that each writes only what none before it did."""
+
+    def __init__(self, store: StorePort, run: str) -> None:
+        self._store = store
+        self._run = run
+        self._lock = Lock()
+        self._garden: Garden | None = None
+        self._has_learned = False
+        self._building = 0
+
+    def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
+        """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
+
+        While others run that could change it, unless it is a copy that nobody else has, it is looked at twice: a state
+        that is part old, part new is none. What another tenure stored is not known yet: that matters only if the state
+        is recorded (``build_on``).
+        """
+        taken = self._look(state, what)
+        if (
+            not is_copy
+            and _others_run()
+            and self._look(state, what).planted.identity != taken.planted.identity
+        ):
+            raise StateChanged(run=self._run, problem="looked at twice, it differed")
+        return taken
+
+    def _look(self, state: Any, what: str) -> "Taken":
+        try:
+            try:
+                return self._taken(state, what, careful=False)
+            except TypeError:
+                # an int or a text that orjson cannot write: they are rare enough to walk a second time for
+                return self._taken(state, what, careful=True)
+        except RuntimeError as error:  # a dict or set that grew under the walk
+            raise StateChanged(run=self._run, problem=str(error)) from error
+
+    def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
+        tree, rebuild = encode_state(state, what=what, careful=careful)
+        with self._lock:
+            garden = self._fresh_garden()
+            return Taken(garden.plant(tree), rebuild, tree, garden)
+
+    def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
+        """What is to be recorded, after states whose roots are ``known`` and that another tenure may have stored."""
+        with self._lock:
+            garden = self._fresh_garden()
+            is_known = not known or self._has_learned
+            if not is_known:
+                for root in known:
+                    garden.learn(root, fetcher(self._store))
+                self._has_learned = True
+            # Taken before a prune, it may refer to what is gone.
+            if is_known and garden is taken.garden:
+                return taken.planted
+            planted = garden.plant(taken.tree)
+        if planted.identity != taken.planted.identity:  # the tree shares containers with the state
+            raise StateChanged(run=self._run, problem="it differed when it was about to be written")
+        return planted
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """From ``build_on`` to ``settle``: what the state refers to must stay, though no record says so yet."""
+        with self._lock:
+            self._building += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._building -= 1
+
+    def let_go(self) -> bool:
+        """Trust nothing that was stored before, since it is about to be pruned; False while a state builds on it."""
+        with self._lock:
+            if self._building:
+                return False
+            self._forget()
+            return True
+
+    def _fresh_garden(self) -> Garden:
+        if self._garden is None or self._garden.is_overgrown:
+            self._forget()
+            self._garden = Garden(address_of, lineage_of(self._store, self._run))
+        return self._garden
+
+    def settle(self, planted: Planted) -> None:
+        """The state is in the journal."""
+        with self._lock:
+            if self._garden is not None:
+                self._garden.settle(planted)
+                self._has_learned = True
+
+    def _forget(self) -> None:
+        self._garden, self._has_learned = None, False
+
+
+class Taken(NamedTuple):
+    """A state at one moment, and the paths to what was left out of it. ``tree`` may share containers with it."""
+
+    planted: Planted
+    rebuild: list[str]
+    tree: Any
+    garden: Garden
+
+
+def _others_run() -> bool:
+    """Whether the program has other threads: ours never change a state."""
+    return any(thread.name not in _OURS for thread in enumerate_threads() if thread is not current_thread())
+
+
+def blobs_of(planted: Planted) -> tuple[Blob, ...]:
+    """The packs as the store keeps them."""
+    return tuple(Blob(address, pack(data)) for address, data in planted.packs)
+
+
+def fetcher(store: StorePort) -> Fetch:
+    """How nodes are read from this store, each pack verified against its address."""
+    return lambda addresses: {address: unpack_nodes(data) for address, data in read_blobs(store, addresses)}
+
+
+@without_collecting()
+def read_state(store: StorePort, root: Any) -> Any:
+    """The state's tree, as it was encoded. Corrupt where part of it is missing or damaged."""
+    try:
+        return gather(root, fetcher(store))
+    except Corrupt as damage:
+        raise Corrupt(store=store.url, problem=damage.fields["problem"]) from damage
+
+
+def state_at(store: StorePort, root: Any) -> Any:
+    """The state itself, made anew."""
+    return decode_tree(read_state(store, root), what=WHAT)
+
+
+def lineage_of(store: StorePort, run: str) -> str:
+    """Whose packs these are: a name that all runs of one tree of forks have in common, and no others."""
+    return run_row_facts.lineage_of(chain_of(store, run))

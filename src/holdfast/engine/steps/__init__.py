@@ -1,0 +1,1 @@
+"""Calls at work: identity, intent, call, outcome, and effects in doubt."""

@@ -1,0 +1,164 @@
+"""From a call in the program to its identity and its recorded answer."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from holdfast.codec.exceptions import decode_failure
+from holdfast.codec.values import canonical_arguments, decode
+from holdfast.core.journal.names import check_key, check_name
+from holdfast.core.steps.arguments import bind
+from holdfast.core.steps.drift import Point
+from holdfast.core.steps.identity import keyed, site_of
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.run.call_site import Here, locate
+from holdfast.engine.run.held_run import Tenure, remember_failure
+from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
+from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
+from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
+from holdfast.model.markers import Act
+
+_IDENTITY_ADVICE = "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
+_NAMES_KEPT = 10_000
+_known_names: set[str] = set()
+
+
+class Asked(NamedTuple):
+    """One call that the program makes now, with its place and identity."""
+
+    name: str
+    key: str
+    site: str
+    n: int
+    arguments: bytes
+    here: Here
+    point: Point
+    request: Any = None
+    """Of a model call: all that is asked, as it is encoded; the arguments only tell of it."""
+
+
+def identify(
+    tenure: Tenure,
+    treatment: Treatment,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Asked:
+    """Who this call is. Nothing is written; arguments that cannot be part of an identity are refused."""
+    here, point = place(tenure, name)
+    if treatment.key is None:
+        arguments = _arguments(name, bind(fn, args, kwargs, treatment.ignore))
+        site = site_of(here.scope, name, arguments)
+        n = tenure.claim(site)
+        return Asked(name, f"{site}.{n}", site, n, arguments, here, point)
+    check_key(treatment.key)
+    return Asked(name, keyed(treatment.key), "", 0, treatment.told, here, point)
+
+
+def place(tenure: Tenure, name: str) -> tuple[Here, Point]:
+    """Where a call of this name stands. BadName; Misuse where no call can be made."""
+    if name not in _known_names:
+        check_name("step", name, STEP_NAME_CHARS_MAX)
+        if len(_known_names) < _NAMES_KEPT:
+            _known_names.add(name)
+    here, point = locate(tenure)
+    if point.forked:
+        tenure.note_arrival(point.scope, point.after)
+    if here.leaf:
+        raise Misuse(
+            problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
+            advice="a once effect is a leaf: call other steps before or after it",
+        )
+    if here.depth >= NESTING_DEPTH_MAX:
+        raise Misuse(
+            problem=f"step {name!r} stands {here.depth} steps deep",
+            advice="flatten the nesting; see docs/limits.md",
+        )
+    return here, point
+
+
+def _arguments(name: str, bound: dict[str, Any]) -> bytes:
+    try:
+        return canonical_arguments(bound, what=f"call of {name!r}") if bound else b"{}"
+    except NotStorable as refused:
+        raise NotStorable(**{**refused.fields, "advice": _IDENTITY_ADVICE}) from None
+
+
+def next_answer(tenure: Tenure, call: Call) -> Outcome | None:
+    """The next recorded outcome that still has its value; one that was pruned to be fetched again is passed over."""
+    outcome = tenure.next_outcome(call)
+    while outcome is not None and pruned_as(tenure.body_of(outcome)) == "refetchable":
+        outcome = tenure.next_outcome(call) if call.taken < len(call.outcomes) else None
+    return outcome
+
+
+def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Callable[..., Any] | None) -> Any:
+    """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
+    body = tenure.body_of(outcome)
+    asked.here.trail.last = asked.key
+    if tenure.attendant is not None:
+        tenure.attendant.replayed(asked, outcome)
+    data = raw_part(body, "value") if outcome.good else None
+    if data is not None:  # most often: it is not pruned, and nothing else of it is asked for
+        return _decoded(data, f"result of {asked.name!r}", fn)
+    if is_hollow(body):
+        diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"
+        raise Diverged(run=tenure.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
+    if not outcome.good:
+        tenure.unclaim(asked.site, asked.n)
+        error = decode_failure(part_of(body, "error"))
+        remember_failure(error, call.key, outcome.seq)
+        raise error
+    return value_of(tenure, body, what=f"result of {asked.name!r}", fn=fn)
+
+
+def value_of(
+    tenure: Tenure,
+    body: bytes,
+    *,
+    what: str,
+    fn: Callable[..., Any] | None = None,
+    hint: object = None,
+) -> Any:
+    """The value in an event's body, of a type in ``hint`` or in what ``fn`` says that it returns.
+
+    NotStorable again if it could not be written down when it was made.
+    """
+    data = raw_part(body, "value")
+    if data is None:
+        contents = contents_of(body)
+        if "lost" in contents:
+            raise (TooLarge if "size" in contents["lost"] else NotStorable)(**contents["lost"])
+        if "value_blob" not in contents:
+            return None
+        data = read_blob(tenure.store, contents["value_blob"])
+    return _decoded(data, what, fn, hint)
+
+
+def _decoded(data: bytes, what: str, fn: Callable[..., Any] | None, hint: object = None) -> Any:
+    # what a function says that it returns may have to be evaluated: only where there is something to type
+    return decode(data, what=what, hint=(hint or return_hint(fn)) if b"$" in data else None)
+
+
+def lost_of(refused: HoldfastError) -> dict[str, Any]:
+    """Why a value is not recorded, as the record of its call tells it; see ``value_of``."""
+    return {name: told if isinstance(told, int) else str(told) for name, told in refused.fields.items()}
+
+
+def return_hint(fn: Callable[..., Any] | None) -> object:
+    """The function's return annotation, evaluated where it is written as a string; None where it has none."""
+    if isinstance(fn, Act):
+        fn = fn.function
+    while isinstance(fn, partial):
+        fn = fn.func
+    hint = getattr(fn, "__annotations__", {}).get("return")
+    if not isinstance(hint, str):
+        return hint
+    from typing import get_type_hints
+
+    try:
+        return get_type_hints(fn).get("return")
+    except Exception:  # noqa: BLE001 - a hint that does not evaluate here is no hint
+        return None

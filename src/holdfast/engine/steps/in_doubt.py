@@ -1,0 +1,259 @@
+"""Effects in doubt: started, and not known whether they happened.
+
+Two ways lead here. A ``once`` call raised or was cut off in this process; or the journal holds its intent
+without an outcome because an earlier process died. Both end in a recorded settlement, by the tool's own
+``verify``, by a letter in the inbox, by declared policy; or in ``StepInDoubt``, and a person decides.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.codec.exceptions import describe_failure, encode_failure
+from holdfast.core.journal.run_row_facts import is_from_elsewhere
+from holdfast.core.reports.times import moment
+from holdfast.core.steps.arguments import bind, choose
+from holdfast.core.steps.in_doubt import Settlement, settle
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import Draft, chain_of, draft, read_all
+from holdfast.engine.run.held_run import remember_failure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.steps import known_outcome
+from holdfast.engine.steps.call_identity import lost_of
+from holdfast.errors import EffectUnknown, HoldfastError, StepInDoubt, StopSignal
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import Kind
+from holdfast.model.verdicts import Done, NotDone, Unknown, Verdict
+
+if TYPE_CHECKING:
+    from holdfast.engine.steps.step import Work
+
+
+# -- in this process --------------------------------------------------------------------------------------------
+
+
+async def record(work: "Work", reason: str) -> None:
+    """Write down that the call ended and its outcome is unknown, and why."""
+    keep_open(work, reason)
+    doubted = draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, {}, parts={"reason": reason})
+    await known_outcome.append(work, work.written_with(doubted))
+
+
+def keep_open(work: "Work", reason: str | None) -> None:
+    """Let the view know the call as open, so that a program that swallows the stop cannot make it run again."""
+    tenure, key = work.tenure, work.asked.key
+    assert tenure.journal is not None
+    call = tenure.view.calls.setdefault(key, Call(key, work.asked.name))
+    call.is_open, call.doubt = True, reason
+    call.body, call.seq = work.intent, work.intent_seq
+    call.started_at, call.fence = work.started_at, tenure.journal.fence
+
+
+async def settle_live(work: "Work", error: Exception) -> Any:
+    """A once call raised something not declared harmless. Its value if it happened after all, else raise."""
+    from holdfast.engine.steps.step import Again
+
+    told = describe_failure(encode_failure(error))
+    await record(work, f"raised {told}")
+    tenure = work.tenure
+    decision = await _settle(work, since=tenure.clock.wall(), owner_dead=True)
+    if decision.act == "done":
+        await work.conclude(_settled(work, "done", via="verify", value=decision.value), good=True)
+        return decision.value
+    if decision.act in {"not_done", "retry"}:
+        if work.may_retry(error):
+            raise Again(error)
+        failed = _settled(
+            work, "failed", via="verify" if decision.act == "not_done" else "policy", error=error
+        )
+        remember_failure(error, work.asked.key, await work.conclude(failed, good=False))
+        raise error
+    if decision.act == "tell":
+        raise await _tell(work, tenure.clock.wall()) from error
+    raise in_doubt(work, f"raised {told}" + _and(decision)) from error
+
+
+def follow(work: "Work", result: Callable[[], Any]) -> None:
+    """A once call that nobody waited for any more has come to its end: record that, without holding an event loop up."""
+    if not work.hands.waits:
+        drive(_finish_late(work, result))
+        return
+    import asyncio
+
+    try:
+        asyncio.get_running_loop().run_in_executor(None, lambda: drive(_finish_late(work, result)))
+    except RuntimeError:  # the loop is being shut down, and takes no more work
+        drive(_finish_late(work, result))
+
+
+async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
+    """A once call that nobody waited for any more has come to its end: record what it came to."""
+    work.hands = BLOCKING
+    try:
+        try:
+            value = result()
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the effect is in doubt
+            await record(work, f"raised {describe_failure(encode_failure(error))}")
+        else:
+            await work.conclude(_settled(work, "done", via="late", value=value), good=True)
+    except (StopSignal, HoldfastError) as refused:  # nobody waits for this any more: it can only be told
+        log().warning("the late end of %r was not recorded: %s", work.asked.name, refused)
+    finally:
+        work.tenure.leave_call(work.asked.key)
+
+
+# -- from an earlier process ------------------------------------------------------------------------------------
+
+
+async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
+    """Settle a call whose intent stands without an outcome. None when it may run again under the same key."""
+    tenure = work.tenure
+    await inbox.drain(tenure, work.hands)
+    if not call.is_open:
+        return tenure.next_outcome(call)
+    if tenure.view.behind:
+        from holdfast.core.lineage.later_effects import is_for_a_person  # few runs are forks
+
+        if is_for_a_person(tenure.intent_of(call)):
+            raise in_doubt(work, call.doubt or "is to be asked about", call)
+    decision = await _settle(work, since=call.started_at, owner_dead=_owner_is_dead(work, call))
+    if decision.act == "done":
+        return await _apply(work, call, _settled(work, "done", via="verify", value=decision.value), good=True)
+    if decision.act in {"not_done", "retry"}:
+        via = "verify" if decision.act == "not_done" else "policy"
+        await work.append(_settled(work, "retry", via=via, reason=decision.reason))
+        call.is_open = False
+        return None
+    if decision.act == "tell":
+        raise await _tell(work, call.started_at)
+    raise in_doubt(work, (call.doubt or "never reported back") + _and(decision), call)
+
+
+def _owner_is_dead(work: "Work", call: Call) -> bool:
+    """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
+    if work.tenure.view.handed is not None or work.tenure.view.behind:
+        from holdfast.engine.transfer.handoff_answers import is_over
+
+        was_given = is_over(work.tenure.store, work.tenure.intent_of(call))
+        if was_given is not None:
+            return was_given
+    if call.doubt is not None:
+        return True
+    for attempt in reversed(work.tenure.view.attempts):
+        if attempt.event.seq < call.seq:  # the one in which it was made
+            if _is_from_elsewhere(work, attempt.event.seq):
+                return _was_proven_dead(work, attempt.number, attempt.event.seq)
+            return work.tenure.store.probe(fields_of(attempt.event.body)["owner"]) == "dead"
+    return False
+
+
+def _is_from_elsewhere(work: "Work", seq: int) -> bool:
+    """Whether the attempt ran on another store, whose processes this one cannot look at."""
+    return is_from_elsewhere(chain_of(work.tenure.store, work.tenure.run), seq)
+
+
+def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
+    """What was found out about its process where it ran, before the run was moved here."""
+    for event in read_all(work.tenure.store, work.tenure.run, after_seq=seq):
+        if event.kind == Kind.ATTEMPT_CRASHED:
+            body = fields_of(event.body)
+            if body["attempt"] == number:
+                return bool(body["proof"] == "dead")
+    return False
+
+
+# -- the parts --------------------------------------------------------------------------------------------------
+
+
+async def _settle(work: "Work", *, since: float, owner_dead: bool) -> Settlement:
+    treatment, clock = work.treatment, work.tenure.clock
+    while True:
+        decision = settle(
+            await _verdict(work),
+            policy=treatment.in_doubt,
+            owner_dead=owner_dead,
+            waited_s=clock.wall() - since,
+            settle_s=treatment.settle_s,
+        )
+        if decision.act != "wait":
+            return decision
+        await work.hands.sleep(clock, decision.wait_s)
+
+
+async def _verdict(work: "Work") -> Verdict | None:
+    verify = work.treatment.verify
+    if verify is None:
+        return None
+    known = {
+        **bind(work.fn, work.args, work.kwargs, ()),
+        "idempotency_key": work.idem,
+        "idempotency_owner": work.tenure.recorded(work.asked.key, "owner") or "",
+    }
+    try:
+        verdict = await work.hands.invoke(verify, (), choose(verify, known), None)
+    except Exception as error:  # noqa: BLE001 - a verifier that fails has not told anything
+        log().warning("verify of %r failed: %s", work.asked.name, error)
+        return Unknown(f"verify raised {type(error).__name__}: {error}")
+    if not isinstance(verdict, (Done, NotDone, Unknown)):
+        log().warning("verify of %r returned %r, which is no verdict", work.asked.name, verdict)
+        return Unknown(f"verify returned {type(verdict).__name__}, not Done, NotDone or Unknown")
+    return verdict
+
+
+def _settled(
+    work: "Work",
+    how: str,
+    *,
+    via: str,
+    value: Any = None,
+    error: BaseException | None = None,
+    reason: str = "",
+) -> Draft:
+    fields, parts = {"how": how, "via": via}, dict[str, Any]()
+    data = None
+    if reason:
+        parts["reason"] = reason
+    if error is not None:
+        parts["error"] = encode_failure(error)
+    elif how == "done":
+        data, refused = work.encode(value)
+        if refused is not None:
+            parts["lost"] = lost_of(refused)
+    return draft(Kind.STEP_SETTLED, work.asked.name, work.asked.key, fields, data, parts=parts)
+
+
+async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outcome:
+    await work.conclude(event, good=good)
+    return call.outcomes[-1]
+
+
+async def _tell(work: "Work", started_at: float) -> EffectUnknown:
+    told = EffectUnknown(step=work.asked.name, started_at=moment(started_at))
+    seq = await work.conclude(_settled(work, "failed", via="policy", error=told), good=False)
+    remember_failure(told, work.asked.key, seq)
+    return told
+
+
+def in_doubt(work: "Work", reason: str, call: Call | None = None) -> StepInDoubt:
+    """The stop-signal that puts the question to a person."""
+    at = call.started_at if call else work.tenure.clock.wall()
+    return StepInDoubt(
+        run=work.tenure.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason
+    )
+
+
+def _and(decision: Settlement) -> str:
+    return f" ({decision.reason})" if decision.reason else ""
+
+
+async def post_late_outcome(work: "Work", event: Draft, *, good: bool) -> None:
+    """The lease is gone but the call came to an end: leave that for whoever holds the run now."""
+    key = work.asked.key
+    content = {
+        "kind": "outcome",
+        "key": key,
+        "how": "done" if good else "failed",
+        "body": contents_of(event.body),
+    }
+    await known_outcome.post(work, f"late-{key}", content, event)

@@ -1,0 +1,1 @@
+"""Runs kept for another framework: chains of checkpoints, shared holds."""

@@ -1,0 +1,129 @@
+"""What becomes of whole chains: pruned, cut down, deleted. Each under the run's lease, which is waited for.
+
+Deleting is not erasing: what only this run's lineage can need goes with it, and its values with the next prune of the store;
+the files keep their size. Forks get a copy of what they borrow first.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from holdfast.core.journal.hollow import hollowed
+from holdfast.core.threads.chains import with_their_base
+from holdfast.engine.journal.load_view import forget_snapshot
+from holdfast.engine.lineage import kin
+from holdfast.engine.prune.erase import delete_records, see_to_forks
+from holdfast.engine.prune.prune_run import (
+    batches,
+    note_doomed,
+    of_lineage,
+    own_events,
+    prune_run,
+)
+from holdfast.engine.run.maintenance_hold import Hold
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.threads.shared_hold import hold
+from holdfast.errors import LeaseLost
+from holdfast.limits import CHAIN_WAIT_S
+from holdfast.model.event_fields import fields_of, rewritten
+from holdfast.model.events import CHAINED, PENDING, Event, anchor, checksum
+from holdfast.model.retention import Keep, Retention
+from holdfast.model.store_rows import RunRow
+
+LATEST = Retention(reasoning=Keep(), chunks=Keep(), checkpoints=Keep(last=0), compact_events=None)
+"""Of each chain the latest checkpoint, and what it leans on."""
+_ALL = LATEST._replace(checkpoints=Keep())
+
+
+@contextmanager
+def _held(workshop: Workshop, run: str) -> Iterator[Hold]:
+    lease = hold(workshop, run, workshop.clock.monotonic() + CHAIN_WAIT_S)
+    try:
+        yield Hold(workshop, run, lease)
+    finally:
+        workshop.store.release(run, fence=lease.fence)
+
+
+def prune(workshop: Workshop, run: str, policy: Retention = LATEST) -> None:
+    """Prune the run. Durable when it returns; RunHeld while another process works on it."""
+    if workshop.store.find_run(run) is not None:
+        with _held(workshop, run) as held:
+            prune_run(workshop.store, workshop.clock, run, policy, held.fence)
+
+
+def delete(workshop: Workshop, run: str) -> None:
+    """Remove the run. Durable when it returns; RunHeld while another process works on it, or on a fork of it."""
+    store = workshop.store
+    if store.find_run(run) is None:
+        return
+    began_at = workshop.clock.wall()
+    with _held(workshop, run) as held:
+        while True:
+            see_to_forks(workshop, held, flatten=True)
+            row = held.row()
+            doomed, lineage = _only_here(workshop, row), kin.lineage_name(store, run)
+            # Refused when it was forked meanwhile: then that fork is seen to as well.
+            if store.delete_run(run, fence=held.fence, revision=row.revision):
+                break
+    delete_records(store, run)
+    kin.forget(store, lineage, run)
+    for batch in batches(sorted(doomed)):
+        store.delete_blobs(batch, untouched_since=began_at)
+
+
+def _only_here(workshop: Workshop, row: RunRow) -> set[str]:
+    store = workshop.store
+    family = kin.family_of(store, row.run)
+    if not family.is_whole:
+        return set()
+    others = [
+        event for other in family.rows.values() if other.run != row.run for event in own_events(store, other)
+    ]
+    return of_lineage(store, own_events(store, row)) - of_lineage(store, others)
+
+
+def drop(workshop: Workshop, run: str, is_meant: Callable[[Event], bool]) -> None:
+    """Remove the checkpoints that are meant, with what is pending with them. What others lean on stays, out of sight."""
+    store = workshop.store
+    with _held(workshop, run) as held:
+        row = held.row()
+        own = own_events(store, row)
+        meant = {event.seq: event for event in own if event.name == CHAINED and is_meant(event)}
+        if not meant:
+            return
+        left = {event.seq for event in own if event.name == CHAINED and event.seq not in meant}
+        needed = with_their_base(left, {event.seq: event for event in own})
+        gone = {seq: event for seq, event in meant.items() if seq not in needed}
+        ids = {(body["chain"], body["id"]) for body in (fields_of(event.body) for event in gone.values())}
+        gone |= {event.seq: event for event in own if event.name == PENDING and _place(event) in ids}
+        note_doomed(store, run, of_lineage(store, list(gone.values())))
+        forget_snapshot(store, run)
+        revision = row.revision
+        for seq in sorted({*gone, *meant}):
+            event = gone.get(seq)
+            made = _hidden(run, meant[seq]) if event is None else hollowed(run, event, _CLASSES[event.name])
+            is_done = store.replace_events(
+                run,
+                fence=held.fence,
+                revision=revision,
+                after_seq=seq - 1,
+                upto_seq=seq,
+                events=[made],
+                at=workshop.clock.wall(),
+            )
+            if not is_done:
+                raise LeaseLost(run=run, owner="somebody", fence_now=0, fence=held.fence, head=row.head)
+            revision += 1
+        prune_run(store, workshop.clock, run, _ALL, held.fence)
+
+
+_CLASSES = {CHAINED: "checkpoints", PENDING: "pending"}
+
+
+def _place(event: Event) -> tuple[str, str]:
+    body = fields_of(event.body)
+    return body["chain"], body["on"]
+
+
+def _hidden(run: str, event: Event) -> Event:
+    body = rewritten(event.body, hidden=True)
+    return event._replace(body=body, crc=checksum(run, *event[:6], body), chain=anchor(event.chain))

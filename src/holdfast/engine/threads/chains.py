@@ -1,0 +1,332 @@
+"""Chains in a store: checkpoints that somebody else's program hands over and asks for, without ever entering a run.
+
+Whoever writes here holds no lease: nobody could tell when to let it go. An append names the fence and the head that it
+was decided on, and the store takes it only if both still stand and nobody has the run; else what was decided is decided
+again, on what stands there now. So of two writers the second one sees what the first wrote: it is refused (ChainMoved) where
+its checkpoint would go on from one that another has gone on from since. Where this process holds the run for a stint, its
+journal is used.
+
+Crash windows: a link is one event, with its state, in one append; so is what is pending with it. Handed over a second time
+after an unknown outcome, both are found by their ids.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, NamedTuple
+
+from holdfast.codec.values import decode, decode_tree, encode
+from holdfast.core.lineage.lineage import effective
+from holdfast.core.state.tree import Planted
+from holdfast.core.threads.chains import Chains, Link, Pending, leaning
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.journal import (
+    Draft,
+    chain_of,
+    draft,
+    link_at,
+    placed_after,
+    read_all,
+)
+from holdfast.engine.journal.pause_gc import without_collecting
+from holdfast.engine.run.open import Entry
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.state.state_store import States, blobs_of, read_state
+from holdfast.engine.threads.shared_hold import beginning, ensure, hold, journal_of
+from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, StoreError
+from holdfast.limits import CHAIN_WAIT_S
+from holdfast.model.event_fields import contents_of, fields_of, part_of
+from holdfast.model.events import CHAINED, PENDING, Event, Kind, link_behind
+from holdfast.model.store_rows import Append, Appended, Refusal, RunRow, Status
+
+_REBUILDS = frozenset({Kind.RUN_REWOUND, Kind.COMPACTED})
+"""What makes the history another one."""
+_IDLES = frozenset({Status.QUEUED, Status.INTERRUPTED, Status.RUNNING})
+"""What a run may stand at that was forked or moved back, until somebody goes on with it."""
+
+
+_BEGUN_KEPT = 1_000
+_UNKEPT_S = 1.0
+_PAUSE_S = 0.002
+
+
+class NewLink(NamedTuple):
+    """A checkpoint to be added to a chain. ``state`` and ``about`` are copies that nobody changes any more.
+
+    ``parts`` are those of its state that it leaves to the links before it. ``is_fork``: that others go on from the same
+    parent is known to whoever hands it over. ``note`` is for people.
+    """
+
+    chain: str
+    id: str
+    parent: str | None
+    state: Any
+    about: Any
+    parts: tuple[str, ...] = ()
+    is_fork: bool = False
+    note: str = ""
+
+
+class _Planned(NamedTuple):
+    """What is to be appended, and the state in it."""
+
+    drafts: Sequence[Draft]
+    planted: Planted | None = None
+    state: Any = None
+
+
+class ChainedRun:
+    """One run's chains, as this process knows them: read once, then only what is new."""
+
+    def __init__(self, workshop: Workshop, entry: Entry) -> None:
+        self.run = entry.run
+        self._workshop = workshop
+        self._store = workshop.store
+        self._entry = entry
+        self._lock = RLock()
+        self._begun: dict[tuple[str, str], BaseException | None] = {}
+        """The checkpoints that this process puts, or has put; and what those were refused with that are not there."""
+        self._refused: dict[str, BaseException] = {}
+        """The latest refusal in each chain: whoever was refused does not come to what was to follow."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._stamp: tuple[object, ...] | None = None
+        self._head, self._head_chain = 0, 0
+        self._chains = Chains()
+        self._states: States | None = None
+        self._planted: set[int] = set()
+        """The links whose states the garden knows."""
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[Chains]:
+        """The chains as they stand now; they stay so while the block runs."""
+        with self._lock:
+            row = self._store.find_run(self.run)
+            if row is None:
+                self._forget()
+            else:
+                self._refresh(row)
+            yield self._chains
+
+    def about(self, link: Link) -> Any:
+        """What was told with a checkpoint."""
+        return self._value(contents_of(link.body), "about")
+
+    def state(self, link: Link) -> Any:
+        """A checkpoint's state. It is not the caller's to change: others may be given the same. Corrupt."""
+        state = self._workshop.recent.find(link.body)
+        if state is None:
+            body = contents_of(link.body)
+            tree = read_state(self._store, body["state"])
+            state = decode_tree(tree, what=f"state of {link.id} in run {self.run}")
+            self._workshop.recent.keep(link.body, state, body["state_bytes"])
+        return state
+
+    def holds(self, link: Link, part: str) -> bool:
+        """Whether a part of the state is in this very checkpoint."""
+        return part in (fields_of(link.body).get("holds") or ())
+
+    def pending(self, events: Iterable[Event]) -> Iterator[Pending]:
+        """What these events tell to be pending."""
+        for event in events:
+            body = contents_of(event.body)
+            for index, name, value in self._value(body, "value"):
+                yield Pending(body["task"], index, body["path"], name, value)
+
+    def _value(self, body: dict[str, Any], name: str) -> Any:
+        what = f"{name} in run {self.run}"
+        if f"{name}_blob" in body:
+            return decode(read_blob(self._store, body[f"{name}_blob"]), what=what)
+        return decode_tree(body[name], what=what)
+
+    def _refresh(self, row: RunRow) -> None:
+        """Read what is new. After a prune, a fork or a rewind, everything: what was known may be gone."""
+        origins = chain_of(self._store, self.run)[1:] if row.origin else ()
+        stamp = (row.birth, row.revision, *(origin.revision for origin in origins))
+        events: list[Event] = []
+        if stamp == self._stamp and row.head > self._head:
+            events = read_all(self._store, self.run, after_seq=self._head)
+        if stamp != self._stamp or any(event.kind in _REBUILDS for event in events):
+            self._forget()
+            self._stamp = stamp
+            events = effective(read_all(self._store, self.run))
+        self._take_in(events)
+
+    def _take_in(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._chains.add(event)
+            self._head, self._head_chain = event.seq, event.chain
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def put(self, new: NewLink, *, wait_s: float = CHAIN_WAIT_S) -> None:
+        """Add a checkpoint. Durable when it returns. ChainMoved; RunHeld while another process works on the run."""
+        place = (new.chain, new.id)
+        self._begun[place] = None
+        while len(self._begun) > _BEGUN_KEPT:
+            self._begun.pop(next(iter(self._begun)), None)
+        try:
+            self._write(lambda: self._planned(new), wait_s)
+        except BaseException as error:
+            self._begun[place] = self._refused[new.chain] = error
+            raise
+
+    async def arrived(self, hands: Hands, chain: str, id_: str) -> bool:
+        """Wait until a checkpoint is there that somebody in this process is about to put, or has.
+
+        Whoever acts on the world from it must not be ahead of it: killed then, nobody would find what was done. What the
+        put was refused with is raised. False where nobody puts it, in a chain of which that may be so.
+        """
+        place, clock = (chain, id_), self._workshop.clock
+        with self.reading() as chains:
+            is_there = chains.find(*place) is not None
+        began = clock.monotonic()
+        while not is_there:
+            error, waited_s = self._begun.get(place), clock.monotonic() - began
+            if place not in self._begun and waited_s > _UNKEPT_S:
+                error = self._refused.get(chain)
+                if chain and error is None:
+                    return False
+            if error is not None and not isinstance(error, RunHeld):
+                raise error
+            if waited_s > 2 * CHAIN_WAIT_S:
+                raise StoreBusy(
+                    store=self._store.url,
+                    problem=f"checkpoint {id_} of run {self.run} was not written in time",
+                ) from error
+            await hands.sleep(clock, _PAUSE_S)
+            with self._lock:
+                is_there = self._chains.find(*place) is not None
+        return True
+
+    def attach(
+        self,
+        chain: str,
+        on: str,
+        task: str,
+        path: str,
+        entries: Sequence[tuple[int, str, Any]],
+        *,
+        wait_s: float = CHAIN_WAIT_S,
+    ) -> None:
+        """Let something be pending with a checkpoint, by index; what is so already stays. Durable when it returns."""
+
+        def plan() -> _Planned:
+            new = [[*entry] for entry in entries if not self._chains.is_taken(chain, on, task, entry[0])]
+            indexes = [entry[0] for entry in new]
+            fields = {"chain": chain, "on": on, "task": task, "path": path, "indexes": indexes}
+            data = encode(new, what=f"what is pending in run {self.run}")
+            return _Planned([draft(Kind.MARK, PENDING, "", fields, data)] if new else [])
+
+        self._write(plan, wait_s)
+
+    @without_collecting()
+    def _planned(self, new: NewLink) -> _Planned:
+        parent = None if new.parent is None else self._chains.find(new.chain, new.parent)
+        if not new.is_fork:
+            self._check_in_line(new, parent)
+        planted = self._plant(new, parent)
+        fields: dict[str, Any] = {
+            "chain": new.chain,
+            "id": new.id,
+            "parent": new.parent,
+            "holds": sorted(new.state),
+        }
+        if leans := leaning(parent, new.parts):
+            fields["leans"] = leans
+        fields["state_bytes"] = planted.size
+        parts = {"note": new.note, "state": planted.root}
+        about = encode(new.about, what=f"what is told of {new.id} in run {self.run}")
+        made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about", parts=parts)
+        return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted, new.state)
+
+    def _check_in_line(self, new: NewLink, parent: Link | None) -> None:
+        """Refuse what would leave another chain behind: ChainMoved."""
+        others = self._chains.followers(new.chain, new.parent, new.id)
+        if others:
+            since = "since it was read" if new.parent else "since nothing was found there"
+            went = f"another writer has gone on to {', '.join(link.id for link in others[-3:])}"
+            problem = f"{went} from {new.parent or 'the beginning'}, {since}"
+        elif new.parent is not None and parent is None:  # refused, or moved back or deleted meanwhile
+            problem = f"checkpoint {new.parent}, from which this one goes on, is not in it"
+        else:
+            return
+        chain = f", {new.chain}" if new.chain else ""
+        point = f"{self.run}@#{parent.seq}" if parent else self.run
+        raise ChainMoved(run=self.run, chain=chain, parent=new.parent or "", problem=problem, point=point)
+
+    def _plant(self, new: NewLink, parent: Link | None) -> Planted:
+        """The state, so that only what no state before it holds is written."""
+        if self._states is None or (parent is not None and parent.seq not in self._planted):
+            self._states, self._planted = States(self._store, self.run), set()
+        known = parent if parent is not None and parent.is_kept else self._chains.find(new.chain, None)
+        roots = [] if self._planted or known is None else [part_of(known.body, "state")]
+        return self._states.build_on(roots, self._states.take(new.state, is_copy=True))
+
+    def _write(self, plan: Callable[[], _Planned], wait_s: float) -> None:
+        """Append what the plan says, on what stands in the journal now; as often as somebody comes in between."""
+        until = self._workshop.clock.monotonic() + wait_s
+        while True:
+            with self._lock:
+                row = ensure(self._workshop, self._entry)
+                self._refresh(row)
+                planned = plan()
+                if not planned.drafts:
+                    return
+                seq = self._append(row, planned.drafts)
+                if seq:
+                    if planned.planted is not None and self._states is not None:
+                        self._states.settle(planned.planted)
+                        self._planted.add(seq)
+                        self._workshop.recent.keep(
+                            planned.drafts[-1].body, planned.state, planned.planted.size
+                        )
+                    return
+            if row.lease.owner:  # of a process that is dead, or for a moment
+                lease = hold(self._workshop, self.run, until)
+                self._store.release(self.run, fence=lease.fence)
+
+    def _append(self, row: RunRow, drafts: Sequence[Draft]) -> int:
+        """The seq of what was appended; 0 where that has to be decided again."""
+        at = self._workshop.clock.wall()
+        journal = journal_of(self._workshop, self.run)
+        if journal is not None:
+            try:
+                seq = drive(journal.append(BLOCKING, drafts, at))
+            except LeaseLost:  # the stint has ended just now
+                return 0
+            self._take_in(read_all(self._store, self.run, after_seq=self._head, upto_seq=seq))
+            return seq
+        if row.lease.owner:
+            return 0
+        before = link_behind(self._head_chain, row.birth)
+        if self._head != row.head:
+            before = link_at(self._store, row, row.head)
+        item = _item(row, before, [*beginning(row, self._entry), *drafts], at)
+        try:
+            (outcome,) = self._store.append([item])
+        except StoreError:  # of unknown outcome: a second try finds it, if it was written after all
+            there = self._store.read_events(self.run, after_seq=row.head, limit=len(item.events))
+            if there != list(item.events):
+                raise
+            outcome = Appended(item.events[-1].seq)
+        if isinstance(outcome, Refusal):
+            if outcome.reason == "missing":
+                raise Corrupt(
+                    store=self._store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}"
+                )
+            return 0
+        self._take_in(item.events)
+        return outcome.head
+
+
+def _item(row: RunRow, before: int, drafts: Sequence[Draft], at: float) -> Append:
+    """The drafts with their places in the journal, under the fence that stands."""
+    fence = row.lease.fence
+    events, blobs = placed_after(row.head, before, drafts, row.run, fence, at)
+    status = Status.IDLE if row.status in _IDLES else None
+    return Append(row.run, fence, row.head, events, blobs, status=status)

@@ -1,0 +1,184 @@
+"""A stint: a run that is kept for somebody else's program is held, for as long as some of its steps take.
+
+Nobody says when such a program's turn begins or ends. So the lease is taken with the first step that is under way and let
+go with the last; steps side by side share it. A process is one attempt, however many stints it has; how the attempt before
+it ended is told by the next one, for it cannot know that it was the last.
+
+Whether a recorded step is asked for again, its key alone tells; and where a failure is recorded, the program has decided
+to try again, so it is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.run_row_facts import owner_of
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.people import questions
+from holdfast.engine.resume.unseen_ends import crashed
+from holdfast.engine.run import cancel
+from holdfast.engine.run.close import let_go, unsettled
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.log import log
+from holdfast.engine.run.open import Entry, attempt_of, started_of
+from holdfast.engine.run.sealed import check_may_act
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.errors import HoldfastError, RunHeld
+from holdfast.limits import CHAIN_WAIT_S
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import OVER, Lease, RunRow, Status
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.store_session import Workshop
+
+_PAUSE_S = 0.02
+
+
+class Stint:
+    """One run's stint in this process, and how many steps share it."""
+
+    __slots__ = ("lock", "tenure", "users")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.tenure: Tenure | None = None
+        self.users = 0
+
+
+@contextmanager
+def stint(workshop: "Workshop", entry: Entry) -> Iterator[Tenure]:
+    """Hold the run while the block runs, together with whoever in this process does. RunHeld by another process."""
+    with workshop.stints_lock:
+        shared = workshop.stints.setdefault(entry.run, Stint())
+        shared.users += 1
+    try:
+        with shared.lock:
+            if shared.tenure is None:
+                shared.tenure = _begin(workshop, entry)
+            tenure = shared.tenure
+        yield tenure
+    finally:
+        with shared.lock:
+            with workshop.stints_lock:
+                is_last = shared.users == 1
+            if is_last and shared.tenure is not None:
+                _end(shared.tenure)
+                shared.tenure = None
+            with workshop.stints_lock:
+                shared.users -= 1
+                if not shared.users:
+                    del workshop.stints[entry.run]
+
+
+def journal_of(workshop: "Workshop", run: str) -> Journal | None:
+    """The journal of a run that this process holds for a stint; whoever else here has something to record uses it, too."""
+    shared = workshop.stints.get(run)
+    tenure = None if shared is None else shared.tenure
+    return (
+        None
+        if tenure is None or tenure.journal is None or tenure.journal.lost is not None
+        else tenure.journal
+    )
+
+
+def ensure(workshop: "Workshop", entry: Entry) -> RunRow:
+    """The run's row, made where there is none. RunSealed; RunCancelled."""
+    import os
+
+    store = workshop.store
+    row = store.find_run(entry.run)
+    while row is None:
+        store.create_run(RunRow(entry.run, os.urandom(16).hex(), workshop.clock.wall(), Status.IDLE, b"{}"))
+        row = store.find_run(entry.run)
+    check_may_act(store, row)
+    if row.status in OVER:
+        raise cancel.refusal(store, row)
+    return row
+
+
+def beginning(row: RunRow, entry: Entry) -> list[Draft]:
+    """What a journal begins with, if nothing of its own stands in it yet."""
+    if row.origin is not None:
+        return [fork_and_rewind.forked_of(row)] if row.head == row.origin_seq else []
+    return [started_of(entry)] if row.head == 0 else []
+
+
+def hold(workshop: "Workshop", run: str, until: float) -> Lease:
+    """The lease of the run; whoever has it is waited for until then. RunHeld."""
+    clock = workshop.clock
+    while True:
+        try:
+            return drive(take(BLOCKING, workshop.store, clock, run, workshop.lease_s))
+        except RunHeld:
+            if clock.monotonic() >= until:
+                raise
+            clock.sleep(_PAUSE_S)
+
+
+def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
+    store, run = workshop.store, entry.run
+    before = ensure(workshop, entry)
+    lease = hold(workshop, run, workshop.clock.monotonic() + CHAIN_WAIT_S)
+    try:
+        row = ensure(workshop, entry)
+        view = load(store, run)
+        journal = Journal(store, workshop.committer, run, lease.fence, row.head)
+        if drive(cancel.take_in(BLOCKING, workshop, before, view, journal)):
+            raise cancel.refusal(store, row)
+        drafts = [*beginning(row, entry), *_attempt(workshop, view, before, lease, entry)]
+        if drafts:
+            drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
+            fold(read_all(store, run, after_seq=row.head), view)
+        tenure = Tenure(workshop, row, view, journal)
+        tenure.status, tenure.may_drift = row.status, False
+        for key, call in view.calls.items():
+            call.taken = len(call.outcomes) if key.endswith(".k") else 0
+        workshop.tender.add(journal, workshop.lease_s)
+        try:
+            drive(inbox.drain(tenure, BLOCKING))
+            drive(questions.drain(tenure, BLOCKING))
+            drive(fork_and_rewind.settle_from_origin(tenure, BLOCKING, row))
+        except BaseException:
+            workshop.tender.remove(journal)
+            raise
+    except BaseException:
+        store.release(run, fence=lease.fence)
+        raise
+    return tenure
+
+
+def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, entry: Entry) -> list[Draft]:
+    """That this process works on the run, unless that was told; and the end of the one that did before it."""
+    store, last = workshop.store, view.crashed_attempt
+    if last is None:
+        return [attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
+    if fields_of(last.event.body)["owner"] == store.owner:
+        return []
+    if before.lease.owner or any(call.seq > last.event.seq for call in view.open_calls()):
+        ended = crashed(store, view, last, before.lease)
+    else:  # it had nothing under way: whatever became of it, the run lost nothing
+        took_s = max(0.0, (view.last.at if view.last else last.event.at) - last.event.at)
+        ended = draft(
+            Kind.ATTEMPT_ENDED, "", "", {"how": "closed", "status": Status.IDLE, "took_s": round(took_s, 6)}
+        )
+    return [ended, attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
+
+
+def _end(tenure: Tenure) -> None:
+    """Nothing is under way any more: let the run go, and say so if something is in doubt."""
+    assert tenure.journal is not None
+    status = Status.IN_DOUBT if unsettled(tenure) else Status.PARKED if tenure.view.questions else Status.IDLE
+    try:
+        if tenure.journal.lost is None and status != tenure.status:
+            drive(tenure.journal.append(BLOCKING, [], tenure.clock.wall(), status=status))
+    except HoldfastError as error:
+        log().warning("that run %s is %s could not be recorded: %s", tenure.run, status, error)
+    finally:
+        let_go(tenure)

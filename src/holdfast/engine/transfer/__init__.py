@@ -1,0 +1,1 @@
+"""Export, import, copy and handoff at work."""

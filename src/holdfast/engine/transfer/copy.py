@@ -1,0 +1,222 @@
+"""Copying runs from one store to another: each is exported into the other store, and read back from there.
+
+A plain copy leaves every run where it is; what comes to lie in the other store is sealed, so that two never act. It can be
+repeated, and then continues the sealed histories. A move goes through all runs three times. First they are copied like
+this, verified: the bulk. Then each is sealed where it was, which is the last event of its journal, and that event and
+the letters follow. When that is done with all, they wake in the other store, children before their parents: a run that
+found its child not there yet would begin it anew.
+
+Crash windows: killed anywhere, the same copy goes on. A run that is sealed here acts nowhere until it has been woken
+there; that it is on its way is known by its seal, which names the other store.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from holdfast.engine.damage.damaged_runs import check_run
+from holdfast.engine.journal.lease import check_is_free
+from holdfast.engine.lineage import pins
+from holdfast.engine.lineage.dependents import all_rows
+from holdfast.engine.run.sealed import find_seal
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.transfer import export as exporting
+from holdfast.engine.transfer.store_as_export import DryCrate, Kept, StoreCrate
+from holdfast.errors import (
+    Corrupt,
+    ExportError,
+    LeaseLost,
+    Misuse,
+    RunRefused,
+    TooLarge,
+    UnknownRun,
+)
+from holdfast.model.event_fields import fields_of
+from holdfast.model.exports import CopiedRun, CopyProgress, CopyReport
+from holdfast.model.store_rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+Tell = Callable[[CopyProgress], None]
+
+_REFUSALS = (RunRefused, Corrupt, ExportError, TooLarge, LeaseLost)
+"""What is about one run, and no reason to leave the others."""
+_WOKEN = "it was moved there before"
+
+
+def select(store: StorePort, runs: Sequence[str], prefix: str) -> list[RunRow]:
+    """The runs that were asked for, with their children; all where nothing was. Parents and origins first. UnknownRun."""
+    rows = all_rows(store)
+    for run in runs:
+        if run not in rows:
+            raise UnknownRun(run=run, store=store.url)
+    found = [row for row in rows.values() if _is_wanted(row.run, runs, prefix)]
+    return sorted(found, key=lambda row: (row.run.count("/"), _forks(rows, row), row.created_at, row.run))
+
+
+def _is_wanted(run: str, runs: Sequence[str], prefix: str) -> bool:
+    if not runs and not prefix:
+        return True
+    return bool(prefix and run.startswith(prefix)) or any(
+        run == one or run.startswith(f"{one}/") for one in runs
+    )
+
+
+def _forks(rows: dict[str, RunRow], row: RunRow) -> int:
+    """How many forks lie between a run and the beginning of its lineage."""
+    count = 0
+    while not row.damage and row.origin is not None and row.origin in rows:
+        row = rows[row.origin]
+        count += 1
+    return count
+
+
+class Copying:
+    """One copy, from one store to another."""
+
+    def __init__(
+        self, source: Workshop, target: Workshop, *, move: bool, dry_run: bool, tell: Tell | None
+    ) -> None:
+        """Misuse where both are the same store."""
+        if source.store is target.store or source.store.url == target.store.url:
+            raise Misuse(
+                problem=f"{source.store.url} is both where the runs are and where they are to go",
+                advice="name two stores, with --from and --to",
+            )
+        self._source = source
+        self._target = target
+        self._move = move
+        self._dry_run = dry_run
+        self._tell = tell or (lambda _: None)
+        self._kept = Kept()
+        self._verified: set[str] = set()
+        self._now = CopyProgress("", "", 0, 0, 0)
+
+    def go(self, rows: Sequence[RunRow]) -> CopyReport:
+        """Copy these. Durable and verified when it returns; runs that were refused are told, the others went."""
+        found: dict[str, CopiedRun] = {}
+        for row in self._told("copying", rows):
+            found[row.run] = self._judged(row.run, partial(self._copy, row))
+        if self._move and not self._dry_run:
+            self._move_all([row for row in rows if found[row.run].outcome == "moved"], found)
+        runs = tuple(
+            done._replace(origins=tuple(run for run in done.origins if run not in found))
+            for done in found.values()
+        )
+        return CopyReport(
+            self._source.store.url,
+            self._target.store.url,
+            self._move,
+            self._dry_run,
+            runs,
+            events=sum(run.events for run in runs),
+            blobs=sum(run.blobs for run in runs),
+            size_bytes=sum(run.size_bytes for run in runs),
+            verified=len(self._verified),
+        )
+
+    # -- one run -------------------------------------------------------------------------------------------------
+
+    def _copy(self, row: RunRow) -> CopiedRun:
+        """Bring a run in as a sealed history. Its outcome is ``moved`` where it is to act there in the end."""
+        source, target = self._source, self._target
+        check_is_free(source.store, source.clock, row)
+        if not row.head:
+            return CopiedRun(row.run, "empty", why="it has no event yet")
+        check_run(source.store, row)  # before anything of it is written there
+        goes, why = self._goes(row)
+        if not goes and why == _WOKEN:
+            return self._outcome(row, "there")._replace(why=why)
+        crate = self._crate()
+        exporting.export(source, row.run, crate)
+        if not self._dry_run:
+            crate.verify()
+            self._verified.add(row.run)
+            pins.carry(source.store, target.store, row.run)
+        outcome = "moved" if goes else "there" if crate.is_there else "copied"
+        return self._outcome(row, outcome, crate)._replace(why=why)
+
+    def _goes(self, row: RunRow) -> tuple[bool, str]:
+        """Whether a run is to act in the other store in the end; and why not, where it was to move."""
+        if row.status != Status.SEALED:
+            return self._move, ""
+        seal = find_seal(self._source.store, row)
+        to = fields_of(seal.body)["to"] if seal is not None else ""
+        if to != self._target.store.url:
+            why = f"it was moved to {to}" if to else "it is the copy of a run that acts elsewhere"
+            return False, why if self._move else ""
+        there = self._target.store.find_run(row.run)
+        if there is not None and there.birth == row.birth and _has_woken(there, row):
+            return False, _WOKEN
+        return self._move, ""
+
+    def _outcome(self, row: RunRow, outcome: str, crate: StoreCrate | None = None) -> CopiedRun:
+        there = self._target.store.find_run(row.run)
+        done = CopiedRun(row.run, outcome, there.status if there else "", there.head if there else row.head)
+        if crate is None:
+            return done
+        return done._replace(
+            events=crate.events, blobs=crate.blobs, size_bytes=crate.size_bytes, origins=crate.origins
+        )
+
+    # -- moving --------------------------------------------------------------------------------------------------
+
+    def _move_all(self, rows: Sequence[RunRow], found: dict[str, CopiedRun]) -> None:
+        crates: dict[str, StoreCrate] = {}
+
+        def seal(row: RunRow) -> CopiedRun:
+            crates[row.run] = crate = self._crate()
+            exporting.move(self._source, row.run, crate)
+            crate.verify()
+            return _sum(found[row.run], self._outcome(row, "moved", crate))
+
+        def wake(row: RunRow) -> CopiedRun:
+            crates[row.run].wake()
+            return _sum(found[row.run], self._outcome(row, "moved"))
+
+        for row in self._told("sealing", rows):
+            found[row.run] = self._judged(row.run, partial(seal, row), found[row.run])
+        sealed = [row for row in rows if found[row.run].outcome == "moved"]
+        for row in self._told("waking", sealed[::-1]):
+            found[row.run] = self._judged(row.run, partial(wake, row), found[row.run])
+
+    # -- the rest ------------------------------------------------------------------------------------------------
+
+    def _judged(self, run: str, act: Callable[[], CopiedRun], before: CopiedRun | None = None) -> CopiedRun:
+        """What became of a run; what is refused for itself alone does not keep the others."""
+        try:
+            return act()
+        except _REFUSALS as refused:
+            told = before or CopiedRun(run, "")
+            return told._replace(outcome="refused", why=str(refused))
+
+    def _crate(self) -> StoreCrate:
+        kind = DryCrate if self._dry_run else StoreCrate
+        return kind(self._source.store, self._target, self._kept, self._wrote)
+
+    def _told(self, doing: str, rows: Sequence[RunRow]) -> Iterator[RunRow]:
+        """The runs one by one, each told before it is worked on; and the end."""
+        for number, row in enumerate(rows):
+            self._say(self._now._replace(doing=doing, run=row.run, done=number, total=len(rows)))
+            yield row
+        if rows:
+            self._say(self._now._replace(done=len(rows)))
+
+    def _wrote(self, size_bytes: int) -> None:
+        self._say(self._now._replace(size_bytes=self._now.size_bytes + size_bytes))
+
+    def _say(self, now: CopyProgress) -> None:
+        self._now = now
+        self._tell(now)
+
+
+def _has_woken(there: RunRow, row: RunRow) -> bool:
+    """Whether a run that was moved acts there, or has acted and was moved on."""
+    return there.status not in {Status.SEALED, Status.IMPORTING} or there.head > row.head
+
+
+def _sum(before: CopiedRun, after: CopiedRun) -> CopiedRun:
+    return after._replace(
+        events=before.events + after.events,
+        blobs=before.blobs + after.blobs,
+        size_bytes=before.size_bytes + after.size_bytes,
+        origins=before.origins,
+    )

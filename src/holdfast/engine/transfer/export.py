@@ -1,0 +1,242 @@
+"""Exporting a run: its history, its origins' as far as it borrows them, and every blob that these need.
+
+A plain export only reads, also while the run is live. A move seals the run in the same breath: the last event of its
+history says where it went, here and in the file. Crash windows of a move: killed before the seal is in the journal,
+the run is as it was, and the file has no name yet; killed behind it, the run does not act any more, and moving it
+again writes the same file. So at no time can the run act here while its file lies at its place.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+from holdfast.codec.json_lines import event_line, letter_line
+from holdfast.core.journal.run_row_facts import in_queue, travelling
+from holdfast.core.transfer.export_manifest import (
+    INBOX,
+    MANIFEST,
+    blob_file,
+    run_file,
+    sealed,
+    write,
+)
+from holdfast.core.transfer.moves import move_of
+from holdfast.engine.journal import inbox as letters
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.resume.unseen_ends import catching_up
+from holdfast.engine.run.maintenance_hold import Hold, holding
+from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.transfer.verify_export import Parcel, verified
+from holdfast.errors import Corrupt, UnknownPoint
+from holdfast.model.event_fields import blobs_named, fields_of
+from holdfast.model.events import Event, Kind, link_behind
+from holdfast.model.exports import Exported, ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.store_rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+_TRIES = 3
+
+
+class Crate(Protocol):
+    """Where an export is put. Under another name until it is published."""
+
+    @property
+    def place(self) -> str: ...
+
+    def clear(self) -> None: ...
+
+    def lacks(self, name: str) -> bool: ...
+
+    def put(self, name: str, data: bytes) -> None: ...
+
+    def complete(self) -> int: ...
+
+    def opened(self) -> AbstractContextManager[Parcel]: ...
+
+    def publish(self) -> None: ...
+
+
+def export(workshop: Workshop, run: str, crate: Crate) -> Exported:
+    """Write the run as it stands now. Durable and at its place when it returns; the run is not touched."""
+    manifest, size = _written(workshop.store, run, crate, _TRIES)
+    crate.publish()
+    return _exported(manifest, crate, size)
+
+
+def _written(store: StorePort, run: str, crate: Crate, tries: int) -> tuple[Manifest, int]:
+    chain = _chain(store, run)
+    try:
+        return _write(store, chain, (), chain[0].status, crate, moved=False)
+    except Corrupt:
+        if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
+            raise
+    crate.clear()  # it was pruned while it was read: what is left of it can be read again
+    return _written(store, run, crate, tries - 1)
+
+
+def move(workshop: Workshop, run: str, crate: Crate) -> Exported:
+    """Write the run and seal it here. RunHeld while somebody alive has it; RunSealed if it is not this one's to move."""
+    before = _chain(workshop.store, run)[0]
+    with holding(workshop, run) as hold:
+        row = hold.row()
+        seal = find_seal(workshop.store, row) if row.status == Status.SEALED else None
+        if seal is not None:  # an earlier move of it was cut off, or its file got lost
+            manifest, size = _write_sealed(workshop.store, run, crate)
+        else:
+            check_may_act(workshop.store, row)
+            manifest, size = _seal(workshop, hold, row, before, crate)
+        crate.publish()
+    return _exported(manifest, crate, size)
+
+
+def _seal(workshop: Workshop, hold: Hold, row: RunRow, before: RunRow, crate: Crate) -> tuple[Manifest, int]:
+    """The file first, whole, synced and read back; then the very events that it ends with into the journal."""
+    store = workshop.store
+    events = _last_events(workshop, hold, row, before, crate.place)
+    manifest, size = _write(store, chain_of(store, row.run), events, row.status, crate, moved=True)
+    with crate.opened() as parcel:
+        verified(parcel)
+    hold.append(row.head, events, status=Status.SEALED)
+    if len(letters.waiting(store, row.run)) != (manifest.inbox.letters if manifest.inbox else 0):
+        crate.clear()  # one came while we were writing; from now on they are refused
+        return _write_sealed(store, row.run, crate)
+    return manifest, size
+
+
+def _last_events(
+    workshop: Workshop, hold: Hold, row: RunRow, before: RunRow, place: str
+) -> tuple[Event, ...]:
+    """How the run leaves: what nobody but this store can tell about its last attempt, and where it goes."""
+    view = load(workshop.store, row.run)
+    drafts = catching_up(workshop.store, before, view)
+    drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
+    behind = link_behind(view.head_chain, row.birth)
+    events, _ = placed_after(row.head, behind, drafts, row.run, hold.fence, workshop.clock.wall())
+    return events
+
+
+def _write_sealed(store: StorePort, run: str, crate: Crate) -> tuple[Manifest, int]:
+    chain = chain_of(store, run)
+    seal = find_seal(store, chain[0])
+    assert seal is not None, f"run {run} is sealed without a seal"
+    return _write(store, chain, (), fields_of(seal.body)["status"], crate, moved=True)
+
+
+# -- the parts --------------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    name: str
+    data: bytes
+
+
+def _write(
+    store: StorePort, chain: list[RunRow], more: tuple[Event, ...], status: str, crate: Crate, *, moved: bool
+) -> tuple[Manifest, int]:
+    """Put everything into the crate: the manifest, what it lists, and the size of it all once it is synced."""
+    runs: list[ExportedRun] = []
+    parts: list[_Part] = []
+    needed: set[str] = set()
+    upto = chain[0].head
+    single_use: SingleUse | None = None
+    for number, row in enumerate(chain):
+        events = _own(store, row, upto) + list(more if number == 0 else ())
+        part = _Part(run_file(number, row.run), _text(map(event_line, events)))
+        needed |= references(store, *events)
+        # Where an origin stands is no part of this run's history: the same history gives the same bytes.
+        runs.append(_described(row, events, part, Status.SEALED if number else status))
+        if moved and number == 0:  # its last event is the seal
+            single_use = SingleUse(move_of(row.birth, events[-1]), store.url)
+        parts.append(part)
+        upto = row.origin_seq
+    inbox = _inbox(store, chain[0].run, needed) if moved else None
+    if inbox is not None:
+        parts.append(inbox[1])
+    manifest = sealed(
+        Manifest(
+            chain[0].run,
+            moved,
+            tuple(runs),
+            inbox[0] if inbox else None,
+            tuple(sorted(needed)),
+            single_use,
+        )
+    )
+    crate.put(MANIFEST, write(manifest))
+    for part in parts:
+        crate.put(*part)
+    for address in manifest.blobs:
+        if crate.lacks(blob_file(address)):
+            crate.put(blob_file(address), read_blob(store, address))
+    return manifest, crate.complete()
+
+
+def _own(store: StorePort, row: RunRow, upto: int) -> list[Event]:
+    links = own_links(row)
+    events = read_own(store, row.run, row.origin_seq, upto, links) if upto > row.origin_seq else []
+    if (events[-1].seq if events else row.origin_seq) != upto:
+        raise Corrupt(store=store.url, problem=f"event #{upto} of run {row.run} is missing")
+    return events
+
+
+def _described(row: RunRow, events: list[Event], part: _Part, status: str) -> ExportedRun:
+    return ExportedRun(
+        row.run,
+        row.birth,
+        row.created_at,
+        status,
+        row.origin,
+        row.origin_seq,
+        events[-1].seq if events else row.origin_seq,
+        {**travelling(row), **in_queue(row)},
+        len(events),
+        part.name,
+        sha256(part.data).hexdigest(),
+    )
+
+
+def _inbox(store: StorePort, run: str, needed: set[str]) -> tuple[ExportedInbox, _Part] | None:
+    """The letters that wait for a run that moves: what somebody said about it is not to get lost on the way."""
+    found = letters.waiting(store, run)
+    if not found:
+        return None
+    for _, letter in found:
+        needed |= blobs_named(letter.get("body", {}))
+    part = _Part(INBOX, _text(letter_line(record.key, record.body) for record, _ in found))
+    return ExportedInbox(len(found), INBOX, sha256(part.data).hexdigest()), part
+
+
+def _text(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _chain(store: StorePort, run: str) -> list[RunRow]:
+    chain = chain_of(store, run)
+    check_is_whole(chain[0])
+    if not chain[0].head:
+        raise UnknownPoint(run=run, what="event yet", last_point=0, head=0)
+    return chain
+
+
+def _revisions(store: StorePort, run: str) -> list[int]:
+    return [row.revision for row in chain_of(store, run)]
+
+
+def _exported(manifest: Manifest, crate: Crate, size: int) -> Exported:
+    events = sum(run.events for run in manifest.runs)
+    return Exported(
+        manifest.run,
+        crate.place,
+        manifest.moved,
+        manifest.head,
+        len(manifest.runs),
+        events,
+        len(manifest.blobs),
+        size,
+        manifest.sha256,
+    )

@@ -1,0 +1,368 @@
+"""Accepting a handoff: a run begins with it here, after what it says was looked at from here.
+
+Whatever of it does not hold or could not come along is a loss: told to whoever accepts, recorded in the new run, and part of
+its context. Effects in doubt are in doubt here too, from the first event on.
+
+Crash windows: the taker's run is there, with its goal, the document, the losses, the promises and the doubts, after one append;
+killed before it, there is a row without events, which whoever accepts again begins. Accepted twice under one id, it is one run.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from shlex import quote
+from typing import Any, Final, NamedTuple
+
+from orjson import OPT_SORT_KEYS, dumps, loads
+
+from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.core.premises.premises import judge
+from holdfast.core.steps.identity import keyed
+from holdfast.core.transfer.event_check import UNSOUND, event_problem
+from holdfast.core.transfer.handoff import check_document
+from holdfast.core.transfer.handoff.carried_effects import Effect, effects_in
+from holdfast.engine.journal.blob_content import content_in
+from holdfast.engine.journal.journal import (
+    Draft,
+    Journal,
+    all_runs,
+    draft,
+    placed_after,
+    read_all,
+)
+from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.premises.premises import Look
+from holdfast.engine.run.open import Entry, started_of
+from holdfast.engine.run.sealed import check_may_act, find_handoff
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.errors import BadHandoff, HoldfastError, ImportClash
+from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, SERIES_RUNS_MAX
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import HANDED_OVER, HANDOFF, Event, Kind, first_link
+from holdfast.model.handoff import Accepted, Loss
+from holdfast.model.premises import Premise
+from holdfast.model.store_rows import RunRow, Status
+from holdfast.stores.port import StorePort
+
+UNKNOWN_PLACE = "?"
+"""Where a call stands that another run has made: nothing is judged by it."""
+
+
+def accept(
+    workshop: Workshop, given: object, run: str | None = None, *, source: StorePort | None = None
+) -> Accepted:
+    """Begin a run with this document. Nobody holds it yet. Durable when it returns. BadHandoff; ImportClash; RunSealed.
+
+    ``source`` is the giver's store, where it can be reached: what the document does not have is fetched from there.
+    """
+    found = check_document(given)
+    store = workshop.store
+    if source is None and found["store"] == store.url:
+        source = store
+    run = check_run_id(run) if run is not None else _free_name(store, found)
+    row = store.find_run(run)
+    if row is None or not row.head:
+        _prepared(store, run, found, source)  # what cannot be begun leaves nothing behind
+    row = row or _created(workshop, run, found)
+    check_may_act(store, row)
+    lease = drive(take(BLOCKING, store, workshop.clock, run, workshop.lease_s))
+    try:
+        events = read_all(store, run)
+        if events:
+            return _again(store, row, events, found)
+        drafts, losses = _prepared(store, run, found, source)
+        journal = Journal(store, workshop.committer, run, lease.fence, 0, before=first_link(row.birth))
+        drive(journal.append(BLOCKING, drafts, workshop.clock.wall(), status=Status.QUEUED))
+    finally:
+        store.release(run, fence=lease.fence)
+    return _accepted(run, found, losses, is_new=True)
+
+
+def _prepared(
+    store: StorePort, run: str, found: dict[str, Any], source: StorePort | None
+) -> tuple[list[Draft], tuple[Loss, ...]]:
+    """What the run begins with, and what is lost. BadHandoff where the document's content cannot stand in a journal."""
+    try:
+        enriched, fetched = _fetched(found, source)
+        losses = tuple(_losses(store, run, enriched, source, fetched))
+        drafts = [*_beginning(run, enriched, losses), *_doubts(enriched)]
+    except UNSOUND as error:
+        raise BadHandoff(problem=f"it makes no sense: {type(error).__name__}: {error}") from error
+    events, _ = placed_after(0, 1, drafts, run, 0, 0.0)
+    for event in events:
+        problem = event_problem(event)
+        if problem:
+            raise BadHandoff(problem=f"it makes no sense: as event {event.kind}, {problem}")
+    size = sum(len(event.body) for event in events)
+    if len(events) > APPEND_EVENTS_MAX or size > APPEND_SIZE_BYTES_MAX:
+        told = f"{len(events)} events of {size:,} bytes"
+        raise BadHandoff(
+            problem=f"it comes to {told}, and a run begins with at most {APPEND_EVENTS_MAX} of 1 MB"
+        )
+    return drafts, losses
+
+
+def _accepted(run: str, found: Mapping[str, Any], losses: tuple[Loss, ...], *, is_new: bool) -> Accepted:
+    return Accepted(
+        run, found["run"], found["store"], found["event"], found["to"], found["digest"], losses, is_new
+    )
+
+
+# -- which run ---------------------------------------------------------------------------------------------------------
+
+
+def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
+    """The giver's own name, or the first of ``name.2``, ``name.3`` … that is free, or that this very handoff has begun."""
+    for number in range(1, SERIES_RUNS_MAX + 1):
+        name = found["run"] if number == 1 else f"{found['run']}.{number}"
+        row = store.find_run(name)
+        if row is None or (facts_of(row).get("handed") or {}).get("digest") == found["digest"]:
+            return check_run_id(name)
+    raise ImportClash(
+        run=found["run"], status="many times", problem="no name is left", advice="use --as NAME"
+    )
+
+
+def _created(workshop: Workshop, run: str, found: Mapping[str, Any]) -> RunRow:
+    """The row of the new run, which says where its work comes from; if somebody was faster, theirs."""
+    body = dumps({"handed": _source(found)}, option=OPT_SORT_KEYS)
+    row = RunRow(run, os.urandom(16).hex(), workshop.clock.wall(), Status.QUEUED, body)
+    workshop.store.create_run(row)
+    there = workshop.store.find_run(run)
+    assert there is not None, f"run {run} was created and is not there"
+    return there
+
+
+def _again(store: StorePort, row: RunRow, events: list[Event], found: Mapping[str, Any]) -> Accepted:
+    """What was accepted before; ImportClash where that was something else."""
+    source = fields_of(events[0].body).get("handed_over") if events[0].kind == Kind.RUN_STARTED else None
+    if source is None or source["digest"] != found["digest"]:
+        raise ImportClash(
+            run=row.run,
+            status=row.status,
+            problem="it did not begin with this handoff",
+            advice="accept it under another id: `holdfast accept FILE --as NAME`",
+        )
+    return _accepted(row.run, found, losses_in(store, row.run, events), is_new=False)
+
+
+def losses_in(store: StorePort, run: str, events: list[Event] | None = None) -> tuple[Loss, ...]:
+    """What could not be carried over when this run began; nothing where it did not begin with a handoff."""
+    for event in events if events is not None else read_all(store, run):
+        if event.kind == Kind.MARK and event.name == HANDED_OVER:
+            return tuple(Loss(**one) for one in contents_of(event.body).get("losses", ()))
+    return ()
+
+
+def _source(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the work comes from: the lineage that stands in the run's row and first event."""
+    return {name: found[name] for name in ("run", "store", "event", "to", "digest")}
+
+
+# -- what it begins with -----------------------------------------------------------------------------------------------
+
+
+def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Iterator[Draft]:
+    entry = Entry(run, goal=found["goal"] or None)
+    inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # typed values are tagged in them
+    yield started_of(entry, inputs, handed_over=_source(found))
+    told = {"losses": [loss._asdict() for loss in losses]}
+    yield draft(Kind.MARK, HANDED_OVER, "", {}, dumps(found), parts=told)
+    if found["promises"]:
+        promises = [{name: value for name, value in p.items() if name != "events"} for p in found["promises"]]
+        told = {"promises": promises}
+        yield draft(Kind.PROMISE_TOLD, found["run"], "", {"via": "handoff"}, parts=told)
+
+
+def _doubts(found: dict[str, Any]) -> Iterator[Draft]:
+    """What is in doubt in the giver is in doubt here: it can be resolved at once, and stands in the way of an end."""
+    for effect in effects_in(found):
+        if effect.is_in_doubt:
+            item = effect.item
+            fields: dict[str, Any] = {
+                "effect": effect.effect,
+                "in": "",
+                "after": UNKNOWN_PLACE,
+                "idempotency_key": effect.idempotency_key,
+                "carried": {**origin_of(effect), "key": effect.key, "is_over": bool(item.get("is_over"))},
+            }
+            if item.get("policy", "stop") != "stop":
+                fields["in_doubt"] = item["policy"]
+            fields |= {name: True for name in ("verify", "tool") if item.get(name)}
+            key, arguments = seed_key(found["digest"], effect), dumps(effect.arguments or {})
+            yield draft(Kind.STEP_STARTED, effect.step, key, fields, arguments, "args")
+            yield draft(Kind.STEP_DOUBTED, effect.step, key, {}, parts={"reason": doubt_of(effect)})
+
+
+def seed_key(digest: str, effect: Effect) -> str:
+    """The key of the call that stands for an effect in doubt until the program asks for it."""
+    return keyed(f"{HANDED_OVER} {digest} {effect.number}")
+
+
+def origin_of(effect: Effect) -> dict[str, Any]:
+    """Which effect of which run it is, as events tell it."""
+    return {"n": effect.number, "run": effect.run, "store": effect.store, "event": effect.event}
+
+
+def doubt_of(effect: Effect) -> str:
+    """Why nobody knows whether it happened."""
+    return f"{effect.item.get('doubt') or 'never reported back'} in run {effect.run} (#{effect.event})"
+
+
+# -- what is lost ------------------------------------------------------------------------------------------------------
+
+
+class _Fetched(NamedTuple):
+    """The names of what was too long for the document, and was had from the giver's store."""
+
+    values: frozenset[str]
+
+
+def _fetched(found: dict[str, Any], source: StorePort | None) -> tuple[dict[str, Any], _Fetched]:
+    """The document with the results that it left out, where the giver's store has them."""
+    if source is None or not any("result_bytes" in item for item in found["effects"]):
+        return found, _Fetched(frozenset())
+    effects, names = [], set()
+    for item in found["effects"]:
+        value = _result(source, found["run"], item) if "result_bytes" in item and "from" not in item else None
+        if value is not None:
+            names.add(item["step"])
+            item = {**{n: v for n, v in item.items() if n != "result_bytes"}, "result": loads(value)}  # noqa: PLW2901
+        effects.append(item)
+    return {**found, "effects": effects}, _Fetched(frozenset(names))
+
+
+_VALUES: Final = frozenset({"value", "value_blob"})
+
+
+def _result(source: StorePort, run: str, item: Mapping[str, Any]) -> bytes | None:
+    seq = item["events"][0]
+    try:
+        event = next(iter(read_all(source, run, after_seq=seq - 1, upto_seq=seq)), None)
+        if event is None or event.name != item["step"] or _VALUES.isdisjoint(contents_of(event.body)):
+            return None
+        return content_in(source, event)
+    except HoldfastError:  # it cannot be reached, or has it no more: that is told as a loss
+        return None
+
+
+def _losses(
+    store: StorePort, run: str, found: dict[str, Any], source: StorePort | None, fetched: _Fetched
+) -> Iterator[Loss]:
+    yield from _of_giver(store, run, found, source)
+    for one in found["left_out"]:
+        if not (one["what"] == "value" and one["name"] in fetched.values):
+            yield Loss(**{name: one[name] for name in Loss._fields})
+    yield from _of_places(found, source)
+    for step in found["pending"]:
+        key = " under the giver's key" if "number" in step else ""
+        yield Loss(
+            "step", step["step"], "was begun and never ended", f"it is made again{key} when it is called"
+        )
+    for question in found["questions"]:
+        why = f"asked by {found['run']}: {question['text']}; an answer goes there"
+        yield Loss("question", question["id"], why, "ask again: run.ask(…)")
+    yield from _of_promises(store, found)
+    if found["budget"]["left"]:
+        left = ", ".join(f"{name}={value:g}" for name, value in found["budget"]["left"].items())
+        why = "limits are not carried over: nothing limits this run until its program says so"
+        yield Loss(
+            "budget", "budget", why, f"holdfast.run(…, budget=holdfast.Budget({left})) is what was left"
+        )
+
+
+def _of_giver(
+    store: StorePort, run: str, found: Mapping[str, Any], source: StorePort | None
+) -> Iterator[Loss]:
+    """Whether somebody else may do the same work."""
+    giver = found["run"]
+    if not found["sealed"]:
+        yield Loss(
+            "giver",
+            giver,
+            "is not sealed: it may go on with the same work",
+            f"`holdfast handoff {giver} --to NAME --seal` makes it stop",
+        )
+    others = [
+        row.run
+        for row in all_runs(store)
+        if row.run != run
+        and not row.damage
+        and (facts_of(row).get("handed") or {}).get("digest") == found["digest"]
+    ]
+    if others:
+        sealed = f", and {giver} was sealed for {found['to'] or 'one taker'}" if found["sealed"] else ""
+        yield Loss(
+            "giver",
+            giver,
+            f"{', '.join(sorted(others))} began with the same handoff{sealed}: two do the same work now",
+            f"let one of them go on: `holdfast cancel {run}`",
+        )
+    row = None if source is None else source.find_run(giver)
+    if source is not None and row is None:
+        yield Loss("giver", giver, f"is not in {source.url}", "give --from the store that it is in")
+    elif source is not None and row is not None:
+        yield from _of_journal(source, row, found)
+
+
+def _of_journal(source: StorePort, row: RunRow, found: Mapping[str, Any]) -> Iterator[Loss]:
+    """What the giver has done since, and who has it now."""
+    seal = find_handoff(source, row) if row.status == Status.SEALED else None
+    if found["sealed"] and (seal is None or fields_of(seal.body)["handoff"] != found["digest"]):
+        whom = (
+            "was taken back since" if seal is None else f"was handed to {contents_of(seal.body)['to']} since"
+        )
+        yield Loss("giver", row.run, whom, "look at what it did: two may do the same work now")
+    behind = [
+        event
+        for event in read_all(source, row.run, after_seq=found["event"])
+        if event.kind in {Kind.STEP_STARTED, Kind.STEP_FINISHED, Kind.STEP_SETTLED, Kind.CHECKPOINT}
+        and event.name != HANDOFF
+    ]
+    if behind:
+        why = f"has gone on since: {len(behind)} events up to #{behind[-1].seq} are not in the handoff"
+        yield Loss("giver", row.run, why, "have it handed over again")
+
+
+def _of_places(found: Mapping[str, Any], source: StorePort | None) -> Iterator[Loss]:
+    """Files and endpoints, as they are seen from here."""
+    look = Look((os.getcwd(),))  # noqa: PTH109 - pathlib is not loaded for this
+    for item in (*found["artifacts"], *found["dependencies"]):
+        premise = Premise(item["kind"], item["name"], item["facts"])
+        judged = judge(premise, look.at(premise))
+        if judged.verdict == "holds":
+            continue
+        copy = kept_copy(source, found["run"], item)
+        why = f"{judged.text or judged.verdict} (as seen from {look.bases[0]})"
+        yield Loss("artifact" if item["kind"] == "artifact" else "dependency", item["name"], why, copy)
+
+
+def kept_copy(source: StorePort | None, run: str, item: Mapping[str, Any]) -> str:
+    """What to do about a file that is not here as it was. Where the giver's store keeps a copy of it, that is named."""
+    if item["kind"] == "endpoint":
+        return "see that it can be reached from here, before the work goes on"
+    digest = item["facts"].get("sha256", "")
+    if source is not None and item["kind"] == "artifact" and _has_copy(source, run, item["name"], digest):
+        return f"bring the giver's copy here: `holdfast artifacts {quote(run)} --restore . --store {quote(source.url)}`"
+    wanted = f" with sha256 {digest[:16]}…" if digest else ""
+    where = f" at {source.url}" if source is not None else ""
+    return f"bring the file of {run}{where} here{wanted}, or go on without it"
+
+
+def _has_copy(source: StorePort, run: str, path: str, digest: str) -> bool:
+    version = load(source, run).artifacts.latest().get(path)
+    return version is not None and version.copy == "kept" and version.sha256 == digest
+
+
+def _of_promises(store: StorePort, found: Mapping[str, Any]) -> Iterator[Loss]:
+    for promise in found["promises"]:
+        if promise["state"] != "open":
+            continue
+        if promise["side"] == "received":
+            why = f"{promise['by']} has promised it to {found['run']}, and tells that run what becomes of it"
+            yield Loss("promise", promise["id"], f"{promise['text']!r}: {why}", f"ask {promise['by']}")
+        elif found["store"] != store.url and promise["to"]:
+            why = f"{promise['text']!r}: {promise['to']} is not told from this store what becomes of it"
+            yield Loss("promise", promise["id"], why, f"tell {promise['to']} yourself")

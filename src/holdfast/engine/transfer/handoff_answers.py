@@ -1,0 +1,183 @@
+"""No effect is repeated by whoever takes over: a call that the giver has made is answered from the handoff, or from the origin of a fork.
+
+A live call of an effect, about to record its intent, asks first whether it is one of those that the handoff brought. Done there, it is recorded
+here as settled and never made. In doubt there, it is in doubt here, under the giver's idempotency key. Which one of them a call
+has asked for stands in its intent: so each answers one call, whatever is restored, forked or killed in between.
+
+A fork, or a run that was rewound, is such a taker, too: what its origin has done behind the point is known by the call's own key, and
+treated as was chosen when the fork was made (``core/lineage/lineage/later_effects/py``).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from orjson import dumps
+
+from holdfast.core.lineage.later_effects import origin_in, reason_of, treatment_of
+from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
+from holdfast.engine.journal.journal import Draft, draft, written_despite
+from holdfast.engine.transfer.handoff_accept import doubt_of, origin_of, seed_key
+from holdfast.errors import HoldfastError
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, fields_of, mark_of, rewritten, split
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import Blob
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.sync_async import Hands
+    from holdfast.engine.steps.call_identity import Asked
+    from holdfast.model.calls import Treatment
+    from holdfast.stores.port import StorePort
+
+
+async def claim(tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked") -> Call | None:
+    """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
+    entry = tenure.behind.get(asked.key) if tenure.view.behind else None
+    if entry is not None:
+        return await _claim_behind(tenure, hands, treatment, asked, entry)
+    carried = tenure.inheritance
+    if carried is None or treatment.effect not in CARRIED:
+        return None
+    effect = carried.take(asked.name, "" if asked.site else asked.key, asked.arguments)
+    if effect is None:
+        return None
+    journal = tenure.require_journal(asked.name)
+    handed = tenure.view.handed
+    assert handed is not None
+    digest = fields_of(tenure.view.started.body)["handed_over"]["digest"] if tenure.view.started else ""
+    seed = tenure.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
+    drafts = [_intent(treatment, asked, effect), *_known(tenure, asked, effect, seed)]
+    try:
+        seq = await journal.append(hands, drafts, tenure.clock.wall())
+    except BaseException as cut:
+        if written_despite(cut) is None:
+            carried.put_back(effect)
+        raise
+    if seed is not None:
+        seed.abandoned = True
+    return _noted(tenure, asked, drafts, seq - len(drafts) + 1)
+
+
+def giver_key(intent: bytes) -> str:
+    """The idempotency key under which the giver had begun a call that this intent goes on with; empty for any other.
+
+    What has happened at a fork's origin, a person lets happen once more: that is another effect, with a key of its own.
+    """
+    origin = origin_in(intent)
+    is_the_same = mark_of(intent) == "handed" or (origin is not None and origin["how"] != "done")
+    return str(fields_of(intent).get("idempotency_key", "")) if is_the_same else ""
+
+
+def is_over(store: "StorePort", intent: bytes) -> bool | None:
+    """Whether the process that had begun the call elsewhere is proven to be gone; None for a call of our own."""
+    origin = origin_in(intent)
+    if origin is not None:
+        return bool(origin["over"]) or (bool(origin["owner"]) and store.probe(origin["owner"]) == "dead")
+    return bool(fields_of(intent)["handed"]["is_over"]) if mark_of(intent) == "handed" else None
+
+
+async def _claim_behind(
+    tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked", entry: dict[str, Any]
+) -> Call:
+    """The call, with what became of it at the origin on record, under the key that it was made with there."""
+    journal = tenure.require_journal(asked.name)
+    if entry["how"] != "done":
+        entry = await hands.store(_latest, tenure.store, entry)
+    repeats = tenure.view.repeats
+    how = treatment_of(entry, repeats)
+    origin = {name: entry[name] for name in ("run", "event", "how", "over", "owner")}
+    drafts = [_intent_of(treatment, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])]
+    if how == "answered":
+        outcome = dict(entry["outcome"])
+        value = dumps(outcome.pop("value")) if "value" in outcome else None
+        more, parts = split(outcome)
+        fields = {"how": "done", "via": "origin", "from": entry["run"], "seq": entry["event"], **more}
+        blobs = (Blob(outcome["value_blob"]),) if "value_blob" in outcome else ()
+        settled = draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)
+        drafts.append(settled._replace(blobs=(*settled.blobs, *blobs)))
+    elif how == "asked":
+        drafts.append(
+            draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts={"reason": reason_of(entry, repeats)})
+        )
+    seq = await journal.append(hands, drafts, tenure.clock.wall())
+    return _noted(tenure, asked, drafts, seq - len(drafts) + 1)
+
+
+def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
+    """An effect that was in doubt when the fork was made, as its run knows it now."""
+    from holdfast.engine.lineage.fork_and_rewind import entries_behind
+
+    try:
+        found = entries_behind(store, entry["run"], entry["event"] - 1)
+    except HoldfastError:  # it is damaged, or gone: then what is known is what was known
+        return entry
+    return next((one for one in found if one["key"] == entry["key"]), entry)
+
+
+def _intent(treatment: "Treatment", asked: "Asked", effect: Effect) -> Draft:
+    """Told first is which effect it is: whoever folds finds that without looking."""
+    handed = {"handed": {**origin_of(effect), "is_over": bool(effect.item.get("is_over"))}}
+    return _intent_of(treatment, asked, handed, treatment.effect, effect.idempotency_key)
+
+
+def _intent_of(
+    treatment: "Treatment", asked: "Asked", whose: dict[str, Any], effect: str, idempotency_key: str
+) -> Draft:
+    fields: dict[str, Any] = {
+        **whose,
+        "effect": effect,
+        "in": asked.point.scope,
+        "after": asked.point.after,
+        "idempotency_key": idempotency_key,
+    }
+    if asked.point.forked:
+        fields["forked"] = True
+    fields |= {
+        name: True for name, is_so in (("tool", treatment.is_tool), ("verify", treatment.verify)) if is_so
+    }
+    if effect == "once" and treatment.in_doubt != "stop":
+        fields["in_doubt"] = treatment.in_doubt
+    if treatment.approved_seq:  # else a replay would take the approval for unused, and ask once more
+        fields["approved"] = treatment.approved_seq
+    return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+
+
+def _known(tenure: "Tenure", asked: "Asked", effect: Effect, seed: Call | None) -> list[Draft]:
+    """What became of it, as far as that is known here."""
+    via: dict[str, Any] = {"via": "handoff", **origin_of(effect)}
+    if effect.is_done:
+        value = None if effect.outcome else dumps(effect.item.get("result"))
+        more, parts = split(effect.outcome)
+        fields = {"how": "done", **via, **more}
+        return [draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)]
+    if not effect.is_in_doubt:  # it is begun again, under the giver's key
+        return []
+    gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]
+    if seed is None or seed.is_open:
+        parts = {"reason": doubt_of(effect)}
+        return [draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts=parts), *gone]
+    if not seed.outcomes:  # somebody has said that it may be made again
+        return [draft(Kind.STEP_SETTLED, asked.name, asked.key, {"how": "retry", **via}), *gone]
+    told = tenure.body_of(seed.outcomes[-1])  # somebody has said how it ended
+    return [Draft(Kind.STEP_SETTLED, asked.name, asked.key, rewritten(told, **via)), *gone]
+
+
+def _noted(tenure: "Tenure", asked: "Asked", drafts: list[Draft], first_seq: int) -> Call:
+    """The view as whoever folds these events would have it."""
+    assert tenure.journal is not None
+    call = tenure.view.calls[asked.key] = Call(asked.key, asked.name)
+    call.seq, call.started_at, call.fence = first_seq, tenure.clock.wall(), tenure.journal.fence
+    call.body, call.is_open = drafts[0].body, True
+    if "handed" in (intent := fields_of(drafts[0].body)):
+        tenure.view.claimed.add(intent["handed"]["n"])
+    for seq, event in enumerate(drafts[1:], first_seq + 1):
+        if event.key != asked.key:
+            continue
+        body = contents_of(event.body)
+        if event.kind == Kind.STEP_DOUBTED:
+            call.doubt = body["reason"]
+        else:
+            call.is_open = False
+            if body["how"] != "retry":
+                call.outcomes.append(Outcome(seq, body["how"] == "done", tenure.add_point(), event.body))
+    return call

@@ -1,0 +1,234 @@
+"""Handing a run's work over: the document is drawn from the journal, and the giver keeps going or is sealed with it.
+
+Crash windows: the document and the seal go into the giver's journal in one append. Killed before it, the run is as it was;
+killed behind it, the run does not act any more, and asking for the same handoff again gives the same document.
+"""
+
+from typing import Any
+
+from orjson import dumps, loads
+
+from holdfast.codec.values import canonical
+from holdfast.core.journal.fold import View
+from holdfast.core.journal.names import check_name
+from holdfast.engine.context.context import Reader
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.blob_content import content_at, content_in, read_blob
+from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal.load_view import load
+from holdfast.engine.llm.conversation import entries_at
+from holdfast.engine.queue.queue import hand_back
+from holdfast.engine.resume.unseen_ends import catching_up
+from holdfast.engine.run import observers
+from holdfast.engine.run.close import release
+from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.maintenance_hold import Hold, holding
+from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_handoff, handed_over
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.state.state_store import read_state
+from holdfast.engine.steps.marks import ask, given, placed
+from holdfast.errors import Misuse, RunFinished, UnknownRun
+from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAME_CHARS_MAX
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import HANDOFF, Kind
+from holdfast.model.store_rows import OVER, RunRow, Status
+from holdfast.stores.port import StorePort
+
+
+def document(
+    store: StorePort, run: str, to: str, *, at: float, is_held: bool, sealed: bool = False
+) -> dict[str, Any]:
+    """The document that hands this run over as it stands. Nothing is written."""
+    from holdfast.core.transfer.handoff import Baggage, document_of
+
+    view = load(store, run)
+    state, state_bytes = _state(store, view)
+    messages, messages_bytes = _messages(store, run, view)
+    baggage = Baggage(
+        state,
+        state_bytes,
+        messages,
+        messages_bytes,
+        whole=lambda address: read_blob(store, address),
+        is_gone=lambda owner: bool(owner) and store.probe(owner) == "dead",
+        unread=len(inbox.waiting(store, run)),
+    )
+    read = Reader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
+    return document_of(
+        run,
+        store.url,
+        checked_name(to),
+        read_all(store, run),
+        read,
+        at=at,
+        is_held=is_held,
+        sealed=sealed,
+        baggage=baggage,
+    )
+
+
+def checked_name(to: str) -> str:
+    """The name of whoever takes over; empty where anybody may. BadName."""
+    return to and check_name("agent", to, STEP_NAME_CHARS_MAX)
+
+
+def _state(store: StorePort, view: View) -> tuple[Any, int]:
+    body = {} if view.checkpoint is None else contents_of(view.checkpoint.body)
+    size: int = body.get("state_bytes", 0)
+    if "state" not in body or size > HANDOFF_VALUE_BYTES_MAX:
+        return None, size
+    return read_state(store, body["state"]), size
+
+
+def _messages(store: StorePort, run: str, view: View) -> tuple[list[Any], int]:
+    entries = entries_at(store, run, view, view.head)
+    size = sum(len(entry.data) for entry in entries)
+    return ([] if size > HANDOFF_VALUE_BYTES_MAX else [loads(entry.data) for entry in entries]), size
+
+
+# -- by the program itself ---------------------------------------------------------------------------------------------
+
+
+async def hand_over(tenure: Tenure, hands: Hands, to: str, *, seal: bool) -> dict[str, Any]:
+    """The document, drawn once and kept in the journal: the same in every replay. Synced when it returns.
+
+    With ``seal`` the run is sealed in the same append, and this attempt is over. Misuse while one of its steps runs.
+    """
+    checked_name(to)
+    identity = {"to": to, **({"sealed": True} if seal else {})}
+    data = canonical(identity, what=f"handoff of run {tenure.run}")
+
+    asked = ask(tenure, HANDOFF, data)
+    try:
+        recorded = given(tenure, asked)
+        if recorded is not None:  # sealed, it was taken back since
+            found: dict[str, Any] = loads(content_at(tenure.store, tenure.body_of(recorded)))
+            return found
+        journal = tenure.require_journal(HANDOFF)
+        if seal:
+            _check_idle(tenure)
+        made = await hands.store(
+            document, tenure.store, tenure.run, to, at=tenure.clock.wall(), is_held=True, sealed=seal
+        )
+        drafts = [_kept(made, asked.key, placed(asked, {})), *(_end(tenure, made) if seal else ())]
+        status = Status.SEALED if seal else None
+        await journal.append(hands, drafts, tenure.clock.wall(), status=status)
+        asked.here.trail.last = asked.key
+        if seal:
+            await _stop(tenure, hands, to)
+        return made
+    finally:
+        tenure.land(asked.site)
+
+
+def _kept(made: dict[str, Any], key: str, fields: dict[str, Any]) -> Draft:
+    """The mark that keeps the document, as it is: typed values are tagged in it already."""
+    return draft(Kind.MARK, HANDOFF, key, fields, dumps(made))
+
+
+def _end(tenure: Tenure, made: dict[str, Any]) -> tuple[Draft, Draft]:
+    took_s = round(tenure.spending.took_s, 6)
+    fields = {"how": "handed over", "status": Status.SEALED, "took_s": took_s}
+    return draft(Kind.ATTEMPT_ENDED, "", "", fields), _sealed(made, Status.INTERRUPTED)
+
+
+async def _stop(tenure: Tenure, hands: Hands, to: str) -> None:
+    """This attempt is over. The block is not left yet: a tool that is called in it is refused, and not simply run."""
+    tenure.status = Status.SEALED
+    await hands.store(hand_back, tenure, None)
+    tenure.sealed = handed_over(tenure.run, to)
+    release(tenure)
+    observers.gone(tenure.attendant, tenure.status, None)
+
+
+def _check_idle(tenure: Tenure) -> None:
+    """Behind the seal nothing can be recorded: what runs now could not say how it ended."""
+    names = ", ".join(sorted({work.asked.name for work in tenure.in_flight()}))
+    if names:
+        raise Misuse(
+            problem=f"run {tenure.run} cannot be sealed while {names} runs",
+            advice="hand over outside of steps, when those that were started are over; or without seal=True",
+        )
+
+
+def _sealed(made: dict[str, Any], status: str) -> Draft:
+    fields = {"to": made["to"], "status": status, "handoff": made["digest"]}
+    return draft(Kind.RUN_SEALED, "", "", fields)
+
+
+# -- from outside ------------------------------------------------------------------------------------------------------
+
+
+def hand_over_run(workshop: Workshop, run: str, to: str, *, seal: bool, is_held: bool) -> dict[str, Any]:
+    """The document of a run. With ``seal`` it is kept there and the run sealed. RunHeld while somebody alive has it.
+
+    Asked for again with the same name, it is the same document. UnknownRun; RunSealed where somebody else has it.
+    """
+    store = workshop.store
+    before = store.find_run(run)
+    if before is None:
+        raise UnknownRun(run=run, store=store.url)
+    check_is_whole(before)
+    written = _written(store, before, checked_name(to))
+    if written is not None:
+        return written
+    if not seal:
+        return document(store, run, to, at=workshop.clock.wall(), is_held=is_held)
+    check_may_act(store, before)
+    if before.status in OVER:
+        raise RunFinished(run=run, what="nothing of it is left to hand over: what it might do next")
+    with holding(workshop, run) as hold:
+        return _written(store, hold.row(), to) or _seal(workshop, hold, before, to)
+
+
+def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
+    """The document that the run was sealed with, for whoever it was handed to. RunSealed for anybody else."""
+    seal = find_handoff(store, row) if row.status == Status.SEALED else None
+    if seal is None:
+        return None
+    body = contents_of(seal.body)
+    if body["to"] != to:
+        raise handed_over(row.run, body["to"])
+    for event in reversed(read_all(store, row.run)):
+        if event.kind == Kind.MARK and event.name == HANDOFF:
+            found: dict[str, Any] = loads(content_in(store, event))
+            return found
+    raise AssertionError(f"run {row.run} was handed over without a document")
+
+
+def _seal(workshop: Workshop, hold: Hold, before: RunRow, to: str) -> dict[str, Any]:
+    store, run = workshop.store, hold.run
+    check_may_act(store, hold.row())
+    view = load(store, run)
+    journal = Journal(store, workshop.committer, run, hold.fence, view.head)
+    late = catching_up(store, before, view)
+    if late:  # the document tells of it, too
+        drive(journal.append(BLOCKING, late, workshop.clock.wall(), status=Status.INTERRUPTED))
+    at = workshop.clock.wall()
+    made = document(store, run, to, at=at, is_held=False, sealed=True)
+    status = before.status if before.status != Status.RUNNING else Status.INTERRUPTED
+    drafts = [_kept(made, "", {}), _sealed(made, status)]
+    drive(journal.append(BLOCKING, drafts, at, status=Status.SEALED))
+    if before.agent:
+        store.set_due(run, fence=hold.fence, due_at=None)
+    return made
+
+
+def take_back(workshop: Workshop, run: str) -> None:
+    """Let a run act again that was handed over and sealed. Durable when it returns. Misuse where it was not."""
+    store = workshop.store
+    if store.find_run(run) is None:
+        raise UnknownRun(run=run, store=store.url)
+    with holding(workshop, run) as hold:
+        row = hold.row()
+        seal = find_handoff(store, row) if row.status == Status.SEALED else None
+        if seal is None:
+            check_may_act(store, row)
+            raise Misuse(
+                problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` goes on with it"
+            )
+        body = contents_of(seal.body)
+        journal = Journal(store, workshop.committer, run, hold.fence, row.head)
+        unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})
+        drive(journal.append(BLOCKING, [unsealed], workshop.clock.wall(), status=body["status"]))

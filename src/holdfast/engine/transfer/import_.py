@@ -1,0 +1,450 @@
+"""Importing a run: bringing an export into this store, so that of all copies only one acts.
+
+A plain import brings the exported runs in as sealed copies, and makes a fork of the head: that one acts, as another
+run. The export of a moved run is that run: it comes back to life here.
+
+Everything is verified before anything is written. Then: the blobs, the rows oldest first, each under the status
+``importing`` until its events are all there, and last of all what may act. Killed anywhere, the same import goes on
+where it was: blobs are kept by their content, a row is known again by its birth, its events are compared with those of
+the file and continued, and a fork that has not begun is known by the file that it was made from.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from holdfast.codec.blobs import pack
+from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.run_row_facts import CHECKED, facts_of, owner_of, with_facts
+from holdfast.core.transfer.export_manifest import blob_file
+from holdfast.core.transfer.moves import move_of
+from holdfast.engine.journal.journal import chain_at
+from holdfast.engine.lineage import fork_and_rewind, kin
+from holdfast.engine.run.maintenance_hold import Hold, batches, holding
+from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.transfer import moves
+from holdfast.engine.transfer.verify_export import (
+    Parcel,
+    events_of,
+    letters_of,
+    seal_in,
+    verified,
+)
+from holdfast.errors import ImportClash, TooLarge
+from holdfast.limits import BRANCHES_MAX, EVENT_PAGE_MAX
+from holdfast.model.event_fields import blobs_in
+from holdfast.model.events import Event, relinked
+from holdfast.model.exports import ExportedRun, Imported, Manifest
+from holdfast.model.store_rows import Blob, RunRow, Status, inbox_space
+from holdfast.stores.port import StorePort
+
+_BATCH_BYTES = 8_000_000
+
+
+FindOrigin = Callable[[str], StorePort | None]
+"""The store that a moved run came out of, by its URL, where it can be asked."""
+
+
+def bring_in(
+    workshop: Workshop,
+    parcel: Parcel,
+    as_: str | None,
+    *,
+    find_origin: FindOrigin = lambda _: None,
+    again: bool = False,
+) -> Imported:
+    """Import what the parcel holds. Durable when it returns. ExportError, ImportClash, RunHeld.
+
+    ``again`` takes what was moved although somebody is known to have taken it.
+    """
+    if as_ is not None:
+        check_run_id(as_)
+    manifest = verified(parcel)
+    bringing = Bringing(workshop, parcel, manifest, as_)
+    places = bringing.find_places()
+    if not manifest.moved:
+        bringing.check_name()
+    told = bringing.claim(find_origin, again=again) if manifest.moved else ""
+    _put_blobs(workshop, parcel, manifest)
+    written = sum([bringing.bring(place) for place in places])
+    copies = tuple(place.name for place in reversed(places) if bringing.is_copy(place))
+    acting = places[-1].name if manifest.moved else bringing.fork(places[-1].name)
+    row = workshop.store.find_run(acting)
+    return Imported(
+        acting,
+        manifest.moved,
+        manifest.head,
+        copies,
+        written,
+        len(manifest.blobs),
+        manifest.sha256,
+        owner_of(row) if row is not None else "",
+        told,
+    )
+
+
+def check_free(parcel: Parcel, find_origin: FindOrigin) -> None:
+    """Look through an export that no store is there for yet. ExportError, also where it was moved and is known to be taken."""
+    manifest = verified(parcel)
+    if manifest.single_use is not None:
+        origin, move = find_origin(manifest.single_use.origin), _move_in(parcel, manifest)
+        if origin is not None and moves.knows(origin, move):
+            moves.check_is_free(origin, move)
+
+
+def _move_in(parcel: Parcel, manifest: Manifest) -> moves.Move:
+    seal = seal_in(parcel, manifest)
+    assert seal is not None, "what was moved is sealed"
+    return moves.Move(move_of(manifest.runs[0].birth, seal), manifest, parcel.path)
+
+
+class Going(NamedTuple):
+    """Where an exported run goes: its name and that of its origin here, and whether it is to act.
+
+    ``is_same`` where it and all runs that it goes on from have the names that they had: then every byte stays, too.
+    """
+
+    part: ExportedRun
+    name: str
+    origin: str | None
+    acts: bool
+    is_same: bool = True
+
+
+class Missing(NamedTuple):
+    """What a run that goes somewhere lacks there: its row at least, so many events, the bytes of their bodies."""
+
+    events: int
+    size_bytes: int
+
+
+class Bringing:
+    """One export on its way into one store."""
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        parcel: Parcel,
+        manifest: Manifest,
+        as_: str | None,
+        *,
+        copied_from: str = "",
+    ) -> None:
+        """``copied_from`` is the store that it comes from; empty where it comes from a file."""
+        file = os.path.abspath(parcel.path)  # noqa: PTH100 - pathlib is not loaded for this
+        self._came_by = ("copy", copied_from) if copied_from else ("import", file)
+        self._workshop = workshop
+        self._store: StorePort = workshop.store
+        self._parcel = parcel
+        self._manifest = manifest
+        self._as = as_
+        self._claim: moves.Claim | None = None
+
+    def claim(self, find_origin: FindOrigin, *, again: bool) -> str:
+        """Take the move for this store, before anything of it is written. ExportTaken.
+
+        What the store that it came out of has to do with it: ``told``, ``unreachable``, ``unknown`` or empty.
+        """
+        about = self._manifest.single_use
+        move = _move_in(self._parcel, self._manifest)
+        origin = (
+            self._store if about is None or about.origin == self._store.url else find_origin(about.origin)
+        )
+        is_known = origin is not None and moves.knows(origin, move)
+        self._claim = moves.claim(self._workshop, move, origin if is_known else None, again=again)
+        if about is None:
+            return "told" if is_known else ""
+        return "told" if is_known else "unreachable" if origin is None else "unknown"
+
+    # -- where it goes, before anything is written ---------------------------------------------------------------
+
+    def find_places(self) -> list[Going]:
+        """Where each run goes, oldest first. ImportClash where a name is somebody else's."""
+        places: list[Going] = []
+        for part in reversed(self._manifest.runs):
+            origin = places[-1].name if places else None
+            acts = self._manifest.moved and part is self._manifest.runs[0]
+            is_same = not places or places[-1].is_same
+            places.append(self._find_place(Going(part, part.run, origin, acts, is_same)))
+        return places
+
+    def _find_place(self, place: Going) -> Going:
+        clash: ImportClash | None = None
+        for name in self._names(place):
+            row = self._store.find_run(name)
+            going = place._replace(name=name, is_same=place.is_same and name == place.part.run)
+            found = None if row is None else self._clash(going, row)
+            if found is None:
+                return going
+            clash = clash or found
+        assert clash is not None, f"there is no name for {place.part.run}"
+        raise clash
+
+    def _names(self, place: Going) -> Iterator[str]:
+        """The names that a run may get. The one that acts has one; a copy that is in the way of another gets a number."""
+        if self._as is None or not place.acts:
+            yield place.part.run
+        if self._as is not None and place.acts:
+            self._check_not_here(place.part)
+            yield self._as
+        elif self._as is not None:
+            yield from (f"{self._as}~{number}" for number in range(1, BRANCHES_MAX + 1))
+
+    def _check_not_here(self, part: ExportedRun) -> None:
+        """A run that moves is one run: under a second name in the same store it would be two."""
+        row = self._store.find_run(part.run)
+        if row is not None and row.birth == part.birth and part.run != self._as:
+            raise self._clashing(
+                row, "is the very run in {path}", "import it under its own name, without --as"
+            )
+
+    def check_name(self) -> None:
+        """The fork's name, where it was given, must be free; or be that of the fork that this import has made already."""
+        row = self._store.find_run(self._as) if self._as is not None else None
+        if row is not None and not self._is_ours(row):
+            raise self._taken(row.run, row.status)
+
+    def _clash(self, place: Going, row: RunRow) -> ImportClash | None:
+        """What speaks against going on with a run that is there; None where it is the same one."""
+        part = place.part
+        other = "or bring it in under another name: `holdfast import … --as NAME`"
+        if row.birth != part.birth or "flattens" in facts_of(row):
+            return self._clashing(row, "is another run than the one in {path}", other.removeprefix("or "))
+        if (row.origin, row.origin_seq) != (place.origin, part.origin_seq):
+            return self._clashing(
+                row, "was forked from elsewhere than the one in {path}", other.removeprefix("or ")
+            )
+        differs = self._first_difference(place, row)
+        if differs is not None:
+            return self._clashing(
+                row, f"its history is another one from #{differs} on than in {{path}}", other[3:]
+            )
+        acts_here = row.status not in {Status.SEALED, Status.IMPORTING}
+        if place.acts and row.head > part.upto_seq:
+            return self._clashing(
+                row, "has gone on since {path} was written", "import the newest export of it"
+            )
+        if not place.acts and acts_here and row.head < part.upto_seq:
+            return self._clashing(row, "acts here, while {path} knows more of it", other[3:])
+        return None
+
+    def _clashing(self, row: RunRow, problem: str, advice: str) -> ImportClash:
+        told = problem.format(path=self._parcel.path)
+        return ImportClash(run=row.run, status=row.status, problem=told, advice=advice)
+
+    def _first_difference(self, place: Going, row: RunRow) -> int | None:
+        """The first event that is another one here than in the file, as far as both go."""
+        upto = min(row.head, place.part.upto_seq)
+        here = stored(self._store, row.run, row.origin_seq, upto)
+        for event in self._events(place, upto_seq=upto):
+            if next(here, None) != event:
+                return event.seq
+        left = next(here, None)
+        return None if left is None else left.seq
+
+    def _events(self, place: Going, *, after_seq: int = 0, upto_seq: int | None = None) -> Iterator[Event]:
+        """The run's events as they are to stand here: byte for byte, but for checksums and chains where a name is another."""
+        events = events_of(self._parcel, place.part)
+        if not place.is_same:
+            events = relinked(place.name, place.part.birth, events, self._chain_before(place))
+        for event in events:
+            if upto_seq is not None and event.seq > upto_seq:
+                return
+            if event.seq > after_seq:
+                yield event
+
+    def _chain_before(self, place: Going) -> int:
+        """The chain of what a run goes on from here; whoever only measures may ask before that is there."""
+        origin = None if place.origin is None else self._store.find_run(place.origin)
+        is_there = origin is not None and place.part.origin_seq <= origin.head
+        return chain_at(self._store, origin, place.part.origin_seq) if origin is not None and is_there else 0
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def bring(self, place: Going) -> int:
+        """See that the run is there, whole, and as it is to be; how many events had to be written for that."""
+        row = self._store.find_run(place.name)
+        if row is not None and _is_done(place, row):
+            return 0
+        if place.origin is None:
+            kin.note_import(self._store, place.name, place.part.birth, place.part.facts, place.part.run)
+        if row is None:
+            self._create(place)
+        fence = max((event.fence for event in self._events(place)), default=0)
+        with holding(self._workshop, place.name, above=fence) as hold:
+            row = hold.row()  # once more: until now it could change
+            clash = self._clash(place, row)
+            if clash is not None:
+                raise clash
+            if _is_done(place, row):
+                return 0
+            written = self._continue(place, hold)
+            self._finish(place, hold)
+        return written
+
+    def missing(self, place: Going, *, beyond: int = 0) -> Missing | None:
+        """What would have to be written, after that event; None where the run is there, whole, and as it is to be."""
+        row = self._store.find_run(place.name)
+        if (row is not None and _is_done(place, row)) or beyond >= place.part.upto_seq:
+            return None
+        after_seq = max(beyond, row.head if row else 0)
+        sizes = [len(event.body) for event in self._events(place, after_seq=after_seq)]
+        return Missing(len(sizes), sum(sizes))
+
+    def _create(self, place: Going) -> RunRow:
+        part = place.part
+        row = RunRow(
+            place.name,
+            part.birth,
+            part.created_at,
+            Status.IMPORTING,
+            b"{}",
+            place.origin,
+            part.origin_seq,
+            agent=part.facts.get("agent", ""),
+        )
+        for _ in range(fork_and_rewind.TRIES):
+            origin = self._store.find_run(place.origin) if place.origin is not None else None
+            if self._store.create_run(row, origin_revision=origin.revision if origin else 0):
+                return row._replace(head=part.origin_seq)
+            found = self._store.find_run(place.name)
+            if found is not None:  # another import was faster
+                return found
+        raise fork_and_rewind.restless(self._store, place.origin or place.name)
+
+    def _continue(self, place: Going, hold: Hold) -> int:
+        """Append what is not there yet."""
+        written = 0
+        after_seq = hold.row().head
+        for batch in batches(self._events(place, after_seq=after_seq)):
+            # Named with the events, so that nobody takes a blob away for want of an event that needs it.
+            needed = {address for event in batch for address in blobs_in(event.body)}
+            blobs = tuple(Blob(address) for address in sorted(needed))
+            hold.append(after_seq, batch, status=Status.IMPORTING, blobs=blobs)
+            after_seq = batch[-1].seq
+            written += len(batch)
+        return written
+
+    def _finish(self, place: Going, hold: Hold) -> None:
+        """The events are all there: the letters, and then the status with which the run is what it is to be."""
+        part = place.part
+        if place.acts:
+            has_letters = bool(self.leave_letters(place))
+            due_at = self._workshop.clock.wall() if has_letters else part.facts.get("due_at")
+            self._store.set_due(place.name, fence=hold.fence, due_at=due_at)
+        row = hold.row()
+        was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
+        facts = {name: fact for name, fact in part.facts.items() if name not in {"agent", "due_at"}}
+        how, whence = self._came_by
+        came = {"how": how, "from": whence, "at": self._workshop.clock.wall()}
+        # All that is there now, whatever the export says of itself: none of it was recorded by a process of this store.
+        upto = max(part.upto_seq, row.head)
+        facts |= {"elsewhere": upto, "came": came, "checked": CHECKED, "was": was or None}
+        if place.acts and self._claim is not None:
+            facts["owner"] = self._claim.owner
+            self._claim.complete()
+        body = with_facts(row, **facts)
+        status = part.status if place.acts else Status.SEALED
+        if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
+            raise fork_and_rewind.restless(self._store, place.name)
+
+    def leave_letters(self, place: Going) -> list[str]:
+        """Put what waited for the run into its inbox here, unless it lies there already; the ids, in order."""
+        keys = []
+        for key, body in letters_of(self._parcel, self._manifest):
+            self._store.put_record(inbox_space(place.name), key, body, revision=0)
+            keys.append(key)
+        return keys
+
+    # -- the fork of a plain import ------------------------------------------------------------------------------
+
+    def fork(self, copy: str) -> str:
+        """The run that acts: a fork of the copy's end, unless this import has made one that has not begun yet."""
+        for name in self._fork_names():
+            for _ in range(fork_and_rewind.TRIES):
+                row = self._store.find_run(name)
+                if row is not None:
+                    if self._is_ours(row):
+                        return name
+                    break
+                origin = fork_and_rewind.origin_at(self._store, copy, self._manifest.head)
+                body = with_facts(_NO_ROW, imported=self._manifest.sha256, owner=moves.new_owner())
+                head = self._manifest.head
+                if fork_and_rewind.branch(self._workshop, name, Status.QUEUED, origin, head, body=body):
+                    return name
+            else:
+                raise fork_and_rewind.restless(self._store, copy)
+        if self._as is not None:
+            raise self._taken(self._as, Status.QUEUED)
+        raise TooLarge(
+            what=f"the lineage of {copy}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="branches"
+        )
+
+    def _taken(self, name: str, status: str) -> ImportClash:
+        problem = f"what comes from {self._parcel.path} cannot have its name"
+        return ImportClash(run=name, status=status, problem=problem, advice="choose another name for --as")
+
+    def is_copy(self, place: Going) -> bool:
+        """Whether it is there only as a history to fork from."""
+        row = self._store.find_run(place.name)
+        return row is not None and row.status == Status.SEALED
+
+    def _fork_names(self) -> Iterator[str]:
+        if self._as is not None:
+            yield self._as
+        else:
+            yield from (f"{self._manifest.run}~{number}" for number in range(1, BRANCHES_MAX + 1))
+
+    def _is_ours(self, row: RunRow) -> bool:
+        is_new = row.head == row.origin_seq and not row.lease.owner
+        return is_new and facts_of(row).get("imported") == self._manifest.sha256
+
+
+_NO_ROW = RunRow("", "", 0.0, "", b"{}")
+
+
+def _is_done(place: Going, row: RunRow) -> bool:
+    if row.status == Status.IMPORTING or row.head < place.part.upto_seq:
+        return False
+    return not (place.acts and row.status == Status.SEALED)
+
+
+def stored(store: StorePort, run: str, after_seq: int, upto_seq: int) -> Iterator[Event]:
+    """The run's own events as they lie in a store, unverified, page by page."""
+    while True:
+        page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
+        yield from page
+        if len(page) < EVENT_PAGE_MAX:
+            return
+        after_seq = page[-1].seq
+
+
+def _put_blobs(workshop: Workshop, parcel: Parcel, manifest: Manifest) -> None:
+    """All of them; those that are there already are marked as wanted."""
+    blobs = Blobs(workshop)
+    for address in manifest.blobs:
+        blobs.put(address, parcel.read(blob_file(address)))
+    blobs.flush()
+
+
+class Blobs:
+    """Blobs on their way into a store, in bounded batches."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        self._batch: list[Blob] = []
+        self._size = 0
+
+    def put(self, address: str, data: bytes) -> None:
+        """Take one; durable after the next flush."""
+        packed = pack(data)
+        self._batch.append(Blob(address, packed))
+        self._size += len(packed)
+        if self._size > _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was taken. Synced when it returns."""
+        if self._batch:
+            self._workshop.store.put_blobs(self._batch, at=self._workshop.clock.wall())
+        self._batch, self._size = [], 0

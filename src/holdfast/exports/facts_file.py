@@ -1,0 +1,54 @@
+"""Facts as a file: a JSON object a line, the first of which says what it is."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from orjson import JSONDecodeError, dumps, loads
+
+from holdfast.core.transfer.event_check import UNSOUND
+from holdfast.errors import HoldfastError, NewerExport, NotAnExport
+from holdfast.model.facts import Fact
+
+FORMAT: Final = 1
+_HINT: Final = "facts are written with: holdfast memories --export FILE"
+_MARK: Final = "holdfast_facts"
+
+
+class TakenIn(NamedTuple):
+    """What became of the facts of a file: new here, newer than what was here, or known already."""
+
+    added: int
+    replaced: int
+    known: int
+
+
+def written(some: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file with these facts, each as its record has it."""
+    yield dumps({_MARK: FORMAT}) + b"\n"
+    for body in some:
+        yield body + b"\n"
+
+
+def read(lines: Iterable[bytes], path: str, parse: Callable[[bytes], Fact]) -> Iterator[Fact]:
+    """The facts that ``written`` was given. NotAnExport, NewerExport."""
+    kept = (line for line in lines if line.strip())
+    version = _version(next(kept, b""))
+    if version is None:
+        raise NotAnExport(path=path, problem="holds no facts: its first line does not say so", advice=_HINT)
+    if version > FORMAT:
+        raise NewerExport(path=path, problem=f"has format {version}, and this Holdfast reads {FORMAT}")
+    for number, line in enumerate(kept, 2):
+        try:
+            yield parse(line)
+        except (*UNSOUND, HoldfastError) as error:
+            problem = f"has a line {number} that is no fact: {error}"
+            raise NotAnExport(path=path, problem=problem, advice=_HINT) from error
+
+
+def _version(line: bytes) -> int | None:
+    try:
+        head = loads(line)
+    except JSONDecodeError:
+        return None
+    version = head.get(_MARK) if isinstance(head, dict) else None
+    return version if isinstance(version, int) else None

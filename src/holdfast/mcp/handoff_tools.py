@@ -1,0 +1,137 @@
+"""Handing work over: the document is kept in the giver's journal, or written to a file for another store."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+from orjson import OPT_INDENT_2, dumps
+from pydantic import Field
+
+from holdfast.api.store.private_files import private
+from holdfast.api.store.store import Store
+from holdfast.core.transfer.handoff import markdown, read_document
+from holdfast.errors import Misuse
+from holdfast.mcp.held_runs import Holder
+from holdfast.mcp.parameters import RunName
+from holdfast.mcp.replies import Told, bullets
+from holdfast.mcp.run_tools import RunTools
+from holdfast.mcp.sdk import Context, session_of
+from holdfast.model.events import HANDOFF, Event, Kind
+
+
+class HandoffTools:
+    """What a client can hand over and take over."""
+
+    def __init__(self, holder: Holder, runs: RunTools) -> None:
+        self._holder = holder
+        self._runs = runs
+
+    async def write_handoff(
+        self,
+        ctx: Context,
+        to: Annotated[str, Field(description="Who is to go on: an agent, a team, a person.")] = "",
+        path: Annotated[
+            str | None, Field(description="Also write it to this new file, for another store or machine.")
+        ] = None,
+        seal: Annotated[
+            bool,
+            Field(description="Seal this run: nothing more is recorded here, and the taker alone goes on."),
+        ] = False,
+        run: RunName = None,
+    ) -> Told:
+        """Write a handoff: a document with which another agent goes on. It is kept in the run; accept_handoff takes it over."""
+        held = self._holder.get(session_of(ctx), run)
+        if path is not None:
+            await asyncio.to_thread(_check_free, Path(path))
+        document = await held.do(lambda own: own.handoff(to, seal=seal))
+        if seal:
+            await self._holder.let_go(held.name)
+        how = f"accept_handoff(source={held.name!r}, new_run=…) takes it over in this store"
+        if path is not None:
+            await asyncio.to_thread(_write, Path(path), document)
+            how += f", accept_handoff(source={path!r}, new_run=…) in any"
+        then = "This run is sealed." if seal else "leave_run or finish_run when you are done here."
+        text = f"The handoff is written; {how}. {then}\n\n{markdown(document)}"
+        facts = {
+            "run": held.name,
+            "status": "written",
+            "sealed": seal,
+            "digest": document["digest"],
+            "path": path,
+        }
+        return Told(text, facts)
+
+    async def accept_handoff(
+        self,
+        ctx: Context,
+        source: Annotated[
+            str, Field(description="The run that handed over, or the path of a handoff file (….json).")
+        ],
+        new_run: Annotated[str, Field(description="The id of the run that goes on with it.")],
+    ) -> Told:
+        """Take over what another agent has handed over: begins a run with it, and tells where it stands."""
+        store = self._holder.store
+        document = await asyncio.to_thread(_read, store, source)
+        accepted = await asyncio.to_thread(lambda: store.accept(document, as_=new_run))
+        told = await self._runs.start_run(ctx, new_run)
+        lost = [f"{loss.what} {loss.name}: {loss.why}; {loss.advice}" for loss in accepted.losses]
+        text = "\n".join([told.text, *bullets("Not carried over:", lost)])
+        return Told(text, {**(told.facts or {}), "losses": [loss._asdict() for loss in accepted.losses]})
+
+
+def latest_handoff(store: Store, run: str) -> dict[str, Any] | None:
+    """The document that a run has written last; None where it has written none."""
+    return next(
+        (_document(store, event) for event in reversed(store.events(run)) if _is_handoff(event)), None
+    )
+
+
+def handoffs_of(store: Store, run: str) -> list[dict[str, Any]]:
+    """Every document of a run: to whom, when, and its event."""
+    found = [(event, _document(store, event)) for event in store.events(run) if _is_handoff(event)]
+    return [
+        {"run": run, "event": event.seq, "to": one["to"], "at": one["at"], "digest": one["digest"]}
+        for event, one in found
+    ]
+
+
+def _is_handoff(event: Event) -> bool:
+    return event.kind == Kind.MARK and event.name == HANDOFF
+
+
+def _document(store: Store, event: Event) -> dict[str, Any]:
+    document: dict[str, Any] = store.content(event)["value"]
+    return document
+
+
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise Misuse(problem=f"{path} is there already", advice="name a new file")
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    try:
+        with open(path, "xb", opener=private) as file:
+            file.write(dumps(document, option=OPT_INDENT_2))
+    except OSError as refused:
+        raise Misuse(
+            problem=f"the handoff cannot be written to {path}: {refused}", advice="name a new file"
+        ) from None
+
+
+def _read(store: Store, source: str) -> dict[str, Any]:
+    if source.endswith(".json"):
+        try:
+            return read_document(Path(source).read_bytes(), source)
+        except OSError as refused:
+            raise Misuse(
+                problem=f"{source} cannot be read: {refused}",
+                advice="name the file, or the run that wrote it",
+            ) from None
+    found = latest_handoff(store, source)
+    if found is None:
+        raise Misuse(
+            problem=f"run {source} has written no handoff",
+            advice=f"write_handoff in it first; to try something else with its history, fork_run({source!r}, …)",
+        )
+    return found

@@ -1,0 +1,318 @@
+"""Tools about a whole run: start or resume it, where it stands, its end; and looking at any run of the store."""
+
+import asyncio
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from holdfast.api.served_run import Found
+from holdfast.api.store.store import Store
+from holdfast.core.reports.value_text import count, one_line
+from holdfast.errors import Misuse, UnknownRun
+from holdfast.mcp.held_runs import HeldRun, Holder
+from holdfast.mcp.parameters import Budget, Json, RunName
+from holdfast.mcp.replies import Told, bullets, called, shown
+from holdfast.mcp.sdk import Context, session_of
+from holdfast.model.store_rows import OVER
+from holdfast.views.checkpoints import checkpoint_lines
+from holdfast.views.diff import arrange_diff
+from holdfast.views.json_shape import as_plain
+from holdfast.views.runs import position_words, run_line
+from holdfast.views.timeline import Timeline
+
+STATE_CHARS_MAX = 2_000
+LOG_LINES = 30
+_REPEATED: Final = {
+    "answer": "The same call is answered from its record.",
+    "ask": "The same call is put to a person.",
+    "again": "The fork may do it again.",
+}
+
+
+class RunTools:
+    """What a client can do with runs."""
+
+    def __init__(self, holder: Holder) -> None:
+        self._holder = holder
+
+    async def start_run(
+        self,
+        ctx: Context,
+        run: Annotated[
+            str,
+            Field(
+                description="The run's id, chosen by you, one per task: 'release-1.4' or 'shop/fix-login'."
+            ),
+        ],
+        goal: Annotated[
+            str | None,
+            Field(description="What is to be achieved, in a sentence. Needed once, when it is new."),
+        ] = None,
+        reopen: Annotated[bool, Field(description="Go on with a run that is finished or cancelled.")] = False,
+        budget_tokens: Budget = 1_500,
+    ) -> Told:
+        """Start a run, or resume it: the same call does both. Call this first, also after a crash or in a new session.
+
+        Answers with what was done, what is in doubt, what is asked and what comes next.
+        """
+        holder, session = self._holder, session_of(ctx)
+        known = await asyncio.to_thread(_find_info, holder.store, run)
+        if known is not None and known.status in OVER and not reopen:
+            return await self._told_over(run, known.status, budget_tokens)
+        is_new = known is None or known.head == 0
+        held, is_joined = await holder.start(session, run, goal if is_new else None, reopen=reopen)
+        if is_new and not is_joined:
+            facts = {"run": run, "status": "started", "attempt": held.run.attempt}
+            return Told(
+                f"Started run {run}. Record as you go: set_plan, begin_step/finish_step, note, checkpoint.",
+                facts,
+            )
+        text, facts = await self._standing(held, budget_tokens)
+        how = "is open in this server already: you have joined it" if is_joined else "is resumed"
+        lines = [f"Run {run} {how} (attempt {held.run.attempt})."]
+        recorded = await asyncio.to_thread(_goal_of, holder.store, run)
+        if goal and recorded and goal != recorded:
+            lines.append(
+                f"Its recorded goal stays: {recorded!r}. If yours is another task, start another run."
+            )
+        if recorded and is_joined is False:
+            facts["goal"] = recorded
+        return Told(
+            "\n".join([*lines, text]), {**facts, "run": run, "status": "joined" if is_joined else "resumed"}
+        )
+
+    async def resume_context(self, ctx: Context, run: RunName = None, budget_tokens: Budget = 2_000) -> Told:
+        """Where do I stand? What was done, decided and found out, what is in doubt, what comes next. Reads only.
+
+        Call it whenever you have lost the thread, e.g. after your context was compacted.
+        """
+        held = self._holder.get(session_of(ctx), run)
+        text, facts = await self._standing(held, budget_tokens)
+        return Told(text, facts)
+
+    async def finish_run(
+        self,
+        ctx: Context,
+        result: Annotated[Json, Field(description="What came of it: a text or data.")] = None,
+        run: RunName = None,
+    ) -> Told:
+        """The task is done: record its result. Refused while a step is begun or in doubt."""
+        held = self._holder.get(session_of(ctx), run)
+        if held.begun:
+            named = ", ".join(called(step) for step in held.begun)
+            raise Misuse(
+                problem=f"begun and not ended: {named}", advice="call finish_step or fail_step for each"
+            )
+        doubtful = [step for step in await held.open_steps() if step.standing == "in_doubt"]
+        if doubtful:
+            named = ", ".join(called(step) for step in doubtful)
+            raise Misuse(
+                problem=f"in doubt: {named}", advice="find out whether it happened, then call resolve_step"
+            )
+        await held.do(lambda own: own.finish(result))
+        await self._holder.let_go(held.name)
+        return Told(f"Run {held.name} is finished.", {"run": held.name, "status": "finished"})
+
+    async def leave_run(self, ctx: Context, run: RunName = None) -> Told:
+        """Stop working on the run without finishing it; start_run resumes it, here or elsewhere. What is begun ends in doubt."""
+        held = self._holder.get(session_of(ctx), run)
+        begun = held.begun
+        await self._holder.let_go(held.name)
+        doubts = [called(step) for step in begun if step.effect == "once"]
+        lines = [f"Run {held.name} is left; start_run(run={held.name!r}) resumes it."]
+        return Told(
+            "\n".join([*lines, *bullets("Now in doubt:", doubts)]), {"run": held.name, "status": "left"}
+        )
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    async def list_runs(
+        self,
+        prefix: Annotated[str, Field(description="Only ids that begin so.")] = "",
+        limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    ) -> Told:
+        """The runs of this store, newest first, each with its status and goal."""
+        store = self._holder.store
+        found = await asyncio.to_thread(lambda: store.overview(prefix=prefix, limit=limit))
+        lines = [run_line(one, now=store.now()) for one in found]
+        told = [
+            f"{line.run}: {line.status.replace('_', ' ')}, {position_words(line)}"
+            + (f", {line.in_doubt} in doubt" if line.in_doubt else "")
+            + (f", asks {count(line.open_questions, 'question')}" if line.open_questions else "")
+            + (f": {one_line(line.goal, 120)}" if line.goal else "")
+            for line in lines
+        ]
+        fields = ("run", "status", "goal", "point", "in_doubt", "open_questions", "attempts")
+        facts = [{name: getattr(line, name) for name in fields} for line in lines]
+        return Told("\n".join(told) or "There are no runs yet: start_run begins one.", {"runs": facts})
+
+    async def show_run(
+        self,
+        ctx: Context,
+        run: RunName = None,
+        events: Annotated[int, Field(ge=1, le=200, description="How many of the latest events.")] = LOG_LINES,
+    ) -> Told:
+        """A run's journal: its latest events, one a line. Any run of the store, open here or not."""
+        name = run or self._holder.get(session_of(ctx), None).name
+        return Told(await asyncio.to_thread(log_text, self._holder.store, name, events))
+
+    async def fork_run(
+        self,
+        place: Annotated[
+            str,
+            Field(
+                description="A run, or a point in it: 'release-1.4', 'release-1.4@7', 'release-1.4@label'."
+            ),
+        ],
+        new_run: Annotated[str, Field(description="The id of the new run.")],
+        effects: Annotated[
+            Literal["answer", "ask", "again"],
+            Field(
+                description="What becomes of an effect that happened after the point, when the new run makes exactly the same call: "
+                "answered from its record, put to a person, or done again."
+            ),
+        ] = "answer",
+    ) -> Told:
+        """Make another run whose history is this one's up to a point, to try something else. Then start_run it."""
+        store = self._holder.store
+        info = await asyncio.to_thread(lambda: store.fork(place, as_=new_run, effects=effects))
+        lines = [f"Forked {info.run} from {place}; start_run(run={info.run!r}) goes on with it."]
+        done = [one.step for one in info.behind if one.how == "done"]
+        if done:
+            lines.append(f"Happened after that point: {', '.join(dict.fromkeys(done))}. {_REPEATED[effects]}")
+        doubted = [one.step for one in info.behind if one.how != "done"]
+        if doubted:
+            lines.append(f"In doubt after that point: {', '.join(dict.fromkeys(doubted))}.")
+        facts = {"run": info.run, "from": place, "effects": effects, "later_effects": done}
+        return Told("\n".join(lines), {**facts, "behind": [one._asdict() for one in info.behind]})
+
+    async def diff_runs(
+        self,
+        a: Annotated[str, Field(description="A run or a point: 'release-1.4@7'.")],
+        b: Annotated[str, Field(description="Another run or point.")],
+    ) -> Told:
+        """What differs between two points of any runs: the state, what happened, where they went apart."""
+        page = arrange_diff(await asyncio.to_thread(self._holder.store.diff, a, b))
+        changes = [
+            f"{change['op']} {change['path']}: {one_line(shown(change.get('value')))}"
+            for change in page.state_patch or []
+        ]
+        lines = [*page.sentences, *bullets("State:", changes[:50])]
+        return Told(
+            "\n".join(lines) or "Nothing differs.",
+            {"relation": page.relation, "state_patch": as_plain(page.state_patch)},
+        )
+
+    async def search_history(
+        self,
+        query: Annotated[str, Field(description='A few words; "in quotes" they stand beside each other.')],
+        run: Annotated[str | None, Field(description="Only in this run; left out: in all.")] = None,
+        limit: Annotated[int, Field(ge=1, le=50)] = 10,
+    ) -> Told:
+        """Search what was done, thought, decided and found out in all runs."""
+        hits = await asyncio.to_thread(lambda: self._holder.store.search(query, limit, run=run))
+        lines = [f"{hit.run}@#{hit.seq} {hit.name or hit.kind}: {one_line(hit.text, 300)}" for hit in hits]
+        return Told("\n".join(lines) or "Nothing was found.", {"hits": [as_plain(hit) for hit in hits]})
+
+    # -- the parts -----------------------------------------------------------------------------------------------
+
+    async def _told_over(self, run: str, status: str, budget_tokens: int) -> Told:
+        context = await asyncio.to_thread(self._holder.store.context, run, budget_tokens)
+        text = (
+            f"Run {run} is {status}, and was not opened. start_run(run={run!r}, reopen=true) goes on with it; "
+            f"for another task choose another id.\n\n{context.text}"
+        )
+        return Told(text, {"run": run, "status": status})
+
+    async def _standing(self, held: HeldRun, budget_tokens: int) -> tuple[str, dict[str, Any]]:
+        """Where the run stands: first what is to be done about it, then its story."""
+        left = await held.open_steps()
+        plan = await held.do(lambda own: own.resume_plan())
+        store = self._holder.store
+        questions = await asyncio.to_thread(store.questions, held.name)
+        doubts = [step for step in left if step.standing == "in_doubt"]
+        lines = [
+            *bullets(
+                "In doubt. Find out whether each happened, then call resolve_step:",
+                [_doubt(step) for step in doubts],
+            ),
+            *bullets("Begun here and not ended yet:", [called(step) for step in held.begun]),
+            *bullets(
+                "Cut off, and safe to begin again:",
+                [called(step) for step in left if step.standing == "cut_off"],
+            ),
+            *bullets(
+                "Asked, get_answer tells whether it is answered:",
+                [f"{asked.id}: {one_line(asked.question)}" for asked in questions],
+            ),
+            *bullets(
+                "Changed since:",
+                [
+                    f"{one.premise.id} {one.text}"
+                    for one in plan.premises
+                    if one.act == "warn" and one.premise.kind != "effect"
+                ],
+            ),
+            *await self._state(held),
+        ]
+        if held.run.nudge:
+            lines.append(held.run.nudge)
+        context = await asyncio.to_thread(store.context, held.name, budget_tokens)
+        facts = {
+            "run": held.name,
+            "attempt": held.run.attempt,
+            "in_doubt": [_facts(step) for step in doubts],
+            "begun": [_facts(step) for step in held.begun],
+            "questions": [{"question": asked.id, "text": asked.question} for asked in questions],
+            "context": context.text,
+        }
+        return "\n".join([*lines, *([""] if lines else []), context.text]), facts
+
+    async def _state(self, held: HeldRun) -> list[str]:
+        """The state as last checkpointed: it is what the client gave to be given back."""
+        events = await asyncio.to_thread(self._holder.store.events, held.name)
+        lines = [line for line in checkpoint_lines(events) if line.kept]
+        if not lines:
+            return []
+        label = f" {lines[-1].label!r}" if lines[-1].label else ""
+        state = await asyncio.to_thread(lambda: held.run.state)
+        return [f"State at checkpoint {lines[-1].point}{label}: {shown(state, STATE_CHARS_MAX)}"]
+
+
+def log_text(store: Store, run: str, latest: int) -> str:
+    """The latest events of a run, a line each."""
+    lines = Timeline().lines(store.events(run))
+    told = [
+        f"#{line.seq} {'  ' * line.depth}{line.what} {line.name} {line.detail}".rstrip()
+        for line in lines[-latest:]
+    ]
+    if len(lines) > latest:
+        told.insert(0, f"({count(len(lines) - latest, 'event')} before)")
+    return "\n".join([f"Run {run}: {store.get(run).status.replace('_', ' ')}", *told])
+
+
+def _doubt(step: Found) -> str:
+    key = f" (idempotency key {step.idempotency_key})" if step.idempotency_key else ""
+    return f"{called(step)}: {step.reason}{key}"
+
+
+def _facts(step: Found) -> dict[str, Any]:
+    return {
+        "step": step.seq,
+        "name": step.name,
+        "arguments": step.arguments,
+        "reason": step.reason,
+        "idempotency_key": step.idempotency_key,
+    }
+
+
+def _find_info(store: Store, run: str) -> Any:
+    try:
+        return store.get(run)
+    except UnknownRun:
+        return None
+
+
+def _goal_of(store: Store, run: str) -> str:
+    started = store.view(run).started
+    return "" if started is None else str(store.content(started).get("goal") or "")

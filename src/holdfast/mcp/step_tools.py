@@ -1,0 +1,251 @@
+"""Tools about steps: say what is about to be done, do it, say how it ended. The client acts in between."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from holdfast.api.served_run import Found, take_in
+from holdfast.errors import Misuse, StepInDoubt
+from holdfast.mcp.held_runs import HeldRun, Holder, StepFailed, StepUnclear
+from holdfast.mcp.parameters import Arguments, Effect, Json, RunName, StepName, StepRef
+from holdfast.mcp.replies import Told, called, shown
+from holdfast.mcp.sdk import Context, client_of, session_of
+
+
+class StepTools:
+    """What a client can record of its work."""
+
+    def __init__(self, holder: Holder) -> None:
+        self._holder = holder
+
+    async def begin_step(
+        self,
+        ctx: Context,
+        name: StepName,
+        arguments: Arguments = None,
+        effect: Effect = "once",
+        again: Annotated[
+            bool, Field(description="Do it once more on purpose, though it is recorded as done.")
+        ] = False,
+        run: RunName = None,
+    ) -> Told:
+        """Before you act on the outside world: record the intent. Act only if the answer is 'go'; then finish_step or fail_step.
+
+        Answers 'go' with the step's number; 'already done' with the recorded result; or 'in doubt' where an earlier attempt was
+        cut off in it: check the outside world and call resolve_step. Example: begin_step("publish package",
+        {"package": "acme", "version": "1.4.0"}).
+        """
+        held = self._holder.get(session_of(ctx), run)
+        async with held.turn:
+            return _nudged(held, await _begin(held, name, arguments or {}, effect, again=again))
+
+    async def finish_step(
+        self,
+        ctx: Context,
+        step: StepRef,
+        result: Annotated[
+            Json, Field(description="What came of it, short: it is what a later session is told.")
+        ] = None,
+        run: RunName = None,
+    ) -> Told:
+        """The step that you have begun is done: record its result. From now on it is never repeated by accident."""
+        held = self._holder.get(session_of(ctx), run)
+        begun = await _begun(held, step)
+        done = await held.report(begun.seq, lambda report: report.set_result(result))
+        facts = {"status": "done", "step": begun.seq, "point": done.point}
+        return _nudged(held, Told(f"Done: {called(begun)} is recorded, point {done.point}.", facts))
+
+    async def fail_step(
+        self,
+        ctx: Context,
+        step: StepRef,
+        error: Annotated[
+            str, Field(description="What went wrong, as it was told: 'HTTP 403: token expired'.")
+        ],
+        happened: Annotated[
+            Literal["no", "unknown"],
+            Field(
+                description="no: it certainly did nothing, and may be begun again. unknown: perhaps it did; it is in doubt."
+            ),
+        ] = "unknown",
+        run: RunName = None,
+    ) -> Told:
+        """The step that you have begun failed. Say whether it may have done something all the same."""
+        held = self._holder.get(session_of(ctx), run)
+        begun = await _begun(held, step)
+        reported = StepFailed(error) if happened == "no" or begun.effect != "once" else StepUnclear(error)
+        try:
+            await held.report(begun.seq, lambda report: report.set_exception(reported))
+        except StepFailed:
+            text = f"Failed: {called(begun)} is recorded as failed; it may be begun again."
+            return _nudged(held, Told(text, {"status": "failed", "step": begun.seq}))
+        except StepInDoubt:
+            return _in_doubt(
+                begun._replace(reason=f"failed with {error!r}, and it is not known whether it happened")
+            )
+        raise AssertionError("a step that failed has not returned")
+
+    async def resolve_step(
+        self,
+        ctx: Context,
+        step: StepRef,
+        outcome: Annotated[
+            Literal["done", "not_done"],
+            Field(description="done: it did happen. not_done: it certainly did not, and may be begun again."),
+        ],
+        evidence: Annotated[
+            str, Field(min_length=1, description="How you know: 'npm view acme@1.4.0 shows it'.")
+        ],
+        result: Annotated[Json, Field(description="With done: what the step would have returned.")] = None,
+        run: RunName = None,
+    ) -> Told:
+        """Settle a step that is in doubt, after you have checked the outside world. Never guess: if you cannot tell, ask_person."""
+        held = self._holder.get(session_of(ctx), run)
+        doubtful = await _doubtful(held, step)
+        word = "did happen" if outcome == "done" else "did not happen"
+        await held.do(lambda own: own.decide(f"{called(doubtful)} {word}", because=evidence))
+        by = f"{client_of(ctx) or 'a client'} over MCP"
+        how: Literal["done", "retry"] = "done" if outcome == "done" else "retry"
+        self._holder.store.resolve(held.name, doubtful.key, how, value=result, by=by)
+        await held.do(take_in)
+        then = (
+            "It is recorded as done."
+            if outcome == "done"
+            else "It may be begun again, under the same idempotency key."
+        )
+        return Told(f"Settled: {called(doubtful)} {word}. {then}", {"status": outcome, "step": doubtful.seq})
+
+    async def record_step(
+        self,
+        ctx: Context,
+        name: StepName,
+        arguments: Arguments = None,
+        result: Annotated[Json, Field(description="What came of it, short.")] = None,
+        effect: Effect = "read",
+        again: Annotated[
+            bool, Field(description="Record it once more, though the very same stands recorded.")
+        ] = False,
+        run: RunName = None,
+    ) -> Told:
+        """Record a step that is done already: something you have read, built, tested, or could safely repeat.
+
+        For what must not happen twice call begin_step before you act. Example: record_step("run tests", {"command": "pytest -q"},
+        "212 passed"). Called again with the same result, nothing is recorded twice.
+        """
+        held = self._holder.get(session_of(ctx), run)
+        async with held.turn:
+            return _nudged(held, await _record(held, name, arguments or {}, result, effect, again=again))
+
+
+async def _begin(held: HeldRun, name: str, arguments: dict[str, Any], effect: Effect, *, again: bool) -> Told:
+    found = await held.find(name, arguments)
+    if found is not None and found.standing == "done" and effect != "read" and not again:
+        return _already_done(found)
+    if found is not None and found.standing == "in_doubt":
+        return _in_doubt(found)
+    if found is not None and found.standing == "running" and not again:
+        text = f"Already begun: {called(found)}, and not ended yet. End it with finish_step(step={found.seq}) or fail_step."
+        return Told(text, {"status": "running", "step": found.seq})
+    step = await held.begin(name, arguments, effect, again=again)
+    key = (
+        f" Idempotency key, for services that take one: {step.idempotency_key}."
+        if step.idempotency_key
+        else ""
+    )
+    text = f"Go: {called(step)} is begun.{key} When it has ended: finish_step(step={step.seq}, result=…) or fail_step."
+    return Told(text, {"status": "go", "step": step.seq, "idempotency_key": step.idempotency_key})
+
+
+async def _record(
+    held: HeldRun, name: str, arguments: dict[str, Any], value: Any, effect: Effect, *, again: bool
+) -> Told:
+    found = await held.find(name, arguments)
+    if found is not None and not again:
+        if found.standing == "done" and found.value == value and not found.is_pruned:
+            return Told(
+                f"Recorded before, the very same: {called(found)}, point {found.point}.", _done_facts(found)
+            )
+        if found.standing == "done" and effect != "read":
+            return _already_done(found)
+        if found.standing == "in_doubt":
+            return _in_doubt(found)
+        if found.standing == "running":
+            raise Misuse(
+                problem=f"{called(found)} is begun",
+                advice=f"end it with finish_step(step={found.seq}, result=…)",
+            )
+    done = await held.record(name, arguments, value, effect, again=again)
+    return Told(
+        f"Recorded: {called(done)}, point {done.point}.",
+        {"status": "recorded", "step": done.seq, "point": done.point},
+    )
+
+
+def _already_done(step: Found) -> Told:
+    came_to = (
+        "what it returned is not kept any more" if step.is_pruned else f"it returned: {shown(step.value)}"
+    )
+    where = f" ({step.reason})" if step.reason else ""
+    text = f"Already done, do not repeat it: {called(step)}{where}; {came_to}. again=true if it is to be done once more on purpose."
+    return Told(text, _done_facts(step))
+
+
+def _done_facts(step: Found) -> dict[str, Any]:
+    return {"status": "already_done", "step": step.seq, "point": step.point, "result": step.value}
+
+
+def _in_doubt(step: Found) -> Told:
+    key = f" Its idempotency key: {step.idempotency_key}." if step.idempotency_key else ""
+    text = (
+        f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Check the outside world, then "
+        f"resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you cannot tell, ask_person.{key}"
+    )
+    facts = {
+        "status": "in_doubt",
+        "step": step.seq,
+        "reason": step.reason,
+        "idempotency_key": step.idempotency_key,
+    }
+    return Told(text, facts)
+
+
+async def _begun(held: HeldRun, ref: int | str) -> Found:
+    """The step that is meant, among those begun here. Misuse names them, and what else that step may be."""
+    found = _matching(held.begun, ref)
+    if found is not None:
+        return found
+    left = _matching(await held.open_steps(), ref)
+    if left is not None and left.standing == "in_doubt":
+        raise Misuse(
+            problem=f"{called(left)} is in doubt: it was begun in an earlier session",
+            advice=f"resolve_step(step={left.seq}, outcome='done', evidence=…) if you know that it happened",
+        )
+    raise _no_step(f"no step {ref} is begun", held.begun)
+
+
+async def _doubtful(held: HeldRun, ref: int | str) -> Found:
+    doubts = [step for step in await held.open_steps() if step.standing == "in_doubt"]
+    found = _matching(doubts, ref)
+    if found is None:
+        raise _no_step(f"no step {ref} is in doubt", doubts)
+    return found
+
+
+def _matching(steps: list[Found], ref: int | str) -> Found | None:
+    text = str(ref).strip().removeprefix("#")
+    found = [step for step in steps if text in {str(step.seq), step.name, step.key}]
+    return found[0] if len(found) == 1 else None
+
+
+def _no_step(problem: str, steps: list[Found]) -> Misuse:
+    known = ", ".join(called(step) for step in steps) or "none"
+    return Misuse(
+        problem=f"{problem} (there is: {known})",
+        advice="name it by its number; resume_context shows where you stand",
+    )
+
+
+def _nudged(held: HeldRun, told: Told) -> Told:
+    """The answer, with a word for a client that goes in circles."""
+    nudge: Any = held.run.nudge
+    return told if not nudge else Told(f"{told.text}\n{nudge}", {**(told.facts or {}), "nudge": nudge})

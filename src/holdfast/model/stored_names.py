@@ -1,0 +1,138 @@
+"""The fixed names of our own classes and functions: what a store holds for them, wherever their code lies.
+
+A value of a class is recorded under the class's name, and the identity of a call is made of the names in its arguments. So the
+name of a class of ours must outlive every move of its file. Those that existed when names were fixed keep the spelling that was
+written until then, which was their module's: it is a name like any other now, and says nothing about where the class lies. A class
+that comes later is called ``holdfast:Name``.
+
+It knows names and where each thing is defined today. It imports nothing. The invariant: the first and the third column of a row are
+in stores and never change; only the second does, when a file moves.
+"""
+
+from typing import Final
+
+PACKAGE: Final = __name__.partition(".")[0]
+
+
+_ROWS: Final = (
+    # the prefix of the names, the module they are in today, and the names behind the colon
+    ("holdfast", "holdfast.engine.memory.index_cache", "IndexLost"),
+    ("holdfast", "holdfast.errors", "AcknowledgedLost ExportTaken FileFailed ForeignCommand Unjournaled"),
+    ("holdfast", "holdfast.model.recorded_command", "Command Here"),
+    ("holdfast", "holdfast.model.event_schema", "Field Schema"),
+    ("holdfast", "holdfast.model.exports", "SingleUse"),
+    ("holdfast", "holdfast.model.run_info", "EffectBehind"),
+    ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
+    ("holdfast", "holdfast.stores.sqlite.database", "LostWhileReading"),
+    ("holdfast.adapters.openai.clients", "holdfast.adapters.openai.wrapped_client", "replayed wrap"),
+    ("holdfast.agents", "holdfast.api.agent", "Agent agent"),
+    ("holdfast.codec.refusals", "holdfast.codec.refusals", "RefusedError UnreadableError"),
+    ("holdfast.codec.types", "holdfast.codec.type_registry", "register"),
+    (
+        "holdfast.core.differences",
+        "holdfast.core.diff.diff_types",
+        "CallAt Common Diff Divergence Effect Repeat Saved Side StepTimes Times Turn",
+    ),
+    ("holdfast.core.lineage", "holdfast.core.lineage.lineage", "Branch"),
+    ("holdfast.core.points", "holdfast.core.lineage.points", "Place"),
+    ("holdfast.core.progress", "holdfast.core.reports.progress", "Overview"),
+    ("holdfast.core.questions", "holdfast.core.people.questions", "UnfitError"),
+    (
+        "holdfast.core.resume",
+        "holdfast.core.resume.resume_plan",
+        "Answers Asked Repeat ResumePlan Saved Uncertain",
+    ),
+    ("holdfast.core.statechanges", "holdfast.core.diff.state_changes", "StateChange Text"),
+    ("holdfast.core.statediff", "holdfast.core.diff.state_diff", "Change"),
+    (
+        "holdfast.core.tallies",
+        "holdfast.core.reports.counts",
+        "AttemptStats Failure ModelStats RunStats Stats ToolStats",
+    ),
+    ("holdfast.core.thoughts", "holdfast.core.llm.reasoning", "Thought"),
+    ("holdfast.core.wording", "holdfast.core.diff.text_diff", "Piece"),
+    ("holdfast.engine.branching", "holdfast.engine.lineage.fork_and_rewind", "Rewound"),
+    ("holdfast.engine.hands", "holdfast.engine.run.sync_async", "OutOfTime Straggler"),
+    ("holdfast.engine.modelling", "holdfast.engine.llm.model_call", "Waited"),
+    ("holdfast.engine.pruning", "holdfast.engine.prune.prune_run", "Moved"),
+    ("holdfast.engine.stepping", "holdfast.engine.steps.step", "Again"),
+    ("holdfast.entrance", "holdfast.api.enter", "current run"),
+    (
+        "holdfast.errors",
+        "holdfast.errors",
+        (
+            "AccessDenied AdapterNotInstalled AlreadyAnswered AlreadyResolved AmbiguousLabel ArtifactTooLarge "
+            "AwaitingAnswer AwaitingChild AwaitingMessage AwaitingProvider BadAnswer BadHandoff BadName BadOption "
+            "BadPrices BadUrl BudgetExceeded Cancelled ChainMoved ChildFailed Corrupt DamagedExport DeadlinePassed "
+            "DiskFull Diverged Drained EffectUnknown EmbedderUnavailable ExportError ForkedHandle HandleClosed "
+            "HoldfastError ImportClash InputsChanged InvalidHistory LeaseLost Looping Misuse NewerExport NewerFormat "
+            "NoCurrentRun NotAStore NotAnExport NotDurable NotStorable Parked PathRefused PointPruned Poisoned "
+            "PremiseMissing PruneMismatch QuestionExpired ReplayedFailure RunCancelled RunExists RunFinished RunHasForks "
+            "RunHeld RunOver RunRefused RunSealed Sleeping StateChanged StepInDoubt StepTimeout StopSignal StoreBusy "
+            "StoreError StoreMissing StoreReadOnly StoreUnavailable Terminated Throttled TooLarge Undeliverable "
+            "UnknownArtifact UnknownFact UnknownPoint UnknownQuestion UnknownRun UnknownStep UnusableAnswer "
+            "ValueUnreadable"
+        ),
+    ),
+    ("holdfast.handles.awaiting", "holdfast.api.async_run", "AsyncRun"),
+    ("holdfast.handles.blocking", "holdfast.api.run", "Run"),
+    ("holdfast.mcp.holding", "holdfast.mcp.held_runs", "SessionEnded StepFailed StepUnclear"),
+    ("holdfast.model.artifacts", "holdfast.model.artifacts", "Artifact Restored Stray Underway Version"),
+    ("holdfast.model.budget", "holdfast.model.budget", "Budget Spent"),
+    ("holdfast.model.calls", "holdfast.model.calls", "Outcome Treatment"),
+    ("holdfast.model.contexts", "holdfast.model.context", "Context Left Line"),
+    ("holdfast.model.events", "holdfast.model.events", "Event"),
+    ("holdfast.model.explained", "holdfast.model.explained_error", "Explained"),
+    (
+        "holdfast.model.exports",
+        "holdfast.model.exports",
+        "CopiedRun CopyProgress CopyReport Erased Exported ExportedInbox ExportedRun Imported Manifest",
+    ),
+    ("holdfast.model.handoffs", "holdfast.model.handoff", "Accepted Handed Loss Message Promise Promises"),
+    ("holdfast.model.infos", "holdfast.model.run_info", "Doubt OpenQuestion RunInfo"),
+    ("holdfast.model.loops", "holdfast.model.loops", "Act LoopPolicy Sign Signed Thought Thresholds"),
+    ("holdfast.model.markers", "holdfast.model.markers", "ephemeral"),
+    ("holdfast.model.memories", "holdfast.model.facts", "Fact Hit Recalled"),
+    ("holdfast.model.patience", "holdfast.model.provider_patience", "Outage Patience"),
+    ("holdfast.model.premises", "holdfast.model.premises", "Broken Judged Observation Premise"),
+    ("holdfast.model.pruned", "holdfast.model.prune_report", "Part Pin PruneReport RunPruned"),
+    ("holdfast.model.questions", "holdfast.model.questions", "Answer Question Wants"),
+    ("holdfast.model.retention", "holdfast.model.retention", "Keep Retention"),
+    (
+        "holdfast.model.rows",
+        "holdfast.model.store_rows",
+        "Append Appended Blob BlobInfo Cursor Finding Grant Lease Record Refusal RunRow RunSize",
+    ),
+    ("holdfast.model.searching", "holdfast.model.search", "Document Match Query Within"),
+    ("holdfast.model.usage", "holdfast.model.usage", "Usage"),
+    ("holdfast.model.verdicts", "holdfast.model.verdicts", "Done NotDone Unknown"),
+    ("holdfast.model.waits", "holdfast.model.waits", "Waiting"),
+    ("holdfast.parcels.facts", "holdfast.exports.facts_file", "TakenIn"),
+    ("holdfast.storehandle", "holdfast.api.store.store", "Store store"),
+    ("holdfast.tooling", "holdfast.api.tool", "Tool tool tools"),
+    ("holdfast.workers", "holdfast.api.worker", "Report Worker worker"),
+)
+
+
+def _places() -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for prefix, module, names in _ROWS:
+        for name in names.split():
+            found[f"{prefix}:{name}"] = (module, name)
+    return found
+
+
+PLACES: Final = _places()
+"""The module and the name in it where something is defined today, by fixed name."""
+
+_NAMES: Final = {place: name for name, place in PLACES.items()}
+
+
+def fixed_name(module: str, qualname: str) -> str | None:
+    """The fixed name of what is defined there, or None: then it is not ours, or is nothing that a store may hold."""
+    return _NAMES.get((module, qualname))
+
+
+def is_ours(module: str) -> bool:
+    """Whether a module is one of this package."""
+    return module.partition(".")[0] == PACKAGE

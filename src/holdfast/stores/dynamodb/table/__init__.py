@@ -1,0 +1,1 @@
+"""The DynamoDB table: keys, items, requests."""

@@ -1,0 +1,143 @@
+"""A line to one service: a client, patience, and what is heard in the words of ``holdfast.errors``.
+
+Every request that goes over a line may be repeated: transactions carry a token under which the service acts once, parts
+and objects are written under names of their own, and a beat too many does no harm. So a lost answer is asked for again,
+with growing pauses and jitter, for as long as another store would wait for a lock; then the caller hears what is known:
+Throttled where nothing was done, StoreUnavailable where nobody can tell.
+"""
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final
+
+from boto3.session import Session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.loaders import create_loader
+from botocore.session import Session as BotocoreSession
+
+from holdfast import limits
+from holdfast.clock import SystemClock
+from holdfast.errors import BadUrl, ForkedHandle, HandleClosed, StoreUnavailable, Throttled
+from holdfast.stores.dynamodb.address import Target
+from holdfast.stores.dynamodb.errors import (
+    CONTENDED,
+    THROTTLED,
+    Service,
+    code_of,
+    is_answered,
+    may_pass,
+    reasons_of,
+    translated,
+)
+
+_PAUSE_S: Final = 0.02
+_PAUSE_S_MAX: Final = 1.0
+_NO: Final = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed", "NoSuchKey"})
+"""Answers, not failures: a condition does not hold, there is no such object."""
+_loader: Final = create_loader()
+"""What describes a service is megabytes of JSON: read once, opening a store takes 20 ms instead of 200."""
+
+
+class Line:
+    """One service as this process uses it; requests may come from any thread."""
+
+    def __init__(self, service: Service, target: Target) -> None:
+        self._service: Final = service
+        self._pid: Final = os.getpid()
+        self.closing: Final = threading.Event()
+        self.client: Final = client_of(service.kind, target)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.closing.is_set() and self._pid == os.getpid()
+
+    def check(self) -> None:
+        """ForkedHandle or HandleClosed, where this handle is not to be used."""
+        what = f"store {self._service.store}"
+        if self._pid != os.getpid():
+            raise ForkedHandle(what=what, opened_by=self._pid, used_by=os.getpid())
+        if self.closing.is_set():
+            raise HandleClosed(what=what)
+
+    def close(self) -> None:
+        if self.is_open:
+            self.closing.set()
+            self.client.close()
+
+    def ask(self, request: Callable[[Any], Any]) -> Any:
+        """What the service answers to a request; None where that is no."""
+        deadline, unknown = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S, False
+        for pause_s in _pauses():
+            self.check()
+            try:
+                return request(self.client)
+            except (ClientError, BotoCoreError) as error:
+                reasons = reasons_of(error)
+                if {code_of(error), *reasons} & _NO:
+                    return None
+                passes = may_pass(error) or bool(reasons & (THROTTLED | CONTENDED))
+                unknown = unknown or (passes and not is_answered(error) and not reasons)
+                if not passes or SystemClock.monotonic() + pause_s > deadline:
+                    self.check()  # a client that was closed under a request fails in ways of its own
+                    raise self._failed(error, reasons, unknown=unknown) from error
+            self.pause(pause_s)
+        raise AssertionError("pauses do not end")
+
+    def _failed(self, error: Exception, reasons: frozenset[str], *, unknown: bool) -> Exception:
+        if unknown:
+            made = translated(error, self._service)
+            problem = f"no answer, so nobody knows whether it happened: {made.problem}"
+            return StoreUnavailable(store=self._service.store, problem=problem).because(error)
+        if reasons & (THROTTLED | CONTENDED) and isinstance(error, ClientError):
+            code = min(reasons & (THROTTLED | CONTENDED))
+            error = ClientError({"Error": {"Code": code, "Message": str(error)}}, error.operation_name)
+        return translated(error, self._service)
+
+    def patience(self) -> Iterator[float]:
+        """Pauses until the time is up; then Throttled."""
+        deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
+        for pause_s in _pauses():
+            if SystemClock.monotonic() > deadline:
+                raise Throttled(
+                    store=self._service.store, problem="the service keeps leaving parts of a batch for later"
+                )
+            yield pause_s
+
+    def pause(self, pause_s: float) -> None:
+        self.closing.wait(pause_s)
+        self.check()
+
+
+def client_of(kind: str, target: Target) -> Any:
+    """A client that makes each request once: whether to repeat it is this package's decision. Raises BadUrl."""
+    endpoint = target.objects_at if kind == "s3" else target.endpoint
+    config = Config(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=3,
+        # An object is megabytes that the server has to bring to its disks before it answers.
+        read_timeout=limits.BUSY_TIMEOUT_S / (1 if kind == "s3" else 3),
+        max_pool_connections=64,
+        tcp_keepalive=True,
+        # A bucket as part of a host's name is something that only Amazon's own name servers know.
+        s3={"addressing_style": "path" if endpoint else "auto"},
+    )
+    told: dict[str, Any] = {"region_name": target.region or None, "endpoint_url": endpoint or None}
+    shared = BotocoreSession()
+    shared.register_component("data_loader", _loader)
+    try:
+        return Session(botocore_session=shared).client(kind, config=config, **told)
+    except NoRegionError as error:
+        problem = "names no region, and neither does the environment: add ?region=…"
+        raise BadUrl(url=target.url, problem=problem) from error
+    except (BotoCoreError, ValueError) as error:
+        raise BadUrl(url=target.url, problem=f"cannot be used: {error}") from error
+
+
+def _pauses() -> Iterator[float]:
+    """Longer and longer, each anywhere up to its bound: those who collided do not meet again."""
+    for attempt in count():
+        yield random.uniform(0, min(_PAUSE_S_MAX, _PAUSE_S * 2 ** min(attempt, 10)))  # noqa: S311 - no secret

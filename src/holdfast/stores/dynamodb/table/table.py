@@ -1,0 +1,195 @@
+"""The one place that talks to DynamoDB: transactions, batches, pages. Patience is the line's."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.stores.dynamodb.address import Target
+from holdfast.stores.dynamodb.errors import table_service
+from holdfast.stores.dynamodb.s3_objects import Objects
+from holdfast.stores.dynamodb.table.actions import Action, decoded, encoded, projection
+from holdfast.stores.dynamodb.table.client import Line
+from holdfast.stores.dynamodb.table.keys import Key, new_id
+
+Item = dict[str, Any]
+
+ACTIONS_MAX: Final = 100
+TRANSACTION_BYTES_MAX: Final = 3_500_000
+"""The service takes 4 MB; the rest is room for what is not counted."""
+_GET_MAX: Final = 100
+_WRITE_MAX: Final = 25
+
+
+class Table:
+    """One table as this process uses it; its requests may come from any thread."""
+
+    def __init__(self, target: Target) -> None:
+        self.target: Final = target
+        self.line: Final = Line(table_service(target), target)
+        self.objects: Final = Objects(target)
+
+    @property
+    def is_open(self) -> bool:
+        return self.line.is_open
+
+    def check(self) -> None:
+        """ForkedHandle or HandleClosed, where this handle is not to be used."""
+        self.line.check()
+
+    def close(self) -> None:
+        self.line.close()
+        self.objects.close()
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def transact(self, actions: Sequence[Action]) -> bool:
+        """Do all of it or nothing: False when a condition does not hold. What is done is durable."""
+        assert 0 < len(actions) <= ACTIONS_MAX, f"a transaction of {len(actions)} actions"
+        items = [{one.kind: {"TableName": self.target.table, **one.request}} for one in actions]
+        request = {"TransactItems": items, "ClientRequestToken": new_id()}
+        return self._ask("transact_write_items", request) is not None
+
+    def update(self, action: Action) -> bool:
+        """One update outside of a transaction, for what may as well happen twice; False when its condition does not hold."""
+        request = {"TableName": self.target.table, **action.request}
+        return self._ask("update_item", request) is not None
+
+    def write_all(self, requests: Iterable[Mapping[str, Any]]) -> None:
+        """Put and delete without conditions, in any order, any number: for what nobody else looks at."""
+        for batch in _batches(requests, _WRITE_MAX):
+            left: Any = {self.target.table: list(batch)}
+            for pause_s in self.line.patience():
+                left = self._request("batch_write_item", RequestItems=left).get("UnprocessedItems")
+                if not left:
+                    break
+                self.line.pause(pause_s)
+
+    def delete_all(self, found: Iterable[Key]) -> None:
+        self.write_all(
+            {"DeleteRequest": {"Key": encoded({"pk": one["pk"], "sk": one["sk"]})}} for one in found
+        )
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> Item | None:
+        request = {"TableName": self.target.table, "Key": encoded(key), "ConsistentRead": True}
+        found = self._request("get_item", **request).get("Item")
+        return None if found is None else decoded(found)
+
+    def get_all(self, wanted: Iterable[Key], attributes: Sequence[str] = ()) -> list[Item]:
+        """Those that are there, in any order; ``attributes`` must have the keys."""
+        items: list[Item] = []
+        shape: dict[str, Any] = {"ConsistentRead": True, **(projection(attributes) if attributes else {})}
+        for batch in _batches((encoded(key) for key in wanted), _GET_MAX):
+            left: Any = {self.target.table: {"Keys": list(batch), **shape}}
+            for pause_s in self.line.patience():
+                answer = self._request("batch_get_item", RequestItems=left)
+                items += map(decoded, answer["Responses"].get(self.target.table, ()))
+                left = answer.get("UnprocessedKeys")
+                if not left:
+                    break
+                self.line.pause(pause_s)
+        return items
+
+    def query(
+        self,
+        pk: str,
+        *,
+        low: str = "",
+        high: str = "",
+        below: str = "",
+        above: str = "",
+        prefix: str = "",
+        newest_first: bool = False,
+        page: int = 0,
+        attributes: Sequence[str] = (),
+    ) -> Iterator[Item]:
+        """The items of a partition in order of their sort key, as many as the caller takes; ``low`` and ``high`` included."""
+        request: dict[str, Any] = projection(attributes) if attributes else {}
+        names = request.setdefault("ExpressionAttributeNames", {})
+        names["#pk"], condition, values = "pk", "#pk = :pk", {"pk": pk}
+        if low and high:
+            condition, values = (
+                f"{condition} AND #sk BETWEEN :low AND :high",
+                {**values, "low": low, "high": high},
+            )
+        elif low:
+            condition, values = f"{condition} AND #sk >= :low", {**values, "low": low}
+        elif below:
+            condition, values = f"{condition} AND #sk < :below", {**values, "below": below}
+        elif above:
+            condition, values = f"{condition} AND #sk > :above", {**values, "above": above}
+        elif prefix:
+            condition, values = f"{condition} AND begins_with(#sk, :prefix)", {**values, "prefix": prefix}
+        if low or below or above or prefix:
+            names["#sk"] = "sk"
+        request["ExpressionAttributeValues"] = encoded({f":{name}": value for name, value in values.items()})
+        request.update(TableName=self.target.table, KeyConditionExpression=condition, ConsistentRead=True)
+        request["ScanIndexForward"] = not newest_first
+        if page:
+            request["Limit"] = page
+        while True:
+            answer = self._request("query", **request)
+            yield from map(decoded, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def scan(self, prefix: str) -> Iterator[Item]:
+        """The items of all partitions whose key begins like this, in any order. It reads the whole table, and costs so much."""
+        request: dict[str, Any] = {
+            "TableName": self.target.table,
+            "FilterExpression": "begins_with(#pk, :prefix)",
+            "ExpressionAttributeNames": {"#pk": "pk"},
+            "ExpressionAttributeValues": encoded({":prefix": prefix}),
+            "ConsistentRead": True,
+        }
+        while True:
+            answer = self._request("scan", **request)
+            yield from map(decoded, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def count(self, pk: str) -> int:
+        """How many items a partition has."""
+        request: dict[str, Any] = {
+            "TableName": self.target.table,
+            "KeyConditionExpression": "#pk = :pk",
+            "ExpressionAttributeNames": {"#pk": "pk"},
+            "ExpressionAttributeValues": encoded({":pk": pk}),
+            "ConsistentRead": True,
+            "Select": "COUNT",
+        }
+        total = 0
+        while True:
+            answer = self._request("query", **request)
+            total += int(answer["Count"])
+            if "LastEvaluatedKey" not in answer:
+                return total
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def describe(self) -> Item:
+        """What the service tells of the table."""
+        told: Item = self._request("describe_table", TableName=self.target.table)["Table"]
+        return told
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    def _request(self, verb: str, **request: Any) -> Any:
+        answer = self._ask(verb, request)
+        assert answer is not None, f"{verb} has no condition that could fail"
+        return answer
+
+    def _ask(self, verb: str, request: Mapping[str, Any]) -> Any:
+        return self.line.ask(lambda client: getattr(client, verb)(**request))
+
+
+def _batches(things: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for thing in things:
+        batch.append(thing)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,1 @@
+"""The verbs of the port on DynamoDB, by subject."""

@@ -1,0 +1,198 @@
+"""The hot path: an append is one TransactWriteItems, guarded by the run's fence and head.
+
+Nothing is read before it: the transaction is written for what is most likely, and only when the service refuses it is the
+state looked at, to tell who is refused and why. Items of different runs share a transaction as far as it goes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import TooLarge
+from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal, inbox_space
+from holdfast.stores.dynamodb.table.actions import Action, delete, update
+from holdfast.stores.dynamodb.table.keys import record_key, row_key
+from holdfast.stores.dynamodb.table.run_item import find_item, lease_of
+from holdfast.stores.dynamodb.table.split_bodies import discarded
+from holdfast.stores.dynamodb.table.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
+from holdfast.stores.dynamodb.verbs.blobs import (
+    TRIES_MAX,
+    Known,
+    Wanted,
+    blob_actions,
+    contended,
+    into_bucket,
+    keep_blobs,
+    keep_objects,
+    look,
+    missing,
+    wanted,
+)
+from holdfast.stores.dynamodb.verbs.events import event_actions
+from holdfast.stores.dynamodb.verbs.sweep import sweep_let_go
+from holdfast.stores.row_checksums import status_crc
+
+_JOURNALS_MAX: Final = 10_000
+_GUARD: Final = "#fence = :fence AND #head = :after AND #journal = :journal"
+
+
+class Sight(NamedTuple):
+    """What was found by looking, beside the row: blobs, and letters whose bodies lie in parts."""
+
+    blobs: Known
+    letters: Mapping[str, Item]
+
+
+_NOTHING_SEEN: Final = Sight({}, {})
+
+
+class Appender:
+    """Appends for one handle. Remembers which journal a run has: it changes only when a run is made anew or adopts."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._journals: dict[str, str] = {}
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        """See ``StorePort.append``."""
+        if len(items) == 1:
+            return [self._alone(items[0])]
+        outcomes: list[AppendOutcome] = []
+        for group in self._groups(items):
+            if len(group) > 1 and self._together(group):
+                outcomes += [Appended(_head(item)) for item in group]
+            else:
+                outcomes += [self._alone(item) for item in group]
+        return outcomes
+
+    def _groups(self, items: Sequence[Append]) -> list[list[Append]]:
+        """Neighbours whose runs and blobs are different ones, as many as a transaction takes."""
+        groups: list[list[Append]] = []
+        touched: set[tuple[str, str]] = set()
+        count = size = 0
+        for item in items:
+            if into_bucket(self._table, wanted(item.blobs), {}):
+                groups += [[item], []]
+                touched, count, size = set(), 0, 0
+                continue
+            own = {("run", item.run), *(("blob", blob.address) for blob in item.blobs)}
+            actions = self._actions(item, item.run, _NOTHING_SEEN)
+            more = sum(action.size for action in actions)
+            fits = count + len(actions) <= ACTIONS_MAX and size + more <= TRANSACTION_BYTES_MAX
+            if not groups or own & touched or not fits:
+                groups.append([])
+                touched, count, size = set(), 0, 0
+            groups[-1].append(item)
+            touched |= own
+            count, size = count + len(actions), size + more
+        return groups
+
+    def _together(self, group: Sequence[Append]) -> bool:
+        journals = [self._journal(item.run) for item in group]
+        if None in journals:
+            return False
+        pairs = zip(group, journals, strict=True)
+        return self._table.transact(
+            [
+                action
+                for item, journal in pairs
+                for action in self._actions(item, journal or "", _NOTHING_SEEN)
+            ]
+        )
+
+    def _alone(self, item: Append) -> AppendOutcome:
+        sight, blobs = _NOTHING_SEEN, item.blobs
+        for _ in range(TRIES_MAX):
+            journal = self._journal(item.run)
+            if journal is None:
+                return Refusal("unknown")
+            if into_bucket(self._table, wanted(blobs), sight.blobs):
+                refused, sight = self._look(item)  # before anything of it can be seen
+                if refused is not None:
+                    return refused
+                known = keep_objects(self._table, wanted(blobs), item.events[0].at, sight.blobs)
+                sight = sight._replace(blobs=known)
+            actions = self._actions(item._replace(blobs=blobs), journal, sight)
+            if len(actions) > ACTIONS_MAX or sum(action.size for action in actions) > TRANSACTION_BYTES_MAX:
+                if not blobs:
+                    raise _too_many(item)
+                refused, _ = self._look(item)  # as above
+                if refused is not None:
+                    return refused
+                keep_blobs(self._table, wanted(blobs), item.events[0].at)
+                blobs = ()
+            elif self._table.transact(actions):
+                sweep_let_go(self._table, sight.letters.values())
+                return Appended(_head(item))
+            else:
+                refused, sight = self._look(item)
+                if refused is not None:
+                    return refused
+        raise contended(self._table, f"run {item.run}")
+
+    def _actions(self, item: Append, journal: str, sight: Sight) -> list[Action]:
+        change = "SET #head = :head"
+        told: dict[str, Any] = {"fence": item.fence, "after": item.after_seq, "journal": journal}
+        if item.status is not None:
+            change += ", #status = :status, #status_crc = :status_crc, #revision = #revision + :one"
+            told |= {"status": item.status, "status_crc": status_crc(item.run, item.status), "one": 1}
+        actions = [update(row_key(item.run), change, _GUARD, head=_head(item), **told)]
+        for event in item.events:
+            actions += event_actions(journal, event)
+        for blob in wanted(item.blobs):
+            actions += blob_actions(blob, item.events[0].at, sight.blobs)
+        for letter in dict.fromkeys(item.consumed):
+            seen = sight.letters.get(letter)
+            when = "attribute_not_exists(#stage)" if seen is None else "#stage = :stage"
+            values = {} if seen is None else {"stage": seen["stage"]}
+            actions.append(delete(record_key(inbox_space(item.run), letter), when, **values))
+            actions += discarded(seen or {})
+        return actions
+
+    def _look(self, item: Append) -> tuple[Refusal | None, Sight]:
+        """Why an item was refused; None if by now it would not be, with what is to be known for that."""
+        row = find_item(self._table, item.run)
+        if row is None:
+            self._journals.pop(item.run, None)
+            return Refusal("unknown"), _NOTHING_SEEN
+        self.remember(item.run, row["journal"])
+        if row["fence"] != item.fence:
+            return Refusal("fenced", row["head"], lease_of(row)), _NOTHING_SEEN
+        if row["head"] != item.after_seq:
+            return Refusal("conflict", row["head"], lease_of(row)), _NOTHING_SEEN
+        blobs: list[Wanted] = wanted(item.blobs)
+        known = look(self._table, blobs)
+        lacking = missing(blobs, known)
+        if lacking:
+            return Refusal("missing", row["head"], lease_of(row), lacking), _NOTHING_SEEN
+        keys = [record_key(inbox_space(item.run), letter) for letter in dict.fromkeys(item.consumed)]
+        letters = {found["sk"][1:]: found for found in self._table.get_all(keys) if "stage" in found}
+        return None, Sight(known, letters)
+
+    def _journal(self, run: str) -> str | None:
+        known = self._journals.get(run)
+        if known is None:
+            row = find_item(self._table, run)
+            if row is None:
+                return None
+            known = row["journal"]
+            self.remember(run, known)
+        return known
+
+    def remember(self, run: str, journal: str) -> None:
+        """Whoever took the lease has read the row: its first append need not."""
+        if len(self._journals) >= _JOURNALS_MAX:
+            self._journals.clear()
+        self._journals[run] = journal
+
+
+def _head(item: Append) -> int:
+    return item.events[-1].seq if item.events else item.after_seq
+
+
+def _too_many(item: Append) -> TooLarge:
+    return TooLarge(
+        what=f"an append to {item.run} with its letters",
+        size=len(item.events) + len(item.consumed) + 1,
+        size_max=ACTIONS_MAX,
+        unit="actions in one transaction",
+    )

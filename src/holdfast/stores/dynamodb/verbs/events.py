@@ -1,0 +1,101 @@
+"""A run's events as items, and reading them.
+
+A query is not a snapshot: events may be replaced or swept while it goes on, and of a transaction it may see the second
+event before the first. So a page ends at the head that the row had before, skips what the row says is void, and is
+read again if the journal is another or has another edition afterwards.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from holdfast.model.events import Event
+from holdfast.model.store_rows import RunSize
+from holdfast.stores.dynamodb.table.actions import Action, put
+from holdfast.stores.dynamodb.table.keys import event_key
+from holdfast.stores.dynamodb.table.run_item import find_item
+from holdfast.stores.dynamodb.table.split_bodies import PART_BYTES_MAX, bodied, read_body
+from holdfast.stores.dynamodb.table.table import Item, Table
+
+_NO_BODY: Final = ("sk", "size")
+
+
+def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
+    """How an event is written; one that replaces others says in which edition."""
+    seq, at, kind, name, key, fence, body, crc, chain = event
+    attributes, parts = bodied(body, PART_BYTES_MAX)
+    told = {"at": at, "kind": kind, "name": name, "key": key, "fence": fence, "crc": crc}
+    if chain:
+        told["chain"] = chain
+    return [put({**event_key(journal, seq), **told, "edition": edition or None, **attributes}), *parts]
+
+
+def read_page(table: Table, run: str, after_seq: int, upto_seq: int | None, limit: int) -> list[Event]:
+    """See ``StorePort.read_events``."""
+    row = find_item(table, run)
+    while row is not None:
+        items = islice(live_items(table, row, after_seq, upto_seq, page=limit), limit)
+        events = [_event(table, item) for item in items]
+        before, row = row, find_item(table, run)
+        if row is not None and _journal(row) == _journal(before):
+            whole = [event for event in events if event is not None]
+            if len(whole) == len(events):
+                return whole
+    return []
+
+
+def measured(table: Table, run: str) -> RunSize:
+    """See ``StorePort.measure``."""
+    row = find_item(table, run)
+    while row is not None:
+        sizes = [item["size"] for item in live_items(table, row, attributes=_NO_BODY)]
+        before, row = row, find_item(table, run)
+        if row is not None and _journal(row) == _journal(before):
+            return RunSize(len(sizes), sum(sizes))
+    return RunSize(0, 0)
+
+
+def live_items(
+    table: Table,
+    row: Item,
+    after_seq: int = 0,
+    upto_seq: int | None = None,
+    *,
+    page: int = 0,
+    attributes: tuple[str, ...] = (),
+) -> Iterator[Item]:
+    """The items of a run's events, as its row says, in order of seq."""
+    last = row["head"] if upto_seq is None else min(upto_seq, row["head"])
+    if after_seq >= last:
+        return
+    low, high = event_key("", max(after_seq, 0) + 1)["sk"], event_key("", last)["sk"]
+    void = row.get("void")
+    for item in table.query(f"log/{row['journal']}", low=low, high=high, page=page, attributes=attributes):
+        if void is None or not is_void(void, int(item["sk"])):
+            yield item
+
+
+def is_void(void: Item, seq: int) -> bool:
+    """Whether an event is one of those that were replaced and not yet swept."""
+    return void["after"] < seq <= void["upto"] and seq not in void["kept"]
+
+
+def _journal(row: Item) -> tuple[str, int]:
+    return (row["journal"], row["edition"])
+
+
+def _event(table: Table, item: Item) -> Event | None:
+    body = read_body(table, item)
+    if body is None:
+        return None
+    return Event(
+        int(item["sk"]),
+        float(item["at"]),
+        item["kind"],
+        item["name"],
+        item["key"],
+        item["fence"],
+        body,
+        item["crc"],
+        item.get("chain", 0),
+    )

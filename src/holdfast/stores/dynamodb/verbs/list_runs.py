@@ -1,0 +1,98 @@
+"""Listing runs: a partition of its own says which there are, in order of creation, and another in order of id.
+
+A page of all runs costs what the page has. Of those with a prefix the service cannot tell the newest ones by itself: all
+their ids are read, some 7,000 in a request, and only the rows of the page.
+
+Forks have a note each in a partition of their origin's, written and deleted with them. Runs that were there before notes
+were are not noted: the first who asks for the forks of such a one looks through all rows, and notes them.
+"""
+
+from collections.abc import Iterator
+from heapq import nlargest
+from itertools import islice
+
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.dynamodb.table.actions import check, put, update
+from holdfast.stores.dynamodb.table.keys import (
+    NAMES,
+    RUNS,
+    fork_key,
+    listed_run,
+    listing_key,
+    row_key,
+)
+from holdfast.stores.dynamodb.table.run_item import find_item, find_row, row_of
+from holdfast.stores.dynamodb.table.split_bodies import read_body
+from holdfast.stores.dynamodb.table.table import Table
+
+
+def list_runs(table: Table, *, limit: int, before: RunRow | None, prefix: str) -> list[RunRow]:
+    """See ``StorePort.list_runs``. A run that is deleted meanwhile is left out, and the page goes on behind it."""
+    rows: list[RunRow] = []
+    below = "" if before is None else listing_key(before.run, before.created_at)["sk"]
+    while len(rows) < limit:
+        asked = limit - len(rows)
+        places = _starting_with(table, prefix, below, asked) if prefix else _newest(table, below, asked)
+        if not places:
+            break
+        wanted = [listed_run(place) for place in places]
+        found = dict(_rows(table, wanted))
+        rows += [found[run] for run in wanted if run in found]
+        below = places[-1]
+    return rows
+
+
+def list_forks(table: Table, run: str, *, after: str, limit: int) -> list[RunRow]:
+    """See ``StorePort.list_forks``. One that is deleted meanwhile is left out, and the page goes on behind it."""
+    origin = find_item(table, run)
+    if origin is None or not origin["forks"]:
+        return []
+    if "noted" not in origin:
+        _note_forks(table, run)
+    rows: list[RunRow] = []
+    while len(rows) < limit:
+        asked = limit - len(rows)
+        notes = table.query(f"forks/{run}", above=after, page=asked, attributes=("sk",))
+        wanted = [note["sk"] for note in islice(notes, asked)]
+        if not wanted:
+            break
+        found = dict(_rows(table, wanted))
+        rows += [found[fork] for fork in wanted if fork in found and found[fork].origin == run]
+        after = wanted[-1]
+    return rows
+
+
+def _note_forks(table: Table, run: str) -> None:
+    """Each only while it is a fork of this run: whoever deletes it meanwhile finds no note, and leaves none."""
+    for item in table.get_all(
+        row_key(listed_run(one["sk"])) for one in table.query(RUNS, attributes=("sk",))
+    ):
+        if item.get("origin") == run:
+            fork = item["pk"].removeprefix("run/")
+            is_fork = check(row_key(fork), "#origin = :origin", origin=run)
+            table.transact([is_fork, put(fork_key(run, fork))])
+    table.update(update(row_key(run), "SET #noted = :yes", "attribute_exists(#forks)", yes=True))
+
+
+def _newest(table: Table, below: str, limit: int) -> list[str]:
+    """Places in the order of creation, the latest first."""
+    items = table.query(RUNS, below=below, newest_first=True, page=limit, attributes=("sk",))
+    return [item["sk"] for item in islice(items, limit)]
+
+
+def _starting_with(table: Table, prefix: str, below: str, limit: int) -> list[str]:
+    places = (
+        listing_key(item["sk"], float(item["created_at"]))["sk"]
+        for item in table.query(NAMES, prefix=prefix, attributes=("sk", "created_at"))
+    )
+    return nlargest(limit, (place for place in places if not below or place < below))
+
+
+def _rows(table: Table, runs: list[str]) -> Iterator[tuple[str, RunRow]]:
+    for item in table.get_all(map(row_key, runs)):
+        if "gone" in item:
+            continue
+        body = read_body(table, item)
+        row = find_row(table, item["pk"].removeprefix("run/")) if body is None else row_of(item, body)
+        if row is not None:
+            yield row.run, row

@@ -1,0 +1,81 @@
+"""What was committed without waiting for the disk, until a later commit has waited for it.
+
+A crash of the server takes such commits back while this process lives on, which knows nothing better than an embedded store:
+there both end together. Its journal would go on behind a gap. So the items of flushed appends are kept here until they are
+safe, for whoever finds a head where it should not be to put them back.
+
+Knows that the server's log has one order: a commit that waited for the disk made everything durable that was committed before
+it began. The invariant: what is not covered by such a commit is counted here, whatever interrupted its writer.
+"""
+
+import threading
+from collections import deque
+from typing import Final
+
+from holdfast.model.store_rows import Append
+
+ITEMS_MAX: Final = 1_000
+"""Past this, a store syncs by itself: nobody above it does."""
+
+
+class Flushed:
+    """The flushed commits of one process to one store, numbered in the order in which they were seen to end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._covered = 0
+        self._items: deque[tuple[int, Append]] = deque()
+        self._astray: list[Append] = []
+
+    @property
+    def any(self) -> bool:
+        """Whether there is something that a loss of power could take."""
+        return self._count > self._covered
+
+    @property
+    def is_long(self) -> bool:
+        return len(self._items) > ITEMS_MAX
+
+    def add(self, *items: Append) -> None:
+        """A flushed commit has ended, or may have; these items were in it."""
+        with self._lock:
+            self._count += 1
+            self._items.extend((self._count, item) for item in items)
+
+    def keep(self, *items: Append) -> None:
+        """These were posted and are not there: no commit that is under way covers them."""
+        if items:
+            self.add(*items)
+            with self._lock:
+                self._astray.extend(items)
+
+    def astray(self) -> list[Append]:
+        """What was posted and is not there, each once."""
+        with self._lock:
+            astray, self._astray = self._astray, []
+        return astray
+
+    def mark(self) -> int:
+        """To be asked for before a synced commit begins, and covered when it has ended and has written something."""
+        return self._count
+
+    def cover(self, mark: int) -> None:
+        """All up to the mark is safe."""
+        with self._lock:
+            self._covered = max(self._covered, mark)
+            while self._items and self._items[0][0] <= mark:
+                self._items.popleft()
+
+    def lost(self, run: str, head: int, after_seq: int) -> list[Append] | None:
+        """The items that led a run from this head to that one, if they are all here."""
+        found: list[Append] = []
+        with self._lock:
+            # From the end: of two for one place, the first was given up.
+            for _, item in reversed(self._items):
+                if item.run == run and item.events and item.events[-1].seq == after_seq:
+                    found.append(item)
+                    after_seq = item.after_seq
+                    if after_seq == head:
+                        return found[::-1]
+        return None

@@ -1,0 +1,229 @@
+"""The checksums of rows, and what becomes of a row that fails its own: made and checked here, so that all stores do the same.
+
+``crc`` of a record covers its place, its revision and its body; that of a run all that never changes of it, and its body.
+A run's status changes without the rest and has a checksum of its own. Not covered is what changes with every beat and every
+append: the lease, when a run is due, the revision. A checksum that is None is that of a row of format 1, which had none.
+
+A damaged row is named and never used. Asked for, it is ``Corrupt``; among others it is left out or marked, so that one bad
+sector takes one thing away and not all of them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
+from typing import Any, Final
+from zlib import crc32
+
+from holdfast.errors import Corrupt
+from holdfast.model.events import Event, Links, is_intact
+from holdfast.model.store_rows import Finding, Lease, Record, RunRow
+
+RESTORE: Final = "restore from a copy or an export; what is named here is not to be trusted"
+AGAIN: Final = "what it said is lost; if it was an answer, give it again"
+_RECORD: Final = Struct("<qII")
+_RUN: Final = Struct("<dq?IIII")
+_META: Final = Struct("<qI")
+_ODD: Final = (AttributeError, TypeError, ValueError, StructError)
+"""What damage raises that turned a field into something of another type."""
+_WARNED_MAX: Final = 1_000
+_warned: set[str] = set()
+
+
+def record_crc(space: str, key: str, revision: int, body: bytes) -> int:
+    """The checksum of a record."""
+    texts = _text(space), _text(key)
+    return crc32(body, crc32(_RECORD.pack(revision, *map(len, texts)) + b"".join(texts)))
+
+
+def run_crc(row: RunRow) -> int:
+    """The checksum of what never changes of a run, and of its body."""
+    texts = _text(row.run), _text(row.birth), _text(row.origin or ""), _text(row.agent)
+    place = _RUN.pack(row.created_at, row.origin_seq, row.origin is not None, *map(len, texts))
+    return crc32(row.body, crc32(place + b"".join(texts)))
+
+
+def status_crc(run: str, status: str) -> int:
+    """The checksum of where a run stands."""
+    return crc32(_text(f"{run}\0{status}"))
+
+
+def meta_crc(store: str, fences: int) -> int:
+    """The checksum of what a store knows of itself: its id, and the highest fence of a deleted run."""
+    return crc32(_META.pack(fences, len(_text(store))) + _text(store))
+
+
+# -- runs -----------------------------------------------------------------------------------------------------
+
+
+def judged(row: RunRow, crc: int | None, of_status: int | None) -> RunRow:
+    """The row, and what is wrong with it; of one that is damaged only its place in the order is as it was read."""
+    if crc is not None and not _agrees(lambda: run_crc(row), crc):
+        return _presentable(row, f"the row of run {_shown(row.run)} fails its checksum")
+    if of_status is not None and not _agrees(lambda: status_crc(row.run, row.status), of_status):
+        return _presentable(row, f"the status of run {_shown(row.run)} fails its checksum")
+    if not _is_shaped(row):  # one of format 1 cannot be compared, but what is no number is none
+        return _presentable(row, f"the row of run {_shown(row.run)} holds what no row does")
+    return row
+
+
+def sound(row: RunRow, store: str) -> RunRow:
+    """The row, if it is what was written. Corrupt."""
+    if row.damage:
+        raise Corrupt(store=store, problem=row.damage)
+    return row
+
+
+def undamaged(rows: list[RunRow], store: str) -> list[RunRow]:
+    """Those that are what was written; the others are named in the log."""
+    for row in rows:
+        if row.damage:
+            warn(f"{row.damage} in {store}; it is left alone: `holdfast doctor` tells more")
+    return [row for row in rows if not row.damage]
+
+
+def adopted(row: RunRow, other: RunRow) -> RunRow:
+    """The row of a run that takes over another one's events, and its origin with them."""
+    return row._replace(origin=other.origin, origin_seq=other.origin_seq)
+
+
+# -- records --------------------------------------------------------------------------------------------------
+
+
+def judged_record(record: Record, crc: int | None) -> Record:
+    """The record, and what is wrong with it."""
+    if crc is not None and not _agrees(lambda: record_crc(*record[:4]), crc):
+        return record._replace(
+            damage=f"record {_shown(record.key)} of {_shown(record.space)} fails its checksum"
+        )
+    return record
+
+
+def sound_record(record: Record, crc: int | None, store: str) -> Record:
+    """The record, if it is what was written. Corrupt."""
+    found = judged_record(record, crc)
+    if found.damage:
+        raise Corrupt(store=store, problem=found.damage)
+    return record
+
+
+Page = Callable[[str, int], list[Record]]
+"""So many judged records after a key, in order; fewer are the last ones."""
+
+
+def scanned(read: Page, after: str, limit: int, store: str, *, damaged: bool) -> list[Record]:
+    """A whole page, wherever damaged records stand among the others: they are left out and named in the log."""
+    found: list[Record] = []
+    while True:
+        asked = limit - len(found)
+        page = read(after, asked)
+        for record in page:
+            if record.damage:
+                warn(f"{record.damage} in {store}; it is not used: `holdfast doctor` tells more")
+            if damaged or not record.damage:
+                found.append(record)
+        if len(page) < asked or len(found) == limit:
+            return found
+        after = page[-1].key
+
+
+# -- events ---------------------------------------------------------------------------------------------------
+
+
+def event_damage(run: str, event: Event, links: Links) -> str:
+    """What is wrong with the next event of a run's journal; empty where nothing is."""
+    if not is_intact(run, event):
+        links.before = None
+        return f"event {event.seq} of run {run} fails its checksum"
+    return "" if links.fits(event) else f"event {event.seq} of run {run} does not follow the one before it"
+
+
+# -- the store ------------------------------------------------------------------------------------------------
+
+
+def sound_fences(fences: int, id_: str, crc: int | None, url: str) -> int:
+    """The highest fence of a deleted run, if it is what was written. Corrupt."""
+    if crc is not None and not _agrees(lambda: meta_crc(id_, fences), crc):
+        raise Corrupt(store=url, problem="what the store knows of itself fails its checksum")
+    return fences
+
+
+def late_fence(run: str, fence: int, last: int) -> str:
+    """What is wrong where a run's last event was written under a higher fence than the run has."""
+    return f"run {run} is at fence {fence}, and its last event was written under {last}"
+
+
+def findings(
+    subject: str, damage: Iterable[str], sound_text: str, advice: str = RESTORE
+) -> Iterator[Finding]:
+    """One line a damaged row, or one that says that there is none."""
+    found = False
+    for text in damage:
+        found = True
+        yield Finding(subject, "failure", text, advice)
+    if not found:
+        yield Finding(subject, "ok", sound_text)
+
+
+# -- helpers --------------------------------------------------------------------------------------------------
+
+
+def _agrees(made: Callable[[], int], crc: int) -> bool:
+    try:
+        return made() == crc
+    except _ODD:
+        return False
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "run": (str,),
+    "birth": (str,),
+    "created_at": (float, int),
+    "status": (str,),
+    "body": (bytes,),
+    "origin": (str, type(None)),
+    "origin_seq": (int,),
+    "head": (int,),
+    "revision": (int,),
+    "lease": (Lease,),
+    "agent": (str,),
+    "due_at": (float, int, type(None)),
+}
+
+
+def _is_shaped(row: RunRow) -> bool:
+    return all(isinstance(getattr(row, name), types) for name, types in _TYPES.items())
+
+
+_BLANK: Final = RunRow("", "", 0.0, "", b"")
+
+
+def _presentable(row: RunRow, damage: str) -> RunRow:
+    """A damaged row that can be listed among others: what is of another type than it should be is blank."""
+    odd = {
+        name: getattr(_BLANK, name)
+        for name, types in _TYPES.items()
+        if not isinstance(getattr(row, name), types)
+    }
+    if "created_at" in odd:  # as SQLite sorts: nothing before numbers, texts and bytes behind them
+        odd["created_at"] = float("-inf") if row.created_at is None else float("inf")
+    return row._replace(**odd, damage=damage)
+
+
+def _shown(name: Any) -> str:
+    return ascii(name) if not isinstance(name, str) or not name.isprintable() else name
+
+
+def warn(text: str) -> None:
+    """Once a process: whoever waits looks again and again."""
+    if text in _warned:
+        return
+    if len(_warned) >= _WARNED_MAX:
+        _warned.clear()
+    _warned.add(text)
+    from logging import getLogger  # loaded with the first word, since it doubles the import time
+
+    getLogger("holdfast").warning(text)

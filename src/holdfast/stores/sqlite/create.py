@@ -1,0 +1,128 @@
+"""Making the file, or refusing the one that is there.
+
+Knows the file system and the header of a SQLite file. The invariant: a file at a store's path is either not
+ours and left as it is, byte for byte, or it is a whole store. A store is built under another name and moved
+into place, so that nobody ever sees a half-made one: not a second process, not the next start after a crash.
+"""
+
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from holdfast.errors import NotAStore, NotDurable
+from holdfast.stores.sqlite.connection import STORE, Shape, check_version
+from holdfast.stores.sqlite.file_system import NETWORK, filesystem_at
+from holdfast.stores.sqlite.locks.owners import Owners, owners_of
+from holdfast.stores.sqlite.migrate import VIEWS, seal_meta
+
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
+_INCREMENTAL: Final = 2
+_BESIDE: Final = ("-wal", "-shm", "-journal", "-search", "-search-wal", "-search-shm")
+
+# Threads of one process: file locks do not keep them apart.
+_creating = threading.Lock()
+
+
+def ensure_store(path: Path, shape: Shape = STORE, owners: Owners | None = None) -> None:
+    """See that a store lies at an absolute, resolved path. Durable when it returns; may raise OSError, apsw.Error.
+
+    Of another ``shape`` it is a file that belongs to a store; ``owners`` are those of that store.
+    """
+    _refuse_network(path)
+    if _is_ours(path, shape):
+        return
+    _make_directory(path.parent)
+    with _creating, (owners or owners_of(path)).creating():
+        if not _is_ours(path, shape):
+            _build(path, shape)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory survive power loss. Windows has no such call and does it by itself."""
+    if os.name == "nt":
+        return
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _refuse_network(path: Path) -> None:
+    kind = filesystem_at(path)
+    if kind in NETWORK:
+        raise NotDurable(store=str(path), problem=f"it lies on a {kind} file system")
+
+
+def _is_ours(path: Path, shape: Shape) -> bool:
+    """True for a store of ours, False where one is to be made; anything else raises."""
+    try:
+        if path.stat().st_size == 0:
+            return False
+    except FileNotFoundError:
+        return False
+    if path.is_dir():
+        raise NotAStore(store=str(path), problem="it is a directory")
+    header = _header_of(path)
+    if not header.startswith(_MAGIC):
+        raise NotAStore(store=str(path), problem="the file is not a SQLite database")
+    if int.from_bytes(header[68:72], "big") != shape.application_id:
+        raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
+    check_version(int.from_bytes(header[60:64], "big"), path, shape)
+    return True
+
+
+def _header_of(path: Path) -> bytes:
+    """The first bytes of the file, as they are.
+
+    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
+    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
+    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
+    """
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
+
+
+def _make_directory(directory: Path) -> None:
+    """Make what is missing of a directory, private to the user, and sync each name into its parent."""
+    if directory.is_dir():
+        return
+    _make_directory(directory.parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    sync_directory(directory.parent)
+
+
+def _build(path: Path, shape: Shape) -> None:
+    draft = path.with_name(path.name + "-new")
+    # Of a crashed attempt, or of a database that somebody deleted: a stale WAL would be replayed into the new file.
+    for leftover in (
+        draft,
+        *(path.with_name(base + end) for base in (draft.name, path.name) for end in _BESIDE),
+    ):
+        leftover.unlink(missing_ok=True)
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    connection = apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # only possible before the first table
+        connection.execute("PRAGMA fullfsync = 1")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN")
+        connection.execute(shape.schema.read_text(encoding="utf-8"))
+        if shape is STORE:
+            seal_meta(connection)
+            connection.execute(VIEWS.read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {shape.application_id}")
+        connection.execute(f"PRAGMA user_version = {shape.version}")
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = wal")
+    finally:
+        connection.close()
+    draft.replace(path)
+    sync_directory(path.parent)

@@ -1,0 +1,1 @@
+"""File locks of a SQLite store: turns of writers, and which processes are alive."""

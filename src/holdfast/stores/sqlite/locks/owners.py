@@ -1,0 +1,203 @@
+"""The side file of a store: who is alive, whose turn it is to write, and whether the WAL is to be trusted.
+
+Each process holds one locked byte of it for as long as it lives. Obtainable means dead: the kernel lets go of the lock
+however the process ends, also while it is an unreaped zombie, also in another PID namespace. An owner reads
+``pid@host/offset.inode``: who and where for people, and which byte of which file for a prober. If the file is not the
+one that the owner locked, nothing can be proven.
+
+Other bytes are taken for a moment: one by whoever makes the store, one by whoever opens it, writes to it or folds its WAL
+(SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first byte of the
+content says that a sync of the WAL has failed and that it was not written again since; it is never synced, because after
+a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``heads``.
+
+The invariant: this process has one descriptor per side file, and gives it up only with its last store there and only if
+it holds no run.
+"""
+
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from holdfast import limits
+from holdfast.clock import SystemClock
+from holdfast.errors import StoreBusy
+from holdfast.model.store_rows import Liveness
+from holdfast.stores.sqlite.locks.bytelock import Byte, byte_at, open_lock_file, others
+
+_CREATION_BYTE: Final = 0
+_OFFSET_BITS: Final = 62
+_STORE_BYTE: Final = 1 << _OFFSET_BITS
+_SEARCH_BYTE: Final = _STORE_BYTE + 1
+_POLL_S: Final = 0.01
+_SUSPECT: Final = b"S"
+_OWNER: Final = re.compile(r"\d+@[^/]*/(?P<offset>[0-9a-f]{1,16})\.(?P<inode>\d+)")
+_HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Owners:
+    """The side file of one store, as this process sees it: its own byte, and a way to look at others'."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self._path = path
+        self.stores = 0
+        """How many open stores of this process count on the lock."""
+        self._inode = os.fstat(fd).st_ino
+        self._offset, self._own = self._hold_a_byte()
+        host = _HOST_UNSAFE.sub("-", socket.gethostname())
+        self.name: Final = f"{os.getpid()}@{host}/{self._offset:x}.{self._inode}"
+
+    # -- who is alive ----------------------------------------------------------------------------------------
+
+    def probe(self, owner: str) -> Liveness:
+        """Whether the process behind an owner of this store lives; never blocks."""
+        if owner == self.name:
+            return "alive"
+        found = _OWNER.fullmatch(owner)
+        if found is None or int(found["inode"]) != self._inode or not self._is_in_place():
+            return "unknown"
+        offset = int(found["offset"], 16)
+        if offset == _CREATION_BYTE or offset >= 1 << _OFFSET_BITS:
+            return "unknown"
+        try:
+            return "alive" if self._byte(offset).is_taken() else "dead"
+        except OSError:
+            return "unknown"
+
+    def is_older_alive(self) -> bool:
+        """Whether a process of a Holdfast has the store open that knows formats up to 1 only: its locks are of another kind."""
+        return any(others(self._fd, 1, _STORE_BYTE - 1))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other process is seen to have the store open."""
+        return next(others(self._fd, 1, _STORE_BYTE - 1), None) is None
+
+    # -- whose turn it is ------------------------------------------------------------------------------------
+
+    def turn(self, *, of_search: bool = False) -> Byte:
+        """The byte that whoever opens, writes or folds takes: of the store, or of its search index."""
+        return self._byte(_SEARCH_BYTE if of_search else _STORE_BYTE)
+
+    @contextmanager
+    def creating(self) -> Iterator[None]:
+        """Let one process at a time make the database file. The caller keeps its own threads apart."""
+        byte = self._byte(_CREATION_BYTE)
+        deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
+        while not byte.try_lock():
+            if SystemClock.monotonic() > deadline:
+                raise StoreBusy(
+                    store=str(self._path), problem="another process is creating it and does not finish"
+                )
+            SystemClock.sleep(_POLL_S)
+        try:
+            yield
+        finally:
+            byte.unlock()
+            byte.close()
+
+    # -- whether the WAL is to be trusted --------------------------------------------------------------------
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether some process saw a sync fail, and nobody has written the WAL again since."""
+        return self.read(1, 0) == _SUSPECT
+
+    def suspect(self, *, is_so: bool) -> None:
+        """Say so to whoever opens the store next, or take it back. On a disk that takes nothing, nobody is told."""
+        self.write(_SUSPECT if is_so else b"\0", 0)
+
+    # -- what else stands in the file --------------------------------------------------------------------------
+
+    def read(self, size: int, offset: int) -> bytes:
+        """What stands there; less than was asked for behind the end."""
+        return os.pread(self._fd, size, offset)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write it there, unsynced; nothing where the disk takes nothing."""
+        with suppress(OSError):
+            os.pwrite(self._fd, data, offset)
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give up the byte, and with it every lock on the file."""
+        self._own.close()
+        os.close(self._fd)
+
+    def _byte(self, offset: int) -> Byte:
+        return byte_at(str(self._path), self._fd, offset)
+
+    def _hold_a_byte(self) -> tuple[int, Byte]:
+        while True:
+            offset = 1 + secrets.randbelow((1 << _OFFSET_BITS) - 1)
+            byte = self._byte(offset)
+            if byte.try_lock():
+                return offset, byte
+
+    def _is_in_place(self) -> bool:
+        try:
+            return self._path.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+
+_registry: dict[tuple[int, int], Owners] = {}
+_registry_lock = threading.Lock()
+
+
+def owners_of(database: Path) -> Owners:
+    """This process's place in the side file of a store, shared by all its stores. May raise OSError."""
+    path = database.with_name(database.name + "-owners")
+    with _registry_lock:
+        held = _registry.get(_identity_at(path))
+        if held is not None:
+            return held
+        fd = open_lock_file(str(path))
+        status = os.fstat(fd)
+        return _registry.setdefault((status.st_dev, status.st_ino), Owners(fd, path))
+
+
+def hold(database: Path) -> Owners:
+    """The owners of a database, for a store that is open from now on."""
+    owners = owners_of(database)
+    with _registry_lock:
+        owners.stores += 1
+    return owners
+
+
+def let_go(owners: Owners, *, keeps_its_byte: bool) -> None:
+    """A store was closed. With the last one the byte is given up, unless the process is to look alive until it ends."""
+    with _registry_lock:
+        owners.stores -= 1
+        if owners.stores == 0 and not keeps_its_byte:
+            for identity in [key for key, held in _registry.items() if held is owners]:
+                del _registry[identity]
+            owners.close()
+
+
+def _identity_at(path: Path) -> tuple[int, int]:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return (-1, -1)
+    return (status.st_dev, status.st_ino)
+
+
+def _forget_after_fork() -> None:
+    """The child takes a byte of its own when it opens a store; with its parent's it would make that one look alive."""
+    global _registry_lock  # noqa: PLW0603 - it may have been held by a thread that does not exist here
+    _registry_lock = threading.Lock()
+    for owners in _registry.values():
+        owners.close()
+    _registry.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,78 @@
+"""Giving space back to the file system, and, when asked, seeing that nothing deleted is left in the files.
+
+Knows free pages, VACUUM and the WAL. The invariant: every step has a turn of its own and is a transaction, so that others
+get theirs in between, and a kill at any moment leaves a sound store and some space to reclaim.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from holdfast.clock import SystemClock
+from holdfast.errors import StoreBusy
+from holdfast.limits import BUSY_TIMEOUT_S
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.errors import translated_os
+from holdfast.stores.sqlite.repair.rewrite_wal import wal_size
+from holdfast.stores.sqlite.statements import FOLD_WAL, FREE_PAGES, REWRITE, SHRINK
+
+_LOOK_MS: Final = 200
+_PAUSE_S: Final = 0.05
+
+
+def reclaimed(database: Database, *, thoroughly: bool) -> int:
+    """See ``StorePort.reclaim``."""
+    before = _size(database.path)
+    if thoroughly:
+        _step(database, REWRITE)
+    else:
+        _free_pages_go(database)
+    _fold_wal(database)
+    return max(0, before - _size(database.path))
+
+
+def _free_pages_go(database: Database) -> None:
+    """In bounded steps: other processes get their turn in between."""
+    free = _step(database, FREE_PAGES)[0][0]
+    while free:
+        _step(database, SHRINK)
+        left = _step(database, FREE_PAGES)[0][0]
+        if left >= free:  # others free pages too: what is left is theirs
+            return
+        free = left
+
+
+def _fold_wal(database: Database) -> None:
+    """Everything into the main file, and the WAL to nothing.
+
+    SQLite would wait for readers with the write lock in its hands; many short looks let the writers through.
+    """
+    deadline = SystemClock.monotonic() + BUSY_TIMEOUT_S
+    while _step(database, FOLD_WAL, wait_ms=_LOOK_MS)[0][0]:
+        if SystemClock.monotonic() > deadline:
+            problem = (
+                "some process has been reading it all the time, which keeps the space from being reclaimed"
+            )
+            raise StoreBusy(store=database.name, problem=problem)
+        SystemClock.sleep(_PAUSE_S)
+
+
+def _step(database: Database, statement: str, *, wait_ms: int = int(BUSY_TIMEOUT_S * 1000)) -> list[Any]:
+    """One statement outside of any transaction, in a turn of its own; its answer."""
+    with database.alone():
+        connection = database.synced
+        connection.set_busy_timeout(wait_ms)
+        try:
+            return connection.execute(statement).fetchall()
+        except apsw.Error as error:
+            raise database.translate(error, connection) from error
+        finally:
+            connection.set_busy_timeout(int(BUSY_TIMEOUT_S * 1000))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size + wal_size(path)
+    except OSError as error:
+        raise translated_os(error, path) from error

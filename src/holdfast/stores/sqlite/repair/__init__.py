@@ -1,0 +1,1 @@
+"""Checking and repairing a SQLite file: doctor, salvage, the WAL."""

@@ -1,0 +1,402 @@
+"""What a store in a file is found by: a second file beside it, with FTS5 for words and vectors for meaning.
+
+A file of its own, because writing to it must never make a recording wait, and because it is derived: deleted, damaged or
+of another format, it is made anew. Vectors are read once and kept in memory, each by a number that is never given twice; a
+document that went since is noticed when it is looked up.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+
+from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError, StoreReadOnly
+from holdfast.limits import VECTORS_MAX
+from holdfast.model.search import EVERYWHERE, SPACES, Document, Match, Query, Within
+from holdfast.stores.shared_sql import after_prefix
+from holdfast.stores.sqlite.connection import Shape
+from holdfast.stores.sqlite.create import ensure_store
+from holdfast.stores.sqlite.database import Database, reread
+from holdfast.stores.sqlite.errors import translated, translated_os
+from holdfast.stores.sqlite.locks.owners import Owners
+from holdfast.stores.sqlite.reclaim import reclaimed
+from holdfast.stores.vector_search import IS_POSSIBLE, Nearest
+
+SHAPE: Final = Shape(0x484F4C46, 1, Path(__file__).with_name("index.sql"))
+_opening: Final = threading.Lock()
+"""Threads of one process: file locks do not keep them apart."""
+_FILES: Final = ("", "-wal", "-shm")
+_AHEAD: Final = 4
+"""How many times as many of the nearest are looked at before it is found out what lies within bounds."""
+_SEPARATOR: Final = "\x1f"
+_WORDS: Final = {space: f"{space}_words" for space in SPACES}
+
+_FIND: Final = "SELECT id FROM documents WHERE space = ? AND key = ? AND version = ?"
+_ADD: Final = (
+    "INSERT INTO documents (space, key, version, at, uses, importance, tags, model, vector) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_OTHERS: Final = "SELECT id FROM documents WHERE space = ? AND key = ? AND version <> ?"
+_UNDER: Final = "SELECT id FROM documents WHERE space = ? AND key >= ? AND key < ?"
+_DELETE: Final = "DELETE FROM documents WHERE id = ?"
+_TOUCH: Final = "UPDATE documents SET at = ?, uses = ? WHERE space = ? AND key = ?"
+_VECTORS: Final = (
+    "SELECT id, vector FROM documents WHERE id > ? AND space = ? AND model = ? AND vector <> x'' ORDER BY id"
+)
+_FIRST_VECTOR: Final = (
+    "SELECT id FROM documents WHERE space = ? AND model = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+)
+_MATCH: Final = "d.key, d.version, {score}, d.at, d.uses, d.importance"
+_MATCH_TYPES: Final = (str, str, float, float, int, float)
+_COUNT: Final = "SELECT count(*) FROM documents WHERE space = ?1 AND (?2 IS NULL OR model = ?2)"
+_NOTE: Final = (
+    "INSERT INTO notes (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_NOTES: Final = "SELECT name, value FROM notes WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
+_FORGET_NOTES: Final = "DELETE FROM notes WHERE name >= ? AND name < ?"
+
+
+def index_path(store: Path) -> Path:
+    """Where the index of a store lies."""
+    return store.with_name(store.name + "-search")
+
+
+def find_index(store: Path, owners: Owners, *, makes: bool = True) -> "SqliteIndex | None":
+    """The index beside a store, made where there is none or a damaged one; None where it cannot be had.
+
+    With ``makes`` off nothing is thrown away: a damaged one raises what is wrong with it.
+    """
+    path = index_path(store)
+    for is_last in (False, True):
+        try:
+            ensure_store(path, SHAPE, owners)
+            with _opening, owners.creating():  # or it might be thrown away between its file and its WAL
+                return SqliteIndex(path, owners)
+        except (apsw.Error, OSError, StoreError) as error:
+            if not makes:
+                raise _said(error, path) from error
+            if is_last or not _is_damage(error):
+                return None
+            if not throw_away(store, owners, None, is_damaged=True):
+                return None
+            _log("the search index %s is damaged, and is made anew: %s", path, error)
+    return None
+
+
+def throw_away(store: Path, owners: Owners, lost: "SqliteIndex | None", *, is_damaged: bool) -> bool:
+    """Remove the files of an index; whether they are gone. Those who have them open notice when they next ask for it.
+
+    Where it ``is_damaged``, only the one that is: another process may have met the same damage, and made another one.
+    The database goes first: killed behind that, the rest is removed before one is made. The other way round, an older
+    state of the index might seem whole.
+    """
+    path = index_path(store)
+    if not path.exists():
+        return True
+    try:
+        with _opening, owners.creating():
+            if is_damaged and _is_another(path, owners, lost):
+                return True
+            for end in _FILES:
+                path.with_name(path.name + end).unlink(missing_ok=True)
+    except (OSError, StoreError):
+        return False
+    return True
+
+
+def _is_another(path: Path, owners: Owners, lost: "SqliteIndex | None") -> bool:
+    if lost is not None:
+        return not lost.is_in_place()
+    try:
+        SqliteIndex(path, owners).close()
+    except (apsw.Error, OSError, StoreError):
+        return False
+    return True
+
+
+def _said(error: Exception, path: Path) -> StoreError:
+    if isinstance(error, apsw.Error):
+        return translated(error, path)
+    return translated_os(error, path) if isinstance(error, OSError) else cast("StoreError", error)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether it is the file's fault, and not that of the disk, of rights or of others."""
+    return not isinstance(
+        error,
+        (
+            OSError,
+            apsw.FullError,
+            apsw.ReadOnlyError,
+            apsw.PermissionsError,
+            apsw.BusyError,
+            DiskFull,
+            StoreReadOnly,
+            StoreBusy,
+        ),
+    )
+
+
+def _log(text: str, *about: object) -> None:
+    import logging
+
+    logging.getLogger("holdfast").warning(text, *about)
+
+
+class SqliteIndex:
+    """Implements ``IndexPort`` over one file."""
+
+    def __init__(self, path: Path, owners: Owners) -> None:
+        self.path: Final = path
+        try:
+            self._database: Final = Database(path, owners, SHAPE)
+        except apsw.Error as error:
+            raise translated(error, path) from error
+        except OSError as error:
+            raise translated_os(error, path) from error
+        self._nearest: dict[tuple[str, str], Nearest] = {}
+        self._loading: Final = threading.Lock()
+
+    def is_in_place(self) -> bool:
+        return self.is_open
+
+    def check(self) -> None:
+        with self._database.read() as connection:
+            found = [text for (text,) in _rows(connection, "PRAGMA quick_check(1)")]
+        if found != ["ok"]:
+            raise Corrupt(store=str(self.path), problem=f"quick_check says: {'; '.join(map(str, found))}")
+        with self._database.write(synced=False) as connection:
+            for words in _WORDS.values():
+                connection.execute(f"INSERT INTO {words} ({words}) VALUES ('integrity-check')")  # noqa: S608 - a constant
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be used in this process, and is still the file at its place."""
+        if self._database.is_gone:
+            return False
+        with suppress(StoreError):
+            self._database.check_in_place()
+            return True
+        return False
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        space: str,
+        documents: Sequence[Document],
+        *,
+        notes: Mapping[str, str] | None = None,
+        synced: bool = False,
+    ) -> None:
+        with self._database.write(synced=synced) as connection:
+            for one in documents:
+                _remove(connection, space, _ids(connection, _FIND, space, one.key, one.version))
+                fields = (one.at, one.uses, one.importance, _tagged(one.tags), one.model, one.vector)
+                connection.execute(_ADD, (space, one.key, one.version, *fields))
+                words = f"INSERT INTO {_WORDS[space]} (rowid, words) VALUES (?, ?)"  # noqa: S608 - a constant
+                connection.execute(words, (connection.last_insert_rowid(), " ".join(one.terms)))
+            for note in (notes or {}).items():
+                connection.execute(_NOTE, note)
+
+    def drop(self, space: str, key: str, *, but: str = "") -> None:
+        with self._database.write(synced=False) as connection:
+            _remove(connection, space, _ids(connection, _OTHERS, space, key, but))
+
+    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
+        with self._database.write(synced=True) as connection:
+            _remove(connection, space, _ids(connection, _UNDER, space, prefix, after_prefix(prefix)))
+            if note:
+                connection.execute("DELETE FROM notes WHERE name = ?", (note,))
+
+    def touch(self, space: str, key: str, *, at: float, uses: int) -> None:
+        with self._database.write(synced=False) as connection:
+            connection.execute(_TOUCH, (at, uses, space, key))
+
+    def clear(self, space: str) -> None:
+        with self._database.write(synced=True) as connection:
+            connection.execute("DELETE FROM documents WHERE space = ?", (space,))
+            connection.execute(f"INSERT INTO {_WORDS[space]} ({_WORDS[space]}) VALUES ('delete-all')")  # noqa: S608
+            connection.execute(_FORGET_NOTES, (space, after_prefix(space)))
+
+    # -- finding ---------------------------------------------------------------------------------------------
+
+    @reread
+    def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
+        asked = _asked(query)
+        if not asked:
+            return []
+        words, (where, bound) = _WORDS[space], _where(within)
+        # Where there are no bounds, which document it is need be known only of the best.
+        joined = f"JOIN documents d ON d.id = {words}.rowid " if where else ""
+        ranked = f"SELECT {words}.rowid AS id, rank FROM {words} {joined}WHERE {words} MATCH ?{where}"  # noqa: S608
+        found = (
+            f"SELECT {_MATCH.format(score='-w.rank')} FROM ({ranked} ORDER BY rank LIMIT ?) w "  # noqa: S608
+            "JOIN documents d ON d.id = w.id ORDER BY w.rank"
+        )
+        with self._database.read() as connection:
+            return [_match(row, self.path) for row in connection.execute(found, (asked, *bound, limit))]
+
+    def find_near(
+        self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str] = ()
+    ) -> list[Match]:
+        if not IS_POSSIBLE or not vector:
+            return []
+        with self._loading:
+            nearest = self._loaded(space, model)
+            top = self._top_within(nearest, space, vector, within, limit)
+            if also:
+                top |= dict(nearest.top(vector, len(nearest), self._numbers(space, also)))
+        return sorted(self._matches(top), key=lambda match: -match.score)
+
+    @reread
+    def count(self, space: str, model: str | None = None) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute(_COUNT, (space, model)).get)
+
+    @reread
+    def get_notes(self, prefix: str = "") -> dict[str, str]:
+        with self._database.read() as connection:
+            notes = dict(_rows(connection, _NOTES, prefix, after_prefix(prefix)))
+        if not all(type(text) is str for note in notes.items() for text in note):
+            raise _bent(self.path)
+        return notes
+
+    @reread
+    def _loaded(self, space: str, model: str) -> Nearest:
+        """All vectors of this space and model, those included that were put since."""
+        nearest = self._nearest.setdefault((space, model), Nearest())
+        with self._database.read() as connection:
+            after = nearest.last_id
+            if not after:  # the newest only, where there are more than are looked at
+                after = (connection.execute(_FIRST_VECTOR, (space, model, VECTORS_MAX)).get) or 0
+            nearest.extend(_rows(connection, _VECTORS, after, space, model))
+        return nearest
+
+    @reread
+    def _top_within(
+        self, nearest: Nearest, space: str, vector: bytes, within: Within, limit: int
+    ) -> dict[int, float]:
+        """The nearest within bounds. Where most of what is near lies within, it need not be known what else does."""
+        if within == EVERYWHERE:
+            return self._alive(nearest, vector, limit)
+        where, bound = _where(within)
+        some = self._alive(nearest, vector, _AHEAD * limit)
+        fits = f"SELECT 1 FROM documents d WHERE d.id = ?{where}"  # noqa: S608 - made of constants
+        with self._database.read() as connection:
+            found = {
+                id_: cosine
+                for id_, cosine in some.items()
+                if connection.execute(fits, (id_, *bound)).get is not None
+            }
+            if len(found) >= limit or len(some) < _AHEAD * limit:
+                return dict([*found.items()][:limit])
+            every = f"SELECT d.id FROM documents d WHERE d.space = ?{where}"  # noqa: S608 - made of constants
+            among = _ids(connection, every, space, *bound)
+        return self._alive(nearest, vector, limit, among)
+
+    def _alive(
+        self, nearest: Nearest, vector: bytes, limit: int, among: Sequence[int] | None = None
+    ) -> dict[int, float]:
+        """The nearest that are still there, best first: others may have dropped some since they were read."""
+        while True:
+            top = nearest.top(vector, limit, among)
+            there = self._there([id_ for id_, _ in top])
+            gone = [id_ for id_, _ in top if id_ not in there]
+            if not gone:
+                return dict(top)
+            nearest.mask(gone)
+
+    @reread
+    def _there(self, ids: Sequence[int]) -> set[int]:
+        with self._database.read() as connection:
+            return {
+                id_
+                for id_ in ids
+                if connection.execute("SELECT 1 FROM documents WHERE id = ?", (id_,)).get is not None
+            }
+
+    @reread
+    def _numbers(self, space: str, keys: Sequence[str]) -> list[int]:
+        with self._database.read() as connection:
+            return [id_ for key in keys for id_ in _ids(connection, _OTHERS, space, key, "")]
+
+    @reread
+    def _matches(self, cosines: Mapping[int, float]) -> list[Match]:
+        found = f"SELECT {_MATCH.format(score='?')} FROM documents d WHERE d.id = ?"  # noqa: S608
+        with self._database.read() as connection:
+            rows = (connection.execute(found, (cosine, id_)).fetchone() for id_, cosine in cosines.items())
+            return [_match(row, self.path) for row in rows if row is not None]
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def reclaim(self, *, thoroughly: bool) -> int:
+        """See ``StorePort.reclaim``, of which this is a part."""
+        if thoroughly:  # the terms of what was dropped stay in their segments until these are merged
+            for words in _WORDS.values():
+                with self._database.write(synced=True) as connection:
+                    connection.execute(f"INSERT INTO {words} ({words}) VALUES ('optimize')")  # noqa: S608 - a constant
+        return reclaimed(self._database, thoroughly=thoroughly)
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._database.close()
+
+
+def _match(row: Any, path: Path) -> Match:
+    """A row as a match. A flipped bit may have made another type of a field, which SQLite does not mind."""
+    if tuple(map(type, row)) != _MATCH_TYPES:
+        raise _bent(path)
+    return Match(*row)
+
+
+def _bent(path: Path) -> Corrupt:
+    return Corrupt(store=str(path), problem="a field of a row is of another type than was written")
+
+
+def _rows(connection: apsw.Connection, statement: str, *bindings: str | int | None) -> list[Any]:
+    """All of them at once, so that no statement stays open; what types they hold, the schema tells."""
+    return list(connection.execute(statement, bindings))
+
+
+def _ids(connection: apsw.Connection, statement: str, *bindings: str | None) -> list[int]:
+    return [id_ for (id_,) in _rows(connection, statement, *bindings)]
+
+
+def _remove(connection: apsw.Connection, space: str, ids: Iterable[int]) -> None:
+    for id_ in ids:
+        connection.execute(f"DELETE FROM {_WORDS[space]} WHERE rowid = ?", (id_,))  # noqa: S608 - a constant
+        connection.execute(_DELETE, (id_,))
+
+
+def _tagged(tags: Iterable[str]) -> str:
+    return "".join(f"{_SEPARATOR}{tag}{_SEPARATOR}" for tag in tags)
+
+
+def _where(within: Within) -> tuple[str, tuple[str | None, ...]]:
+    """The rest of a WHERE that keeps to these bounds, and what is bound to it."""
+    parts: list[str] = []
+    bound: list[str | None] = []
+    if within.prefixes:
+        parts.append(f"({' OR '.join(['(d.key >= ? AND d.key < ?)'] * len(within.prefixes))})")
+        bound += [end for prefix in within.prefixes for end in (prefix, after_prefix(prefix))]
+    for tag in within.tags:
+        parts.append("instr(d.tags, ?) > 0")
+        bound.append(_tagged([tag]))
+    return "".join(f" AND {part}" for part in parts), tuple(bound)
+
+
+def _asked(query: Query) -> str:
+    """The query in the words of FTS5: all phrases, and any of the terms for the score."""
+    phrases = [_quoted(" ".join(phrase)) for phrase in query.phrases]
+    terms = [_quoted(term) for term in query.terms]
+    if not phrases:
+        return " OR ".join(terms)
+    return f"{' AND '.join(phrases)} AND ({' OR '.join([phrases[0], *terms])})"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.replace(chr(34), " ")}"'

@@ -1,0 +1,54 @@
+"""Waiting until a run stands elsewhere: woken by this process's own commits, polling for those of others.
+
+Knows ``PRAGMA data_version``, which changes whenever any other connection commits and costs a few microseconds to
+ask. Reads nothing else until it does.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from holdfast.clock import SystemClock
+from holdfast.model.store_rows import Cursor, Cursors, inbox_space
+from holdfast.stores.sqlite.database import Database, reread
+from holdfast.stores.sqlite.statements import DATA_VERSION, STANDING
+
+_POLL_S: Final = 0.02
+
+
+@reread
+def wait_for_change(database: Database, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
+    """See ``StorePort.wait``. A run that does not exist stands at the cursor (0, 0, 0)."""
+    deadline = SystemClock.monotonic() + timeout_s
+    seen: int | None = None
+    with _waiter(database):
+        while True:
+            with database.read() as connection:
+                version = connection.execute(DATA_VERSION).get
+                if version != seen:
+                    seen = version
+                    standing = {
+                        run: connection.execute(STANDING, (run, inbox_space(run))).fetchone()
+                        for run in cursors
+                    }
+                    moved = frozenset(
+                        run for run in cursors if Cursor(*(standing[run] or (0, 0))) != cursors[run]
+                    )
+                    if moved:
+                        return moved
+            left_s = deadline - SystemClock.monotonic()
+            if left_s <= 0:
+                return frozenset()
+            with database.moved:
+                database.moved.wait(min(left_s, _POLL_S))
+
+
+@contextmanager
+def _waiter(database: Database) -> Iterator[None]:
+    with database.moved:
+        database.waiters += 1
+    try:
+        yield
+    finally:
+        with database.moved:
+            database.waiters -= 1

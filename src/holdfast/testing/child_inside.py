@@ -1,0 +1,119 @@
+"""The inside of a child process: run a script as ``python script.py`` would, with every store made to strike.
+
+``python -m holdfast.testing.child_inside SCRIPT ARG…`` runs one. With ``--serve`` it is a nursery: it reads jobs, one JSON
+line each, forks a child for each, and answers how the child ended. A nursery has imported what children need and has
+opened nothing and started no thread, so a fork of it is as clean as a fresh start and ten times cheaper.
+"""
+
+import gc
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+import holdfast
+from holdfast.stores import url as urls
+from holdfast.testing.killing_store import killing_port
+
+_LATE: Final = (
+    "asyncio",
+    "concurrent.futures.thread",
+    "holdfast.stores.sqlite",
+    "logging",
+    "random",
+    "traceback",
+    "zstandard",
+)
+"""What Holdfast imports only when it is used: loaded once in the nursery, it costs the children nothing."""
+
+
+def main(arguments: list[str]) -> None:
+    """Run a script; or serve."""
+    if arguments[:1] == ["--serve"]:
+        _load(arguments[1:])
+        _serve()
+    else:
+        _run(arguments)
+
+
+def _run(arguments: list[str]) -> None:
+    openers: dict[str, Any] = urls._OPENERS  # noqa: SLF001 - the one seam that asks nothing of the script
+    for scheme, opener in openers.items():
+        openers[scheme] = lambda name, opener=opener: killing_port(opener(name))
+    script = Path(arguments[0]).absolute()
+    sys.argv = arguments
+    sys.path[0] = str(script.parent)
+    module = ModuleType("__main__")
+    module.__file__ = str(script)
+    sys.modules["__main__"] = module
+    exec(_code_of(script), module.__dict__)  # noqa: S102 - it is what "python script.py" does
+
+
+def _code_of(script: Path) -> CodeType:
+    """The compiled script; a nursery compiles it once, until it changes."""
+    version = script.stat().st_mtime_ns
+    if _codes.get(script, (None, None))[0] != version:
+        _codes[script] = (version, compile(script.read_bytes(), str(script), "exec"))
+    return _codes[script][1]
+
+
+_codes: dict[Path, tuple[int, CodeType]] = {}
+
+
+def _load(preload: list[str]) -> None:
+    for module in (*_LATE, *preload):
+        import_module(module)
+    for name in holdfast.__all__:
+        getattr(holdfast, name)
+    gc.collect()
+    gc.freeze()  # so that a child's collector does not touch, and copy, every page of the nursery
+
+
+def _serve() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    fork = get_context("fork")
+    for line in sys.stdin:
+        job = json.loads(line)
+        with suppress(OSError, SyntaxError):  # the child will say so itself
+            _code_of(Path(job["arguments"][0]))
+        child = fork.Process(target=_become, args=(job,))
+        child.start()
+        try:
+            child.join(job["timeout_s"])
+        finally:
+            is_late = child.is_alive()
+            if is_late:
+                child.kill()
+                child.join()
+        sys.stdout.write(json.dumps({"code": None if is_late else child.exitcode}) + "\n")
+        sys.stdout.flush()
+
+
+def _become(job: dict[str, Any]) -> None:
+    """Take the job's directory, environment and output and a fresh process's signals, and run its script."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(job["cwd"])
+    os.environ.clear()
+    os.environ.update(job["env"])
+    output = os.open(job["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    try:
+        _run(job["arguments"])
+    except KeyboardInterrupt as interrupt:  # as an interpreter ends: by the signal itself
+        sys.excepthook(type(interrupt), interrupt, interrupt.__traceback__)
+        sys.stderr.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,129 @@
+"""A store that strikes its own process at a chosen call, so that a test can walk through all of them.
+
+The strike is a real signal to a real process, by default SIGKILL: no handler runs, no buffer is flushed, no lock is
+given back by anybody but the kernel.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from signal import SIGKILL, Signals
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
+
+from holdfast.api.store.store import Store
+from holdfast.limits import LEASE_S
+from holdfast.stores.port import StorePort
+from holdfast.stores.url import lease_s_of, open_store
+from holdfast.testing.relay_store import Relay
+
+T = TypeVar("T")
+When = Literal["before", "after"]
+WHENS: Final[tuple[When, ...]] = get_args(When)
+
+ENV_AT: Final = "HOLDFAST_CRASH_AT"
+ENV_WHEN: Final = "HOLDFAST_CRASH_WHEN"
+ENV_SIGNAL: Final = "HOLDFAST_CRASH_SIGNAL"
+ENV_MARK: Final = "HOLDFAST_CRASH_MARK"
+ENV_TALLY: Final = "HOLDFAST_CRASH_TALLY"
+
+UNCOUNTED: Final = frozenset({"renew", "sync"})
+"""The verbs of the background thread that beats for leases. They come by the clock and not by the program: counted,
+the k-th call would be another one in every run. What they write (a beat, a sync) no recovery depends on."""
+
+
+class Kill(NamedTuple):
+    """Where to strike: the number of the port call, from 0, and the side of it."""
+
+    at: int
+    when: When = "before"
+    signum: int = SIGKILL
+
+    def environment(self) -> dict[str, str]:
+        """The variables that tell a child."""
+        return {ENV_AT: str(self.at), ENV_WHEN: self.when, ENV_SIGNAL: str(int(self.signum))}
+
+    def __str__(self) -> str:
+        return f"{Signals(self.signum).name} {self.when} port call {self.at}"
+
+
+class KillingStore(Relay):
+    """Hands every call on, and strikes this process before or after the ``at``-th. Without ``at`` it only counts."""
+
+    def __init__(
+        self,
+        port: StorePort,
+        *,
+        at: int | None = None,
+        when: When = "before",
+        signum: int = SIGKILL,
+        mark: str | None = None,
+        tally: str | None = None,
+        counter: Iterator[int] | None = None,
+    ) -> None:
+        """Stand in front of an open store. Several stores of one process may share a ``counter``.
+
+        ``mark`` is a file that gets the name of the verb just before the strike; ``tally`` one that always holds the
+        number of calls so far.
+        """
+        super().__init__(port)
+        self._at = at
+        self._when = when
+        self._signum = signum
+        self._mark = mark
+        self._tally = None if tally is None else os.open(tally, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._counter = count() if counter is None else counter  # next() of it is atomic: threads may race
+
+    def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        name = verb.__name__
+        struck = name not in UNCOUNTED and self._count() == self._at
+        if struck and self._when == "before":
+            self._strike(name)
+        try:
+            return verb(*args, **kwargs)
+        finally:  # a call that raised is over too
+            if struck and self._when == "after":
+                self._strike(name)
+
+    def _count(self) -> int:
+        number = next(self._counter)
+        if self._tally is not None:
+            os.pwrite(self._tally, f"{number + 1:>12}".encode(), 0)
+        return number
+
+    def _strike(self, verb: str) -> None:
+        if self._mark is not None:
+            Path(self._mark).write_text(verb, encoding="ascii")
+        os.kill(os.getpid(), self._signum)
+
+
+def killing_port(port: StorePort) -> StorePort:
+    """The store, made to strike where the environment says; the store itself where it says nothing.
+
+    All stores of this process count together. One that is wrapped already stays as it is.
+    """
+    told = os.environ
+    if (ENV_AT not in told and ENV_TALLY not in told) or isinstance(port, KillingStore):
+        return port
+    when: Any = told.get(ENV_WHEN, "before")
+    assert when in WHENS, f"{ENV_WHEN}={when!r}"
+    return KillingStore(
+        port,
+        at=int(told[ENV_AT]) if ENV_AT in told else None,
+        when=when,
+        signum=int(told.get(ENV_SIGNAL, SIGKILL)),
+        mark=told.get(ENV_MARK),
+        tally=told.get(ENV_TALLY),
+        counter=_calls,
+    )
+
+
+def killing_store(url: str | os.PathLike[str] | None = None) -> Store:
+    """``holdfast.store(url)`` that strikes where the environment says, for children that a test starts by itself.
+
+    Scripts under ``CrashMatrix`` do not need it: there every store that is opened by URL strikes.
+    """
+    return Store(killing_port(open_store(url)), lease_s=lease_s_of(url) or LEASE_S)
+
+
+_calls: Final = count()

@@ -1,0 +1,189 @@
+"""Rules about events that are taken: what was appended is read back, in order, in pages, with its consequences."""
+
+import pytest
+
+from holdfast import limits
+from holdfast.errors import TooLarge
+from holdfast.model.events import Event, Kind
+from holdfast.model.store_rows import Append, Appended, Blob, inbox_space
+from holdfast.stores.port import StorePort
+from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, held
+
+
+class EventRules:
+    """What ``append`` and ``read_events`` promise about items that are taken."""
+
+    def test_an_appended_event_is_read_back_as_stored(self, store: StorePort) -> None:
+        """Every field, whatever the bytes and the letters."""
+        fence = held(store, "läuft/1")
+        events = (
+            an_event("läuft/1", 1, body=bytes(range(256)), at=0.1 + 0.2, name="größe"),
+            an_event("läuft/1", 2, body=b"", at=AT, name=""),
+            an_event("läuft/1", 3, body=b"\0", at=1e-9, name="日本\0語"),
+        )
+        assert append(store, Append("läuft/1", fence, 0, events)) == 3
+        assert store.read_events("läuft/1", limit=10) == list(events)
+
+    def test_appends_move_the_head(self, store: StorePort) -> None:
+        """The outcome names the new head, and the run's row has it."""
+        fence = held(store)
+        assert append(store, an_append("r", fence, 0)) == 1
+        assert append(store, an_append("r", fence, 1, 5)) == 6
+        found = store.find_run("r")
+        assert found is not None
+        assert found.head == 6
+
+    def test_an_event_that_stands_for_a_stretch_may_skip_it(self, store: StorePort) -> None:
+        """From its beginning, at the start of a journal and later, alone and among others; the head is its seq."""
+        fence = held(store)
+
+        def covering(first: int, seq: int) -> Event:
+            return an_event("r", seq, kind=Kind.PRUNED, body=b'{"from_seq":%d}' % first)
+
+        assert append(store, Append("r", fence, 0, (covering(1, 10),))) == 10
+        events = (an_event("r", 11), covering(12, 20), covering(21, 21), an_event("r", 22), covering(19, 30))
+        assert append(store, Append("r", fence, 10, events)) == 30
+        assert append(store, an_append("r", fence, 30)) == 31
+        assert [e.seq for e in store.read_events("r", limit=9)] == [10, 11, 20, 21, 22, 30, 31]
+        for short in (covering(33, 40), an_event("r", 40)):
+            with pytest.raises(AssertionError):
+                store.append([Append("r", fence, 31, (short,))])
+
+    def test_a_second_item_of_a_batch_builds_on_the_first(self, store: StorePort) -> None:
+        """Items are taken in order, in one transaction."""
+        fence = held(store)
+        items = [an_append("r", fence, 0, 2), an_append("r", fence, 2), an_append("r", fence, 3, 3)]
+        assert store.append(items) == [Appended(2), Appended(3), Appended(6)]
+        assert [event.seq for event in store.read_events("r", limit=10)] == [1, 2, 3, 4, 5, 6]
+
+    def test_an_empty_batch_has_no_outcomes(self, store: StorePort) -> None:
+        """Nothing in, nothing out."""
+        assert store.append([]) == []
+
+    def test_runs_have_journals_of_their_own(self, store: StorePort) -> None:
+        """A fork's events are its own only: borrowing the parent's is the reader's business."""
+        fence_a, fence_b = held(store, "a"), held(store, "b", origin="a", origin_seq=1)
+        outcomes = store.append([an_append("a", fence_a, 0, 3), an_append("b", fence_b, 1, 2)])
+        assert outcomes == [Appended(3), Appended(3)]
+        assert [event.seq for event in store.read_events("a", limit=10)] == [1, 2, 3]
+        assert [event.seq for event in store.read_events("b", limit=10)] == [2, 3]
+
+    def test_events_are_read_in_pages(self, store: StorePort) -> None:
+        """``after_seq`` is exclusive, ``upto_seq`` inclusive, and a short page is the last."""
+        fence = held(store)
+        append(store, an_append("r", fence, 0, 10))
+
+        def seqs(after_seq: int, upto_seq: int | None, limit: int) -> list[int]:
+            return [
+                e.seq for e in store.read_events("r", after_seq=after_seq, upto_seq=upto_seq, limit=limit)
+            ]
+
+        assert seqs(0, None, 4) == [1, 2, 3, 4]
+        assert seqs(4, None, 4) == [5, 6, 7, 8]
+        assert seqs(8, None, 4) == [9, 10]
+        assert seqs(10, None, 4) == []
+        assert seqs(2, 5, 10) == [3, 4, 5]
+        assert seqs(2, 5, 2) == [3, 4]
+        assert seqs(5, 5, 10) == []
+        assert seqs(6, 5, 10) == []
+        assert seqs(8, 99, 10) == [9, 10]
+
+    def test_a_forks_pages_begin_at_its_own_events(self, store: StorePort) -> None:
+        """Asking from the start, from before the fork or up to before it, is well defined."""
+        fence = held(store, "fork", origin="parent", origin_seq=10)
+        append(store, an_append("fork", fence, 10, 3))
+        assert [e.seq for e in store.read_events("fork", limit=2)] == [11, 12]
+        assert [e.seq for e in store.read_events("fork", after_seq=5, upto_seq=11, limit=9)] == [11]
+        assert store.read_events("fork", upto_seq=10, limit=9) == []
+
+    def test_an_unknown_run_has_no_events(self, store: StorePort) -> None:
+        """Reading is not refused: there is nothing."""
+        assert store.read_events("nobody", limit=10) == []
+
+    def test_a_page_of_events_is_bounded(self, store: StorePort) -> None:
+        """A larger page is refused, not shortened."""
+        assert store.read_events("r", limit=limits.EVENT_PAGE_MAX) == []
+        with pytest.raises(TooLarge):
+            store.read_events("r", limit=limits.EVENT_PAGE_MAX + 1)
+
+    def test_an_append_may_set_the_status(self, store: StorePort) -> None:
+        """In the same transaction, and the revision grows with it; without a status both stay."""
+        fence = held(store)
+        append(store, an_append("r", fence, 0))
+        found = store.find_run("r")
+        assert found is not None
+        assert (found.status, found.revision) == ("queued", 1)
+        append(store, an_append("r", fence, 1, status="running"))
+        found = store.find_run("r")
+        assert found is not None
+        assert (found.status, found.revision, found.body) == ("running", 2, b'{"goal":"x"}')
+
+    def test_consumed_letters_go_with_the_append(self, store: StorePort) -> None:
+        """Those named go, the others stay, and so do letters of other runs under the same id."""
+        fence = held(store)
+        for key in ("l1", "l2", "l3"):
+            assert store.put_record(inbox_space("r"), key, b"letter", revision=0)
+        assert store.put_record(inbox_space("other"), "l1", b"letter", revision=0)
+        append(store, an_append("r", fence, 0, consumed=("l1", "l3")))
+        assert [record.key for record in store.scan_records(inbox_space("r"), limit=10)] == ["l2"]
+        assert store.get_record(inbox_space("other"), "l1") is not None
+
+    def test_a_letter_that_is_gone_does_not_refuse_the_append(self, store: StorePort) -> None:
+        """Only the holder consumes, so an absent letter was taken back by who wrote it."""
+        fence = held(store)
+        assert append(store, an_append("r", fence, 0, consumed=("gone",))) == 1
+
+    def test_an_item_without_events_is_guarded_all_the_same(self, store: StorePort) -> None:
+        """It may set the status or consume letters; the head stays."""
+        fence = held(store)
+        append(store, an_append("r", fence, 0))
+        assert append(store, Append("r", fence, 1, (), status="parked")) == 1
+        stale = store.append(
+            [Append("r", fence, 0, (), status="failed"), Append("r", fence + 1, 1, (), status="failed")]
+        )
+        assert [type(outcome).__name__ for outcome in stale] == ["Refusal", "Refusal"]
+        found = store.find_run("r")
+        assert found is not None
+        assert (found.status, found.head) == ("parked", 1)
+
+    def test_flushed_and_synced_items_are_in_one_order(self, store: StorePort, other: StorePort) -> None:
+        """A flushed append is there for everybody at once, and what follows builds on it."""
+        fence = held(store)
+        assert append(store, an_append("r", fence, 0, synced=False)) == 1
+        assert [event.seq for event in other.read_events("r", limit=10)] == [1]
+        assert append(store, an_append("r", fence, 1, synced=True)) == 2
+        batch = [an_append("r", fence, 2, synced=False), an_append("r", fence, 3, synced=True)]
+        assert store.append(batch) == [Appended(3), Appended(4)]
+        store.sync()
+        assert [event.seq for event in other.read_events("r", limit=10)] == [1, 2, 3, 4]
+
+    def test_a_hasty_item_is_seen_by_the_same_handle_and_built_upon(self, store: StorePort) -> None:
+        """By every verb that asks about the run, and by whatever is appended behind it, alone or among others."""
+        fences = {run: held(store, run) for run in ("r", "s")}
+
+        def hasty(run: str, after_seq: int) -> Append:
+            return an_append(run, fences[run], after_seq, synced=False, hasty=True)
+
+        assert append(store, hasty("r", 0)) == 1
+        assert [event.seq for event in store.read_events("r", limit=9)] == [1]
+        assert append(store, hasty("r", 1)) == 2
+        found = store.find_run("r")
+        assert found is not None
+        assert found.head == 2
+        assert append(store, hasty("r", 2)) == 3
+        assert append(store, hasty("r", 3)) == 4
+        assert append(store, an_append("r", fences["r"], 4)) == 5
+        assert store.append([hasty("r", 5), hasty("s", 0)]) == [Appended(6), Appended(1)]
+        assert append(store, an_append("s", fences["s"], 1, 3)) == 4
+        assert store.append([hasty("r", 6), an_append("s", fences["s"], 4)]) == [Appended(7), Appended(5)]
+        assert [event.seq for event in store.read_events("r", limit=9)] == [1, 2, 3, 4, 5, 6, 7]
+        assert [event.seq for event in store.read_events("s", limit=9)] == [1, 2, 3, 4, 5]
+
+    def test_a_hasty_item_may_be_anything(self, store: StorePort) -> None:
+        """Several events, blobs, letters, a status: whatever a store cannot hurry with, it does not."""
+        fence = held(store)
+        blob = Blob("ab" * 32, b"content")
+        item = an_append("r", fence, 0, 3, synced=False, hasty=True, blobs=(blob,), status="running")
+        assert append(store, item) == 3
+        assert append(store, an_append("r", fence, 3, hasty=True)) == 4
+        assert store.get_blobs([blob.address]) == {blob.address: b"content"}

@@ -1,0 +1,106 @@
+"""A difference, arranged: what every surface shows of it, and the fields of its JSON."""
+
+from typing import Any, NamedTuple
+
+from holdfast.core.diff.diff_types import (
+    Common,
+    Diff,
+    Divergence,
+    Effect,
+    Relation,
+    Repeat,
+    Saved,
+    StepTimes,
+    Turn,
+)
+from holdfast.core.diff.state_changes import StateChange
+from holdfast.model.events import Kind
+from holdfast.views.event_text import KINDS
+
+
+class SideLine(NamedTuple):
+    """One of the two points, and what its side took since the last event that both have in common."""
+
+    place: str
+    run: str
+    seq: int
+    point: int
+    at: float | None
+    saved: Saved | None
+    thought: str | None
+    events: int
+    took_s: float | None
+    steps_s: float | None
+    tokens: int | None
+    cost: float | None
+    unknown_cost_calls: int
+
+
+class KindLine(NamedTuple):
+    """How many events of a kind lie on each side."""
+
+    kind: str
+    a: int
+    b: int
+
+
+class DiffPage(NamedTuple):
+    """Everything that ``holdfast diff`` tells."""
+
+    a: SideLine
+    b: SideLine
+    relation: Relation
+    sentences: tuple[str, ...]
+    common: Common | None
+    diverged: Divergence | None
+    state_patch: list[dict[str, Any]] | None
+    state: tuple[StateChange, ...]
+    kinds: tuple[KindLine, ...]
+    steps: tuple[StepTimes, ...]
+    repeats: tuple[Repeat, ...]
+    effects: tuple[Effect, ...]
+    conversation: tuple[Turn, ...]
+
+
+def arrange_diff(diff: Diff) -> DiffPage:
+    """The page of a difference."""
+    sides = [
+        SideLine(
+            side.place,
+            side.run,
+            side.seq,
+            side.point,
+            side.at,
+            side.saved,
+            side.thought,
+            side.events,
+            side.took_s,
+            side.steps_s,
+            side.tokens,
+            side.cost,
+            side.unknown_cost_calls,
+        )
+        for side in (diff.a, diff.b)
+    ]
+    known = {kind: number for number, kind in enumerate(KINDS)}
+    kinds = sorted({**diff.a.kinds, **diff.b.kinds}, key=lambda kind: (known.get(kind, len(known)), kind))
+    return DiffPage(
+        sides[0],
+        sides[1],
+        diff.relation,
+        diff.sentences,
+        diff.common,
+        diff.diverged,
+        diff.state_patch,
+        diff.state,
+        tuple(KindLine(kind, diff.a.kinds.get(kind, 0), diff.b.kinds.get(kind, 0)) for kind in kinds),
+        diff.steps,
+        diff.repeats,
+        diff.effects,
+        diff.conversation,
+    )
+
+
+def kind_words(kind: str) -> str:
+    """A kind of event as the first column of a table says it."""
+    return {Kind.MARK: "marks", Kind.CHECKPOINT: "checkpoints"}.get(kind, kind.replace(".", " "))

@@ -1,0 +1,51 @@
+"""Run and AsyncRun: the same names, in the same order, with the same parameters."""
+
+import inspect
+
+import pytest
+
+from holdfast import api
+from holdfast.api.async_run import AsyncRun, AsyncRunOptions
+from holdfast.api.messages import AsyncMessages, Messages
+from holdfast.api.run import Run, RunOptions
+
+PAIRS = [(Run, AsyncRun), (RunOptions, AsyncRunOptions), (Messages, AsyncMessages)]
+PLAIN = {"options", "scope", "bind", "open"}
+
+
+def methods(cls: type) -> list[str]:
+    return [
+        name for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")
+    ]
+
+
+@pytest.mark.parametrize(("sync", "awaited"), PAIRS)
+def test_both_facades_offer_the_same(sync: type, awaited: type) -> None:
+    """Same methods, same order, same parameters, same docstrings in spirit: one awaits, the other does not."""
+    assert methods(sync) == methods(awaited)
+    for name in methods(sync):
+        one, two = getattr(sync, name), getattr(awaited, name)
+        assert list(inspect.signature(one).parameters) == list(inspect.signature(two).parameters), name
+        assert not inspect.iscoroutinefunction(one)
+        assert inspect.iscoroutinefunction(two) or name in PLAIN, name
+        assert one.__doc__, name
+        assert two.__doc__, name
+
+
+def test_facades_are_thin() -> None:
+    """A method of a facade is one statement below its docstring, or two where an error is passed on."""
+    import ast
+    from pathlib import Path
+
+    folder = Path(api.__file__).parent
+    texts = [(folder / name).read_text(encoding="utf-8") for name in ("blocking.py", "awaiting.py")]
+    for node in [node for text in texts for node in ast.parse(text).body]:
+        if isinstance(node, ast.ClassDef) and node.name in {
+            "Run",
+            "AsyncRun",
+            "RunOptions",
+            "AsyncRunOptions",
+        }:
+            for method in node.body:
+                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
+                    assert len(method.body) <= 3, f"{node.name}.{method.name}"

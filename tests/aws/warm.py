@@ -1,6 +1,0 @@
-"""Imported by a process that is going to fork: what describes the service is read once, and not by every child."""
-
-from holdfast.stores.dynamodb.line import client_of
-from holdfast.stores.dynamodb.target import Target
-
-client_of("dynamodb", Target("none", "eu-central-1", "http://127.0.0.1:1")).close()

@@ -1,0 +1,161 @@
+"""What the rule tests share: a store of each embedded kind, and a fresh place for each test."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import holdfast
+from holdfast.engine.journal.group_commit import Committer, Ticket
+from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.sync_async import AsyncHands, BlockingHands, drive
+from holdfast.model.event_fields import contents_of, lines_of
+from holdfast.model.event_schema import problems_in, schema_of
+from holdfast.model.store_rows import Append
+from holdfast.stores.url import open_store
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A fresh store of each kind; every rule holds on all."""
+    if request.param == "postgres":
+        place = request.getfixturevalue("postgres_url")
+    else:
+        place = (
+            f"memory://{uuid4().hex}" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"
+        )
+    yield place
+    holdfast.store(place).close()
+
+
+@pytest.fixture(autouse=True)
+def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a rule test lets a run record is as the schema of its kind says, our fields apart from the user's data."""
+    submit = Committer.submit
+
+    def checked(self: Committer, item: Append) -> Ticket:
+        for event in item.events:
+            assert lines_of(event.body) is not None, event
+            assert problems_in(event) == [], event
+            schema = schema_of(event)
+            assert schema is not None, event
+            known = {*schema.fields, *schema.parts}
+            known |= {f"{name}_{end}" for name in schema.parts for end in ("blob", "bytes")}
+            assert contents_of(event.body).keys() <= known, event
+        return submit(self, item)
+
+    monkeypatch.setattr(Committer, "submit", checked)
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("HOLDFAST_RUN", raising=False)
+
+
+class Counter:
+    """A function that counts its calls, for telling a replay from a run."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def __call__(self, value: object = None) -> object:
+        self.calls.append(value)
+        return value
+
+
+@pytest.fixture
+def counter() -> Counter:
+    return Counter()
+
+
+class SetClock:
+    """A clock that moves only when somebody waits on it, or sets it. ``jump`` moves the wall clock alone."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+        self.passed = 0.0
+        self.naps: list[float] = []
+        self.on_nap: Callable[[], object] | None = None
+        """Called in the middle of each wait, before its time has passed."""
+
+    def wall(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        self.passed += seconds
+
+    def jump(self, seconds: float) -> None:
+        self.at += seconds
+
+    async def listen(self, *waiting: Any) -> None:
+        """In place of the hands' own: time passes at once."""
+        seconds = waiting[-1]
+        self.naps.append(seconds)
+        if self.on_nap is not None:
+            self.on_nap()
+        self.sleep(seconds)
+
+
+@pytest.fixture
+def clock(url: str, monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    """The clock of this test's store; nobody really waits."""
+    made = SetClock()
+    workshop_of(open_store(url), clock=made)
+    for hands in (BlockingHands, AsyncHands):
+        monkeypatch.setattr(hands, "listen", staticmethod(made.listen))
+    return made
+
+
+class Awaited:
+    """A ``Run`` whose methods are awaited: one body of a test for both handles."""
+
+    def __init__(self, run: holdfast.Run) -> None:
+        self._run = run
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._run, name)
+        if name in {"id", "status", "attempt"}:
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return found(*args, **kwargs)
+
+        return (lambda **kw: Awaited(found(**kw))) if name == "options" else call
+
+
+Body = Callable[[Any], Coroutine[Any, Any, Any]]
+Play = Callable[..., Any]
+
+
+@pytest.fixture(params=["blocking", "awaiting"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """How the run of this test is entered."""
+    return str(request.param)
+
+
+@pytest.fixture
+def play(mode: str, url: str) -> Play:
+    """Enter run ``r`` and run the body in it, with each of the two handles; what the body returned."""
+
+    def blocking(body: Body, **options: Any) -> Any:
+        with holdfast.run("r", store=url, **options) as run:
+            return drive(body(Awaited(run)))
+
+    async def awaiting(body: Body, **options: Any) -> Any:
+        async with holdfast.run("r", store=url, **options) as run:
+            return await body(run)
+
+    def play_one(body: Body, **options: Any) -> Any:
+        if mode == "blocking":
+            return blocking(body, **options)
+        return asyncio.run(awaiting(body, **options))
+
+    return play_one

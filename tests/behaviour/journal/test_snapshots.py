@@ -1,0 +1,156 @@
+"""Snapshots: a cache of the folded view that changes nothing but the time to enter."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.engine.journal import load_view
+from holdfast.model.events import Kind
+
+calls: list[object] = []
+
+
+class Crash(Exception):
+    pass
+
+
+def note(value: object) -> object:
+    calls.append(value)
+    return value
+
+
+def fail(value: str) -> None:
+    raise LookupError(value)
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls.clear()
+    monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_EVENTS_MIN", 10)
+    monkeypatch.setattr("holdfast.engine.journal.load_view.PAGE_EVENTS", 7)
+    monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_CHUNK_BYTES", 200)
+
+
+def program(run: holdfast.Run, steps: int) -> list[Any]:
+    got: list[Any] = [run.step("s", note, n) for n in range(steps)]
+    try:
+        run.step("f", fail, "gone")
+    except LookupError as error:
+        got.append(str(error))
+    run.think("hm")
+    with run.scope("x"):
+        got.append(run.step("outer", lambda: run.step("inner", note, "in")))
+    return got
+
+
+def attempt(url: str, steps: int) -> list[Any]:
+    got: list[Any] = []
+    try:
+        with holdfast.run("a", store=url) as run:
+            got = program(run, steps)
+            raise Crash
+    except Crash:
+        pass
+    return got
+
+
+def test_a_run_behind_a_snapshot_is_the_same_run(url: str) -> None:
+    """Values, failures, marks and nested calls are answered from pages as they were from the journal."""
+    first = attempt(url, 20)
+    for _ in range(3):
+        assert attempt(url, 20) == first
+    assert len(calls) == 21
+    assert attempt(url, 25)[20:25] == [20, 21, 22, 23, 24]
+    port = holdfast.store(url)._port
+    assert port.get_record(load_view.SPACE, "a@") is not None
+
+
+def test_old_chunks_are_forgotten(url: str) -> None:
+    """A newer snapshot replaces the older one; its chunks do not pile up."""
+    for steps in (20, 40, 60, 80):
+        attempt(url, steps)
+    port = holdfast.store(url)._port
+    heads = {r.key.split("@")[1].split(".")[0] for r in port.scan_records(load_view.SPACE, limit=1000)}
+    assert len(heads - {""}) == 1
+
+
+def test_a_damaged_snapshot_is_ignored(url: str) -> None:
+    """A flipped bit in the cache costs a fold, never a wrong value."""
+    first = attempt(url, 20)
+    attempt(url, 20)
+    port = holdfast.store(url)._port
+    for record in port.scan_records(load_view.SPACE, limit=1000):
+        if "." in record.key:
+            body = bytes([record.body[0] ^ 1]) + record.body[1:]
+            port.put_record(record.space, record.key, body, revision=record.revision)
+    assert attempt(url, 20) == first
+    assert len(calls) == 21
+
+
+def test_a_snapshot_of_another_fold_is_ignored(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of the fold folds again from the journal."""
+    first = attempt(url, 20)
+    attempt(url, 20)
+    monkeypatch.setattr("holdfast.core.journal.snapshots.FOLD_VERSION", 99)
+    assert attempt(url, 20) == first
+
+
+def test_an_effect_in_doubt_survives_the_snapshot(url: str) -> None:
+    """What was open when the snapshot was made is still in doubt behind it."""
+
+    def cut() -> None:
+        calls.append("paid")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), holdfast.run("a", store=url) as run:
+        program(run, 20)
+        run.once("pay", cut)
+    for _ in range(2):
+        with pytest.raises(holdfast.StepInDoubt), holdfast.run("a", store=url) as run:
+            program(run, 20)
+            run.once("pay", cut)
+    assert calls.count("paid") == 1
+
+
+def test_drift_is_found_behind_a_snapshot(url: str) -> None:
+    """The points of recorded calls are read from the journal when they are needed."""
+    with pytest.raises(Crash), holdfast.run("a", store=url) as run:
+        program(run, 20)
+        run.once("pay", note, "Ada")
+        raise Crash
+    attempt(url, 20)
+    with pytest.raises(holdfast.Diverged), holdfast.run("a", store=url) as run:
+        program(run, 20)
+        run.once("pay", note, "Bob")
+
+
+def test_entering_reads_pages_not_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entering a long run issues a query per page, not per step."""
+    monkeypatch.undo()
+    from collections import Counter
+
+    from holdfast.stores.url import open_store
+
+    class Counting:
+        def __init__(self, port: Any) -> None:
+            self._port = port
+            self.calls: Counter[str] = Counter()
+
+        def __getattr__(self, name: str) -> Any:
+            self.calls[name] += 1
+            return getattr(self._port, name)
+
+    port = Counting(open_store(tmp_path / "s.db"))
+    store = holdfast.Store(port)
+    for _ in range(2):
+        port.calls.clear()
+        with pytest.raises(Crash), holdfast.run("a", store=store) as run:
+            entered = sum(port.calls.values())
+            for n in range(1200):
+                run.step("s", note, n)
+            raise Crash
+    assert entered < 20
+    assert port.calls["append"] == 2
+    assert sum(event.kind == Kind.STEP_FINISHED for event in store.events("a")) == 1200

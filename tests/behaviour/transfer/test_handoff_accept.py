@@ -1,0 +1,278 @@
+"""Accepting a handoff: the run that begins with it, its lineage, and what could not be carried over."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
+from holdfast.model.event_fields import contents_of
+from holdfast.testing.context_check import verify
+
+
+@holdfast.tool
+def charge(amount: int) -> str:
+    return f"charged {amount}"
+
+
+def never() -> None:
+    pytest.fail("it was made again")
+
+
+def given(store: holdfast.Store, run: str = "giver", **more: Any) -> dict[str, Any]:
+    """A run that has charged, and handed over."""
+    document: dict[str, Any] = {}
+    with holdfast.run(run, goal="Get paid", store=store) as own:
+        charge(5)
+        document |= own.handoff(to="taker", **{"seal": True, **more})
+    return document
+
+
+def whats(accepted: holdfast.Accepted) -> list[tuple[str, str]]:
+    return [(loss.what, loss.name) for loss in accepted.losses]
+
+
+def test_a_run_that_is_something_else_is_not_taken_for_it(tmp_path: Path) -> None:
+    """The id of another run is refused; without one, the giver's own name or the next like it is taken."""
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    document = given(store)
+    with holdfast.run("busy", store=store):
+        pass
+    with pytest.raises(holdfast.RunExists, match="busy"):
+        store.accept(document, as_="busy")
+    with pytest.raises(holdfast.RunSealed):
+        store.accept(document, as_="giver")
+    assert store.accept(document).run == "giver.2"
+    assert store.accept(document).run == "giver.2"
+    assert other.accept(document).run == "giver"
+    assert [run.run for run in store.runs()] == ["giver.2", "busy", "giver"]
+
+
+def test_the_lineage_leads_to_the_giver(tmp_path: Path) -> None:
+    """In the run's first event, in the tree of this store, and by name for a giver in another store."""
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    document = given(store)
+    store.accept(document, as_="here")
+    other.accept(document, as_="there")
+    tree = store.lineage("here")
+    assert (tree.run, [(one.run, one.at_seq) for one in tree.children]) == (
+        "giver",
+        [("here", document["event"])],
+    )
+    (source,) = other.givers().values()
+    assert (source["run"], source["store"], source["event"]) == ("giver", store.url, document["event"])
+    assert other.lineage("there").run == "there"
+
+
+def test_every_loss_is_typed_told_recorded_and_in_the_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A giver that goes on, files that are not here, an endpoint, questions, steps, promises, budgets, long values.
+
+    Planted: a loss that is not written into the mark is missing from the context.
+    """
+    giving, taking = tmp_path / "giving", tmp_path / "taking"
+    giving.mkdir()
+    taking.mkdir()
+    monkeypatch.chdir(giving)
+    store = holdfast.store(tmp_path / "a.db")
+    Path("made.md").write_text("made")
+    Path("same.csv").write_text("1,2")
+    Path("other.csv").write_text("3,4")
+    (taking / "same.csv").write_text("1,2")
+    (taking / "other.csv").write_text("5,6")
+    with holdfast.run("friend", store=store) as friend, pytest.raises(holdfast.Parked):
+        friend.receive()
+    with (
+        pytest.raises(holdfast.Parked),
+        holdfast.run("giver", store=store, budget=holdfast.Budget(calls=9, tokens=100)) as run,
+    ):
+        for path in ("same.csv", "other.csv"):
+            run.depends_on(path)
+        run.artifact("made.md")
+        run.once("fetch", lambda: "x" * (HANDOFF_VALUE_BYTES_MAX + 1))
+        run.promise("send it", to="friend")
+        run.ask("May I?", returns=bool)
+    document = json.loads(json.dumps(store.handoff("giver", to="taker")))
+    other = holdfast.store(tmp_path / "b.db")
+    monkeypatch.chdir(taking)
+    accepted = other.accept(document, as_="taker")
+    assert whats(accepted) == [
+        ("giver", "giver"),
+        ("value", "fetch"),
+        ("artifact", "made.md"),
+        ("dependency", "other.csv"),
+        ("question", "q1"),
+        ("promise", document["promises"][0]["id"]),
+        ("budget", "budget"),
+    ]
+    assert all(loss.why and loss.advice for loss in accepted.losses)
+    told = {loss.what: loss for loss in accepted.losses}
+    assert str(taking) in told["artifact"].why
+    assert "budget=holdfast.Budget(tokens=100, calls=9)" in told["budget"].advice
+    with pytest.raises(KeyError), holdfast.run("taker", store=other) as run:
+        assert run.handed is not None
+        assert run.handed.losses == accepted.losses
+        text = run.context()
+        raise KeyError
+    assert "## Not carried over" in text
+    for loss in accepted.losses:
+        assert loss.name in text
+    context = other.context("taker")
+    assert verify(context, other.events("taker"), lambda address: read_blob(other._port, address)) == []
+
+
+def test_the_givers_store_has_what_the_document_lacks(tmp_path: Path) -> None:
+    """A long result is fetched, and is no loss then; that the giver went on, or somebody else has it, is found out.
+
+    Planted: without `_fetched` the first assertion about losses fails.
+    """
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    long = "x" * (HANDOFF_VALUE_BYTES_MAX + 1)
+    with holdfast.run("giver", store=store) as run:
+        run.once("fetch", lambda: "x" * (HANDOFF_VALUE_BYTES_MAX + 1))
+        document = run.handoff(to="taker", seal=True)
+    assert whats(other.accept(document, as_="blind")) == [("value", "fetch")]
+    with (
+        pytest.raises(holdfast.TooLarge, match="which run giver has"),
+        holdfast.run("blind", store=other) as run,
+    ):
+        run.once("fetch", never)
+    seeing = other.accept(document, as_="seeing", from_=store)
+    assert whats(seeing) == [("giver", "giver")]  # blind began with the same one
+    with holdfast.run("seeing", store=other) as run:
+        assert run.once("fetch", never) == long
+
+    store.unseal("giver")
+    with holdfast.run("giver", store=store) as run:
+        run.once("fetch", never)
+        run.handoff(to="taker", seal=True)
+        charge(9)
+        run.handoff(to="third", seal=True)
+    late = other.accept(document, as_="late", from_=tmp_path / "a.db")
+    whys = [loss.why for loss in late.losses]
+    assert "blind, seeing began with the same handoff" in whys[0]
+    assert "was handed to third since" in whys[1]
+    assert "has gone on since" in whys[2]
+    lost = other.accept(document, as_="lost", from_=other)
+    assert f"is not in {other.url}" in [loss.why for loss in lost.losses]
+
+
+def test_the_state_and_the_messages_come_along(tmp_path: Path) -> None:
+    """As they were, typed; whether they are the taker's own, its program says. The taker saves its own state, and restores it."""
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    with holdfast.run("giver", store=store) as run:
+        run.messages.append({"role": "user", "content": "hi"})
+        run.checkpoint({"page": 3, "seen": {1, 2}, "at": Path("x")})
+        document = run.handoff(seal=True)
+    other.accept(document, as_="taker")
+    for page in (3, 4):
+        with pytest.raises(KeyError), holdfast.run("taker", store=other) as run:
+            assert run.handed is not None
+            assert run.handed.messages == [{"role": "user", "content": "hi"}]
+            assert len(run.messages) == 0
+            state = run.restore(run.handed.state)
+            assert state == {"page": page, "seen": {1, 2}, "at": Path("x")}
+            run.checkpoint({**state, "page": 4})
+            raise KeyError
+    with holdfast.run("plain", store=other) as run:
+        assert run.handed is None
+
+
+def test_an_effect_in_doubt_is_in_doubt_here_too(tmp_path: Path) -> None:
+    """From the first event on: it is listed, can be resolved, and stands in the way of an end.
+
+    Planted: a taker that begins without the doubts finishes as if nothing were.
+    """
+    store = holdfast.store(tmp_path / "a.db")
+
+    def broken() -> None:
+        raise ConnectionError
+
+    with pytest.raises(holdfast.StepInDoubt), holdfast.run("r", store=store) as run:
+        run.once("pay", broken)
+    document = store.handoff("r", to="a person")
+    assert [(one["step"], one["doubt"][:6]) for one in document["in_doubt"]] == [("pay", "raised")]
+    assert document["effects"] == []
+    store.accept(document, as_="r2")
+    assert "In doubt" in str(store.context("r2"))
+    assert [doubt.step for doubt in store.doubts("r2")] == ["pay"]
+    with (
+        pytest.raises(holdfast.StepInDoubt, match="without asking"),
+        holdfast.run("r2", store=store),
+    ):
+        pass
+    store.resolve("r2", "pay", "abandon")
+    with holdfast.run("r2", store=store):
+        pass
+    assert store.get("r2").status == "finished"
+
+
+def test_a_taker_that_is_pruned_forked_and_moved_keeps_what_it_was_given(tmp_path: Path) -> None:
+    """Compaction, a fork and a move to another store: the effects still answer, the promises and losses are still there.
+
+    Planted: a compacted view without `handed` charges again.
+    """
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    with holdfast.run("giver", store=store) as run:
+        charge(5)
+        charge(6)
+        run.promise("send it", to="Ada")
+        document = run.handoff(to="taker", seal=True)
+    other.accept(document, as_="taker")
+    policy = holdfast.Retention(checkpoints=holdfast.Keep(last=1), compact_events=1)
+
+    def body(run: holdfast.Run) -> None:
+        state = run.restore({"page": 0})
+        if state["page"] == 0:
+            assert charge(5) == "charged 5"
+            for page in range(1, 6):
+                run.step("look", int, page)
+                run.checkpoint({"page": page})
+            raise KeyError
+        assert charge(6) == "charged 6"
+
+    with pytest.raises(KeyError), holdfast.run("taker", store=other, retention=None) as run:
+        body(run)
+    other.prune("taker", policy=policy)
+    assert any(event.kind == "compacted" for event in other.events("taker"))
+    other.fork("taker", as_="forked")
+    third = holdfast.store(tmp_path / "c.db")
+    other.copy(third, ["taker"], move=True)
+    for place, name in ((other, "forked"), (third, "taker")):
+        os.environ.pop("HOLDFAST_RUN", None)
+        with holdfast.run(name, store=place) as run:
+            assert [promise.text for promise in run.promises.made] == ["send it"]
+            assert run.handed is not None
+            body(run)
+        settled = [event for event in place.events(name) if event.kind == "step.settled"]
+        assert [contents_of(event.body)["via"] for event in settled][-1] == "handoff"
+
+
+def test_a_file_that_the_giver_keeps_a_copy_of_can_be_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss names the command that brings it, and that command does; without the giver's store, only the hash is named."""
+    giving, taking = tmp_path / "giving", tmp_path / "taking"
+    giving.mkdir()
+    taking.mkdir()
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    monkeypatch.chdir(giving)
+    with holdfast.run("giver", goal="Write", store=store) as run:
+        with run.open("report.md", "w") as file:
+            file.write("half of it")
+        document = run.handoff(to="taker", seal=True)
+    monkeypatch.chdir(taking)
+    (giving / "report.md").unlink()
+    (blind,) = [loss for loss in other.accept(document, as_="blind").losses if loss.what == "artifact"]
+    assert "sha256" in blind.advice
+    (loss,) = [
+        loss for loss in other.accept(document, as_="t", from_=store).losses if loss.what == "artifact"
+    ]
+    assert "holdfast artifacts giver --restore . --store" in loss.advice
+    store.restore_artifacts("giver", to=".")
+    assert (taking / "report.md").read_text() == "half of it"

@@ -1,0 +1,47 @@
+"""Pruning killed before and after every port call, by the holder and by a command: run again, it ends right.
+
+Planted once in a copy, and caught here: packs deleted before the events that need them are replaced (the run cannot go
+on); what is to go not written down first, and the views of compacted events forgotten (both stay for ever).
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.crash.conftest import read_lines
+from tests.crash.sampling import EVERY
+
+from holdfast import Keep, Retention
+from holdfast.engine.journal.blob_references import references
+from holdfast.testing.crash_matrix import Case, CrashMatrix
+
+PROGRAM = Path(__file__).parent / "programs" / "pruned.py"
+
+
+def check(case: Case) -> None:
+    """Nothing was paid twice; what stands in the store is sound; and pruning it once more finds no orphan that stays."""
+    paid = Counter(line["key"] for line in read_lines(case.directory, "ledger"))
+    assert set(paid.values()) == {1}
+    assert len(paid) == len(read_lines(case.calm, "ledger"))
+    store = case.store
+    assert not [finding for finding in store.examine() if finding.verdict == "failure"]
+    for info in store.runs():
+        view = store.view(info.run)
+        assert view.checkpoint is not None
+        assert store.content(view.checkpoint)["state"]["i"] in {3, 4}
+        second = [e for e in store.events(info.run) if e.kind == "checkpoint" and b'"second"' in e.body]
+        assert [store.content(event)["state"]["i"] for event in second] == [2]
+    report = store.prune(policy=Retention(checkpoints=Keep(last=1), reasoning=Keep(last=1), compact_events=4))
+    assert not report.notes
+    events = [event for info in store.runs() for event in store.events(info.run, whole=True)]
+    left = {blob.address for blob in store._port.scan_blobs(limit=1000)}
+    assert left == references(store._port, *events), "a killed prune has left something that nobody finds"
+
+
+@pytest.mark.parametrize(("how", "calls_min", "again_every"), [("live", 90, 997), ("store", 90, None)])
+def test_killed_at_every_call(
+    crash_matrix: CrashMatrix, how: str, calls_min: int, again_every: int | None
+) -> None:
+    """The run ends as if nothing had happened, and killed again while it recovers too."""
+    report = crash_matrix.walk(PROGRAM, how, check=check, start="fork", every=EVERY, again_every=again_every)
+    assert report.calls >= calls_min

@@ -1,0 +1,204 @@
+"""Group commit: who waits shares, each gets their own outcome, and nobody learns of another's trouble as success."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import pytest
+
+from holdfast.engine.journal.group_commit import Committer
+from holdfast.errors import StoreBusy, StoreUnavailable
+from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal
+from holdfast.stores.port import StorePort
+
+DEADLINE_S = 30.0
+
+
+class Recording:
+    """A store that only notes its batches."""
+
+    url = "memory://recording"
+
+    def __init__(self, answer: Callable[[Sequence[Append]], list[AppendOutcome]] | None = None) -> None:
+        self.batches: list[int] = []
+        self._answer = answer or (lambda items: [Appended(item.after_seq + 1) for item in items])
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        self.batches.append(len(items))
+        return self._answer(items)
+
+
+def committer(store: Recording) -> Committer:
+    return Committer(cast("StorePort", store))
+
+
+def item(number: int) -> Append:
+    return Append(f"r{number}", 1, number, ())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def from_threads(made: Committer, count: int) -> dict[int, AppendOutcome | BaseException]:
+    """Appends of several threads that all wait for the gate at once."""
+    outcomes: dict[int, AppendOutcome | BaseException] = {}
+
+    def work(number: int) -> None:
+        try:
+            outcomes[number] = made.finish(made.submit(item(number)))
+        except BaseException as error:
+            outcomes[number] = error
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    with made.gate:
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(made.queue) == count)
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def test_threads_that_wait_share_one_commit() -> None:
+    """Six writers, one batch; each gets its own outcome, refusals included."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        return [Refusal("fenced") if i.run == "r3" else Appended(i.after_seq + 1) for i in items]
+
+    store = Recording(answer)
+    outcomes = from_threads(committer(store), 6)
+    assert store.batches == [6]
+    assert outcomes.pop(3) == Refusal("fenced")
+    assert outcomes == {n: Appended(n + 1) for n in (0, 1, 2, 4, 5)}
+
+
+def test_a_store_error_reaches_every_writer_as_its_own() -> None:
+    """Nobody may believe that theirs was written; and nobody raises another thread's exception object."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        raise StoreBusy(store="s", problem="locked")
+
+    outcomes = from_threads(committer(Recording(answer)), 3)
+    assert [type(error) for error in outcomes.values()] == [StoreBusy] * 3
+    assert len({id(error) for error in outcomes.values()}) == 3
+
+
+def test_what_cannot_be_bound_fails_its_own_writer_only() -> None:
+    """The others are then committed one by one."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        if any(i.run == "r1" for i in items):
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")
+        return [Appended(i.after_seq + 1) for i in items]
+
+    outcomes = from_threads(committer(Recording(answer)), 3)
+    assert isinstance(outcomes.pop(1), UnicodeEncodeError)
+    assert outcomes == {0: Appended(1), 2: Appended(3)}
+
+
+def test_an_interrupt_is_an_unknown_outcome_for_the_others() -> None:
+    """Ctrl-C belongs to the thread that wrote; the others learn that nobody knows, and will look."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        raise KeyboardInterrupt
+
+    outcomes = from_threads(committer(Recording(answer)), 3)
+    assert sorted(type(error).__name__ for error in outcomes.values()) == [
+        "KeyboardInterrupt",
+        "StoreUnavailable",
+        "StoreUnavailable",
+    ]
+
+
+def test_tasks_of_one_tick_share_one_commit() -> None:
+    """In a loop with several runs, what is submitted in one tick is one batch."""
+    store = Recording()
+    made = committer(store)
+    made.async_runs = 5
+
+    async def main() -> list[AppendOutcome]:
+        return await asyncio.gather(*(made.finish_async(made.submit(item(n))) for n in range(5)))
+
+    assert asyncio.run(main()) == [Appended(n + 1) for n in range(5)]
+    assert store.batches == [5]
+
+
+def test_a_slow_disk_does_not_hold_the_loop() -> None:
+    """Where syncing is slow, commits move to a thread and the loop goes on."""
+
+    threads: set[str] = set()
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.02)
+        return [Appended(i.after_seq + 1) for i in items]
+
+    store = Recording(answer)
+    made = committer(store)
+    made.async_runs = 2
+
+    async def main() -> None:
+        for n in range(6):
+            await made.finish_async(made.submit(item(n)))
+
+    asyncio.run(main())
+    assert not made.may_block_loop
+    assert len(threads) > 1
+
+
+def test_a_cancelled_writer_knows_what_became_of_its_write() -> None:
+    """Cancelled while waiting: the write is finished before the cancellation goes on, so its outcome is known."""
+    store = Recording()
+    made = committer(store)
+    made.async_runs = 2
+    ticket = made.submit(item(0))
+
+    async def main() -> None:
+        task = asyncio.ensure_future(made.finish_async(ticket))
+        asyncio.get_running_loop().call_soon(task.cancel)  # before the tick that would commit it
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ticket.outcome == Appended(1)
+
+    asyncio.run(main())
+    assert store.batches == [1]
+
+
+def test_an_unanswered_error_is_not_success() -> None:
+    """Reading a ticket whose batch failed raises."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        raise StoreUnavailable(store="s", problem="gone")
+
+    made = committer(Recording(answer))
+    ticket = made.submit(item(0))
+    with pytest.raises(StoreUnavailable):
+        made.finish(ticket)
+
+
+def test_of_a_mixture_the_hasty_ones_go_first_and_each_runs_items_in_order() -> None:
+    """Who need not wait for a sync does not wait for those who do. Planted: all hasty ones first; "b" came out of order."""
+    batches: list[list[tuple[str, int]]] = []
+
+    def note(items: Sequence[Append]) -> list[AppendOutcome]:
+        batches.append([(one.run, one.after_seq) for one in items])
+        return [Appended(one.after_seq + 1) for one in items]
+
+    made = committer(Recording(note))
+    queued = [
+        ("a", 0, True),
+        ("b", 0, False),
+        ("b", 1, True),
+        ("c", 0, True),
+        ("a", 1, False),
+        ("d", 0, False),
+    ]
+    tickets = [made.submit(Append(run, 1, seq, (), hasty=hasty)) for run, seq, hasty in queued]
+    assert [made.finish(ticket) for ticket in tickets] == [Appended(seq + 1) for _, seq, _ in queued]
+    assert batches == [[("a", 0), ("c", 0)], [("b", 0), ("b", 1), ("a", 1), ("d", 0)]]
