@@ -52,7 +52,7 @@ def no_patience_with_outcomes(request: pytest.FixtureRequest) -> Iterator[None]:
     """A store that fails for good is not waited for: only the tests of that wait have ten minutes, of a clock of their own."""
     from holdfast import limits
 
-    if any(name in request.node.nodeid for name in ("test_outcomes", "test_page")):
+    if any(name in request.node.nodeid for name in ("test_known_outcomes", "test_page", "test_docs_page")):
         yield
         return
     with pytest.MonkeyPatch.context() as patch:

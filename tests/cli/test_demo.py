@@ -197,7 +197,7 @@ def test_a_journal_that_is_not_read_fails_the_proof(tmp_path: Path) -> None:
 def test_a_verify_that_is_not_believed_fails_the_proof(tmp_path: Path) -> None:
     """Planted: whatever verify says counts as NotDone. A kill just after the entry was written gives a second one."""
     bug = """
-from holdfast.engine import doubt
+from holdfast.engine.steps import in_doubt as doubt
 from holdfast.model.verdicts import NotDone
 async def lie(work): return NotDone()
 doubt._verdict = lie
@@ -221,9 +221,9 @@ def hits_a_written_entry(seed: int) -> bool:
 def test_an_agent_that_fails_by_itself_is_shown(tmp_path: Path) -> None:
     """Planted: the agent's process raises. Exit 1 with its last words, no table, no proof."""
     bug = """
-import holdfast.api
+import holdfast
 def boom(*_): raise RuntimeError("planted failure")
-holdfast.api.Run.plan = boom
+holdfast.Run.plan = boom
 """
     done = demo(environment=planted(tmp_path, bug))
     assert done.returncode == 1

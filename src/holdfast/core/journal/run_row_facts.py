@@ -9,7 +9,7 @@
 ``checked``     its events from elsewhere were looked at before they were written: by these rules, see ``core.transfer.event_check``
 ``owner``       as whom it acts here: minted by the import that brought it, and recorded beside its idempotency keys
 ``handed``      the run whose handoff it began with, and its store and event
-``effects``     what becomes of its origin's later effects, for as long as it has not begun: see ``core/lineage/lineage/later_effects/py``
+``effects``     what becomes of its origin's later effects, for as long as it has not begun: see ``core/lineage/later_effects.py``
 ``flattens``    it is the copy that will take the place of the run of this name
 
 Others may be there: whoever writes one keeps the rest.

@@ -5,7 +5,7 @@ here as settled and never made. In doubt there, it is in doubt here, under the g
 has asked for stands in its intent: so each answers one call, whatever is restored, forked or killed in between.
 
 A fork, or a run that was rewound, is such a taker, too: what its origin has done behind the point is known by the call's own key, and
-treated as was chosen when the fork was made (``core/lineage/lineage/later_effects/py``).
+treated as was chosen when the fork was made (``core/lineage/later_effects.py``).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -23,11 +23,11 @@ from holdfast.model.store_rows import (
 )
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.postgres import statements as sql
-from holdfast.stores.postgres.append_pipeline import ask, post, taken_of
-from holdfast.stores.postgres.binary_protocol import columns_of, is_plain, request_of
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database, Stage
-from holdfast.stores.postgres.nul_escape import escaped
+from holdfast.stores.postgres.wire.append_pipeline import ask, post, taken_of
+from holdfast.stores.postgres.wire.binary_protocol import columns_of, is_plain, request_of
+from holdfast.stores.postgres.wire.nul_escape import escaped
 from holdfast.stores.row_checksums import status_crc
 
 T = TypeVar("T")

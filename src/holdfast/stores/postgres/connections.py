@@ -23,7 +23,6 @@ from holdfast.clock import SystemClock
 from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError
 from holdfast.stores.postgres import statements
 from holdfast.stores.postgres.address import Address, address_of
-from holdfast.stores.postgres.append_pipeline import settled
 from holdfast.stores.postgres.connection import (
     Connection,
     is_pooled,
@@ -40,6 +39,7 @@ from holdfast.stores.postgres.errors import (
     translated,
 )
 from holdfast.stores.postgres.unsynced_commits import Flushed
+from holdfast.stores.postgres.wire.append_pipeline import settled
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05

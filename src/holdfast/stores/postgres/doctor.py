@@ -18,8 +18,8 @@ from holdfast.stores.bounds import partial_finding
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.connection import SERVER_VERSION_MIN, Connection
 from holdfast.stores.postgres.connections import Database
-from holdfast.stores.postgres.nul_escape import event_of
 from holdfast.stores.postgres.vacuum import size_of
+from holdfast.stores.postgres.wire.nul_escape import event_of
 
 _ROUND_TRIPS: Final = 5
 _RESTORE: Final = row_checksums.RESTORE

@@ -34,11 +34,11 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database
 from holdfast.stores.postgres.doctor import examined
 from holdfast.stores.postgres.errors import is_damage
-from holdfast.stores.postgres.nul_escape import escaped, events_of
 from holdfast.stores.postgres.search.create import drop_index, is_made
 from holdfast.stores.postgres.search.index import PostgresIndex, find_index
 from holdfast.stores.postgres.vacuum import reclaimed
 from holdfast.stores.postgres.wait import Waiting
+from holdfast.stores.postgres.wire.nul_escape import escaped, events_of
 
 _SEQ_MAX: Final = (1 << 63) - 1
 _INBOX: Final = inbox_space("")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from holdfast.model.search import Within
-from holdfast.stores.postgres.nul_escape import escaped
 from holdfast.stores.postgres.statements import after_prefix
+from holdfast.stores.postgres.wire.nul_escape import escaped
 
 _SEPARATOR: Final = "\x1f"
 

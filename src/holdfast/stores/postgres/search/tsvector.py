@@ -14,7 +14,7 @@ from math import log
 from typing import Final, NamedTuple
 
 from holdfast.model.search import Query
-from holdfast.stores.postgres.nul_escape import escaped
+from holdfast.stores.postgres.wire.nul_escape import escaped
 
 K1: Final = 1.2
 B: Final = 0.75

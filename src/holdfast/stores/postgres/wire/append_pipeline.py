@@ -18,8 +18,8 @@ from psycopg.pq.abc import PGresult
 from psycopg.waiting import Ready, Wait
 
 from holdfast.model.store_rows import Append
-from holdfast.stores.postgres.binary_protocol import MANY, ONE, Request
 from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.wire.binary_protocol import MANY, ONE, Request
 
 T = TypeVar("T")
 _BINARY: Final = 1

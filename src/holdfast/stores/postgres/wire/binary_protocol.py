@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from holdfast.model.events import Event
 from holdfast.model.store_rows import Append
 from holdfast.stores.postgres import statements as sql
-from holdfast.stores.postgres.nul_escape import escaped
+from holdfast.stores.postgres.wire.nul_escape import escaped
 
 _BIGINT, _DOUBLE, _TEXT, _BYTEA = 20, 701, 25, 17
 _BIGINTS, _DOUBLES, _TEXTS, _BYTEAS = 1016, 1022, 1009, 1001
