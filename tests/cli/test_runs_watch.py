@@ -22,6 +22,7 @@ import pytest
 from tests.cli.test_docs_page import STATUSES
 
 import holdfast
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import View
 from holdfast.core.reports.progress import Overview
 from holdfast.model.budget import Spent
@@ -343,7 +344,7 @@ def test_tokens_have_a_column_once_somebody_knows_of_any() -> None:
 
     def line(spent: Spent) -> RunLine:
         view = View()
-        view.spent = spent
+        BUDGET.of(view).spent = spent
         return run_line(Overview(info, view), now=1.0)
 
     info = RunInfo("a", "finished", 0.0, 1, Lease(), None)

@@ -10,6 +10,7 @@ import holdfast
 from holdfast.codec.values import encode
 from holdfast.core.journal.fold import View
 from holdfast.core.lineage.points import Place, parse_place
+from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import work_on_plan
 from holdfast.model.events import Event
 from holdfast.model.run_info import Doubt, RunInfo
@@ -180,7 +181,7 @@ def test_a_plan_is_told_by_scopes_too(tmp_path: Path) -> None:
         store = holdfast.store(tmp_path / "s.db")
         view, events = store.view("r"), store.events("r")
     work = {call.key: item for item, call in work_on_plan(view)}
-    items = plan_items(view.plan, list_steps(events, is_held=True), is_finished=False, work=work)
+    items = plan_items(PLAN.of(view).event, list_steps(events, is_held=True), is_finished=False, work=work)
     assert [item.status for item in items] == ["done", "under_way", "not_begun"]
 
 

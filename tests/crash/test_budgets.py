@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.crash.sampling import OFTEN
 
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.model.events import Kind
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
@@ -21,13 +22,13 @@ def test_killed_at_every_call_each_answer_is_counted_once(crash_matrix: CrashMat
 
     def check(case: Case) -> None:
         view = case.store.view("agent")
-        assert view.spent[:4] == (CALLS, sum(range(1, CALLS + 1)), CALLS, 0)
-        assert view.spent.unknown_cost_calls == 0
+        assert BUDGET.of(view).spent[:4] == (CALLS, sum(range(1, CALLS + 1)), CALLS, 0)
+        assert BUDGET.of(view).spent.unknown_cost_calls == 0
         events = case.store.events("agent")
         assert [event.name for event in events if event.kind == Kind.BUDGET_WARNED] == ["calls"]
         assert len((case.directory / "sent").read_text().splitlines()) >= CALLS
         (run,) = case.store.stats("agent").runs
-        assert [model.spent for model in run.models] == [view.spent]
+        assert [model.spent for model in run.models] == [BUDGET.of(view).spent]
 
     report = crash_matrix.walk(PROGRAM, check=check, start="fork", every=OFTEN, again_every=151)
     assert report.kills >= 60 // OFTEN

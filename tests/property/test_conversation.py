@@ -6,8 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from orjson import dumps
 
-from holdfast.core.journal.view_parts import Said
-from holdfast.core.prune.compaction import standing_messages
+from holdfast.core.llm.conversation_fold import Said, standing_messages
 from holdfast.model.event_fields import contents_of
 
 Record = tuple[str, int, int]

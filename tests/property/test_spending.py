@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast import Keep, Retention, Spent
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import plus, total
 from holdfast.core.lineage.reachable_points import is_kept
 from holdfast.model.budget import NOTHING_SPENT
@@ -137,6 +138,6 @@ def test_however_a_history_is_cut(moves: list[tuple[str, int, int]], monkeypatch
             branch.rewind(store, points[number % len(points)])
     own = {run.run: total(model.spent for model in run.models) for run in store.stats().runs}
     for branch in branches:
-        assert same(store.view(branch.name).spent, sum_of(branch.paid)), branch.name
+        assert same(BUDGET.of(store.view(branch.name)).spent, sum_of(branch.paid)), branch.name
         assert same(own[branch.name], sum_of(branch.own)), branch.name
     store.close()

@@ -14,6 +14,8 @@ import pytest
 from tests.support.stores import over_shared_stores
 
 import holdfast
+from holdfast.core.people.question_fold import QUESTIONS
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ AT_ONCE_S = 1.0
 
 def until_asked(store: holdfast.Store) -> None:
     deadline = time.monotonic() + DEADLINE_S
-    while not (store.view("run").questions or store.view("run").waits):
+    while not (QUESTIONS.of(store.view("run")).open or WAITS.of(store.view("run")).open):
         assert time.monotonic() < deadline
         time.sleep(0.005)
 

@@ -12,8 +12,10 @@ from orjson import loads
 from holdfast.api.async_run import AsyncRun
 from holdfast.codec.values import canonical_arguments, decode_tree
 from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.steps.identity import site_of, split_key
 from holdfast.core.transfer.handoff.carried_effects import arguments_digest, effects_in
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_in, read_blob
 from holdfast.engine.run.held_run import Tenure
@@ -54,7 +56,7 @@ async def go_on(run: AsyncRun) -> None:
     assert tenure.journal is not None
     tenure.move_cursor(tenure.journal.head)
     tenure.posed.update(
-        tenure.view.questions
+        QUESTIONS.of(tenure.view).open
     )  # nothing that is still asked is withdrawn for being at this place
     tenure.may_drift = False
     tenure.remembers = True
@@ -96,13 +98,14 @@ def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | No
 def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
     """What the run that handed over has done of this, or left in doubt; None where it knows nothing, or it may be made again."""
     tenure = run._tenure
-    if tenure.view.handed is None or tenure.view.started is None:
+    handoff = HANDOFF.of(tenure.view)
+    if handoff.handed is None or tenure.view.started is None:
         return None
     digest = fields_of(tenure.view.started.body)["handed_over"]["digest"]
     wanted = arguments_digest(loads(_canonical(name, arguments)))
-    for effect in effects_in(loads(content_in(tenure.store, tenure.view.handed))):
+    for effect in effects_in(loads(content_in(tenure.store, handoff.handed))):
         is_it = (effect.step, effect.arguments_sha256, effect.key) == (name, wanted, "")
-        if not is_it or effect.number in tenure.view.claimed:
+        if not is_it or effect.number in handoff.claimed:
             continue
         seed = tenure.view.calls.get(seed_key(digest, effect))
         if seed is not None and seed.outcomes:

@@ -8,6 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from holdfast.codec.values import decode
 from holdfast.core.journal.names import check_name
+from holdfast.core.people.promises import PROMISES
 from holdfast.core.steps.identity import scope_of
 from holdfast.engine.context.context import handed_to
 from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, locate
@@ -118,7 +119,7 @@ class Handle(Neutral, Generic[OptionsT]):
     @property
     def promises(self) -> Promises:
         """What the run has promised, and what it was promised; what others tell is taken in when it is entered, and when it receives."""
-        return self._tenure.view.promises.both()
+        return PROMISES.of(self._tenure.view).both()
 
     @property
     def handed(self) -> Handed | None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from holdfast.core.journal.fold import View
 from holdfast.core.reports.value_text import count
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.handoff import Loss, Promise, Promises
 
@@ -45,11 +46,9 @@ def taken_from(view: View | None) -> Taken | None:
 
 def losses_of(view: View) -> tuple[Loss, ...]:
     """What could not be carried over when the run began."""
-    return (
-        ()
-        if view.handed is None
-        else tuple(Loss(**one) for one in contents_of(view.handed.body).get("losses", ()))
-    )
+    handed = HANDOFF.of(view).handed
+    losses = () if handed is None else contents_of(handed.body).get("losses", ())
+    return tuple(Loss(**one) for one in losses)
 
 
 def promise_lines(promises: Promises) -> tuple[PromiseLine, ...]:

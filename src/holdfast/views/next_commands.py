@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.journal.fold import View
 from holdfast.core.people.questions import example
+from holdfast.core.people.wait_fold import WAITS
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.model.event_fields import contents_of
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
 from holdfast.model.store_rows import Status, owner_name
@@ -162,7 +164,7 @@ def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
 
 
 def _parked(run: str, view: View, desk: Desk, circle: str) -> Move:
-    broken = [name for name, found in view.premises.broken.items() if found.act == "pause"]
+    broken = [name for name, found in PREMISES.of(view).broken.items() if found.act == "pause"]
     if broken:
         accept = desk.holdfast("resume", run, *(word for name in broken for word in ("--accept", name)))
         return Move(
@@ -173,7 +175,7 @@ def _parked(run: str, view: View, desk: Desk, circle: str) -> Move:
                 *resume_choices(view, desk, meaning="once it is restored"),
             ),
         )
-    if view.waits:
+    if WAITS.of(view).open:
         return Move("started before that time, it waits or parks again", resume_choices(view, desk))
     if circle:
         see = Choice(desk.holdfast("log", run, "--tail", "20"), "see what it did")

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.journal.fold import View
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import offered
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.model.run_info import OpenQuestion
 from holdfast.model.waits import Waiting
 from holdfast.views.value_text import moment, one_line, readable
@@ -47,10 +49,11 @@ def waits_for(view: View | None) -> str:
     """What the run waits for now, in one line: a question first, because somebody has to do something about it."""
     if view is None:
         return ""
-    if view.questions:
-        first = min(view.questions.values(), key=lambda question: question.seq)
+    questions, waits = QUESTIONS.of(view).open, WAITS.of(view).open
+    if questions:
+        first = min(questions.values(), key=lambda question: question.seq)
         return one_line(f"{first.id}: {first.text}")
-    return wait_words(min(view.waits.values(), key=lambda wait: wait.seq)) if view.waits else ""
+    return wait_words(min(waits.values(), key=lambda wait: wait.seq)) if waits else ""
 
 
 def wait_words(waiting: Waiting) -> str:

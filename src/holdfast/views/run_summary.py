@@ -4,7 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from holdfast.core.artifacts.versions import ARTIFACTS
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import View, fold
+from holdfast.core.people.promises import PROMISES
+from holdfast.core.people.wait_fold import WAITS
+from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import Overview, work_on_plan
 from holdfast.errors import BudgetExceeded
 from holdfast.model.event_fields import contents_of, fields_of, part_of
@@ -108,7 +113,7 @@ def summarize(
         inputs=started.get("inputs"),
         attempts=_attempts(info, view, events),
         plan=plan_items(
-            view.plan,
+            PLAN.of(view).event,
             steps,
             is_finished=info.status == "finished",
             work={call.key: item for item, call in work_on_plan(view)},
@@ -120,12 +125,12 @@ def summarize(
         files=tuple(_files(view)),
         result=read(finished).get("value") if finished and view.result is not None else None,
         circle=(circle := _circle(events)),
-        spent=bill(view.spent),
+        spent=bill(BUDGET.of(view).spent),
         budget=_budget(view),
         cancellation=_cancelled(events) if info.status == Status.CANCELLED else "",
         taken_from=taken_from(view),
         losses=losses_of(view),
-        promises=promise_lines(promises or view.promises.both()),
+        promises=promise_lines(promises or PROMISES.of(view).both()),
         next=next_move(
             info,
             view,
@@ -141,7 +146,7 @@ def summarize(
 
 
 def _files(view: View) -> Iterator[FileLine]:
-    made = view.artifacts
+    made = ARTIFACTS.of(view)
     latest = made.latest()
     under_way = {begun.path for begun in made.under_way.values()}
     for path in sorted({*latest, *made.orphans, *under_way}):
@@ -168,7 +173,7 @@ def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:
     """What it waits for; nothing where it is over."""
     if info.status in OVER:
         return ()
-    return tuple(WaitLine(wait_words(w), w.since, w.until) for w in view.waits.values())
+    return tuple(WaitLine(wait_words(w), w.since, w.until) for w in WAITS.of(view).open.values())
 
 
 def _budget(view: View) -> dict[str, Any] | None:
@@ -235,7 +240,7 @@ def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
     last = ""
     if open_calls:
         last = "in the middle of " + ", ".join(repr(call.name) for call in open_calls[-5:])
-    elif view.last is not None and (path := view.artifacts.written_at(view.last)):
+    elif view.last is not None and (path := ARTIFACTS.of(view).written_at(view.last)):
         last = f"while it was writing {path!r}"
     elif view.last is not None:
         last = f"after {view.last.kind} {view.last.name!r}" if view.last.name else f"after {view.last.kind}"

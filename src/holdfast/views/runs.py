@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import View
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.reports.progress import Overview, last_sign, plan_position
 from holdfast.core.transfer.event_check import UNSOUND
 from holdfast.model.budget import NOTHING_SPENT
@@ -56,7 +58,7 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
 
 def _line(overview: Overview, now: float) -> RunLine:
     info, view, in_doubt, size_bytes, damage = overview
-    made = bill(view.spent if view else NOTHING_SPENT)
+    made = bill(BUDGET.of(view).spent if view else NOTHING_SPENT)
     sign = last_sign(info, view)
     position = plan_position(view) if view else None
     is_waiting = info.status not in OVER and info.status != Status.SEALED
@@ -71,7 +73,7 @@ def _line(overview: Overview, now: float) -> RunLine:
         attempts=view.next_attempt - 1 if view else 0,
         taken_from="" if (taken := taken_from(view)) is None else f"{taken.run}@#{taken.event}",
         in_doubt=in_doubt,
-        open_questions=len(view.questions) if view and is_waiting else 0,
+        open_questions=len(QUESTIONS.of(view).open) if view and is_waiting else 0,
         waits_for=waits_for(view) if is_waiting else "",
         events=info.head,
         size_bytes=size_bytes,

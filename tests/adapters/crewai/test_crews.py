@@ -17,6 +17,7 @@ from tests.adapters.crewai.scripted import EFFECTS, INPUTS, MODES, Scripted, cal
 
 import holdfast
 from holdfast.adapters.crewai import durable
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.model.event_fields import part_of
 
 
@@ -70,7 +71,7 @@ def test_usage_is_counted_as_in_the_undisturbed_run() -> None:
     assert outputs[0].token_usage == outputs[1].token_usage
     assert first.usage_metrics == second.usage_metrics
     assert second.usage_metrics.successful_requests > 0
-    spent = holdfast.store().view("agent").spent
+    spent = BUDGET.of(holdfast.store().view("agent")).spent
     assert spent.calls == 4
 
 
@@ -271,7 +272,7 @@ def test_the_ways_into_a_run() -> None:
     assert b"the letter is sent" in (views["agent"].result or b"")
     for name in ("block", "awaited"):
         assert part_of(views[name].result or b"", "value") == "the letter is sent"
-    assert len({view.spent for view in views.values()}) == 1
+    assert len({BUDGET.of(view).spent for view in views.values()}) == 1
 
 
 def test_as_a_block() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import holdfast
 from holdfast import Budget, Spent
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import fold
 from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
 from holdfast.engine.run.store_session import workshop_of
@@ -121,7 +122,7 @@ def test_the_journal_and_the_live_count_agree(url: str) -> None:
     """What an attempt has counted is what the next one finds."""
     spent = attempt(url, 4)
     assert spent == Spent(4, 400, 40, 0, sum([0.1] * 4), 0, 0)
-    assert attempt(url, 4) == spent == holdfast.store(url).view("a").spent
+    assert attempt(url, 4) == spent == BUDGET.of(holdfast.store(url).view("a")).spent
 
 
 def test_warned_once_in_the_log_and_the_journal(url: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -248,11 +249,11 @@ def test_a_fork_begins_with_what_its_history_has_spent(url: str) -> None:
     attempt(url, 5)
     store = holdfast.store(url)
     store.fork("a@3", as_="b")
-    assert store.view("b").spent.calls == 3
+    assert BUDGET.of(store.view("b")).spent.calls == 3
     with pytest.raises(holdfast.BudgetExceeded, match="4 of 4 calls"):
         attempt(url, 5, name="b", budget=Budget(calls=4))
     assert sent == [0, 1, 2, 3, 4, 3]
-    assert store.view("a").spent.calls == 5
+    assert BUDGET.of(store.view("a")).spent.calls == 5
     own = {run.run: sum(m.spent.calls for m in run.models) for run in store.stats().runs}
     assert own == {"a": 5, "b": 1}
 
@@ -262,11 +263,11 @@ def test_a_rewind_does_not_give_the_money_back(url: str) -> None:
     attempt(url, 5)
     store = holdfast.store(url)
     store.rewind("a@2")
-    assert store.view("a").spent.calls == 5
+    assert BUDGET.of(store.view("a")).spent.calls == 5
     assert attempt(url, 4).calls == 7
     store.rewind("a@1")
-    assert store.view("a").spent.calls == 7
-    assert store.view("a~1").spent.calls == 5
+    assert BUDGET.of(store.view("a")).spent.calls == 7
+    assert BUDGET.of(store.view("a~1")).spent.calls == 5
     with pytest.raises(holdfast.BudgetExceeded, match="7 of 7"):
         attempt(url, 4, budget=Budget(calls=7))
 
@@ -386,7 +387,7 @@ def test_an_agent_has_a_budget_too(url: str) -> None:
 
     with pytest.raises(holdfast.BudgetExceeded):
         thrifty.run("a", store=url)
-    assert holdfast.store(url).view("a").spent.cost == pytest.approx(0.1)
+    assert BUDGET.of(holdfast.store(url).view("a")).spent.cost == pytest.approx(0.1)
 
 
 def test_what_was_spent_survives_a_snapshot(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +397,11 @@ def test_what_was_spent_survives_a_snapshot(url: str, monkeypatch: pytest.Monkey
     attempt(url, 5, budget=Budget(calls=5))
     view = holdfast.store(url).view("a")
     fresh = fold(events(url))
-    assert (view.spent, view.worked_s, view.warned) == (fresh.spent, fresh.worked_s, {"calls": 5})
+    assert (BUDGET.of(view).spent, view.worked_s, BUDGET.of(view).warned) == (
+        BUDGET.of(fresh).spent,
+        fresh.worked_s,
+        {"calls": 5},
+    )
     with pytest.raises(holdfast.BudgetExceeded):
         attempt(url, 6, budget=Budget(calls=5))
 
@@ -420,12 +425,12 @@ def test_what_was_spent_survives_compaction(url: str) -> None:
     store.prune("a", policy=retention)
     assert any(event.kind == Kind.COMPACTED for event in events(url))
     after = store.view("a")
-    assert (after.spent, after.spent.calls) == (before.spent, 8)
+    assert (BUDGET.of(after).spent, BUDGET.of(after).spent.calls) == (BUDGET.of(before).spent, 8)
     assert after.worked_s == pytest.approx(before.worked_s)
     assert store.stats("a").models == counted.models
     assert store.stats("a").runs[0].saved_spent == counted.runs[0].saved_spent
     work(9)
-    assert store.view("a").spent.calls == 9 == len(sent)
+    assert BUDGET.of(store.view("a")).spent.calls == 9 == len(sent)
 
 
 def test_a_settled_call_is_paid_for_where_it_happened(url: str) -> None:
@@ -437,4 +442,4 @@ def test_a_settled_call_is_paid_for_where_it_happened(url: str) -> None:
         body = b'{"how":"done","via":"%b","usage":{"input_tokens":5,"output_tokens":1}}' % via.encode()
         view.add(started._replace(seq=view.head + 1))
         view.add(started._replace(seq=view.head + 1, kind=Kind.STEP_SETTLED, body=body))
-        assert view.spent.calls == calls, via
+        assert BUDGET.of(view).spent.calls == calls, via

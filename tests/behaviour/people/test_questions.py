@@ -15,6 +15,8 @@ import pytest
 from orjson import loads
 
 import holdfast
+from holdfast.core.people.question_fold import QUESTIONS
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
@@ -457,6 +459,7 @@ def test_open_waits_and_questions_survive_a_snapshot_and_a_compaction(
     from orjson import dumps
 
     from holdfast.core.journal import snapshots
+    from holdfast.core.journal.fold import rebuild
     from holdfast.core.prune.compaction import reduce
     from holdfast.core.prune.kept_view import difference
 
@@ -468,12 +471,15 @@ def test_open_waits_and_questions_survive_a_snapshot_and_a_compaction(
                 continue
         run.sleep(3600, wait_s=0)
     view = store.view("r")
-    assert (len(view.questions), len(view.waits), view.asked) == (1, 1, 1)
-    again = snapshots.load(loads(dumps(snapshots.dump(view))))
-    assert again is not None
+    assert (len(QUESTIONS.of(view).open), len(WAITS.of(view).open), QUESTIONS.of(view).asked) == (1, 1, 1)
+    again = rebuild(loads(dumps(snapshots.dump(view))))
     reduced = reduce(store.view("r"), set(), lambda _: b"").view()
     for other in (again, reduced):
-        assert (other.questions, other.waits, other.asked) == (view.questions, view.waits, view.asked)
+        assert (QUESTIONS.of(other).open, WAITS.of(other).open, QUESTIONS.of(other).asked) == (
+            QUESTIONS.of(view).open,
+            WAITS.of(view).open,
+            QUESTIONS.of(view).asked,
+        )
     assert difference(store.view("r"), again) == ""
-    reduced.questions = {}
+    QUESTIONS.of(reduced).open = {}
     assert difference(store.view("r"), reduced) != ""

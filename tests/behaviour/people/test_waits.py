@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import holdfast
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
@@ -118,11 +119,13 @@ def test_with_wait_s_the_run_parks(play: "Play", clock: "SetClock", url: str) ->
         assert stop.value.until == pytest.approx(until)
         assert clock.passed == 0
         assert holdfast.store(url).get("r").status == "parked"
-        assert [wait.until for wait in holdfast.store(url).view("r").waits.values()] == [pytest.approx(until)]
+        assert [wait.until for wait in WAITS.of(holdfast.store(url).view("r")).open.values()] == [
+            pytest.approx(until)
+        ]
     clock.jump(3580)
     assert play(body) == "awake"
     assert clock.passed == pytest.approx(20)
-    assert not holdfast.store(url).view("r").waits
+    assert not WAITS.of(holdfast.store(url).view("r")).open
 
 
 def test_each_of_several_sleeps_side_by_side_has_its_own_record(url: str, clock: "SetClock") -> None:
@@ -172,7 +175,7 @@ def test_a_letter_wakes_it_at_once(url: str, is_async: bool) -> None:
     def cancel() -> None:
         store = holdfast.store(url)
         deadline = time.monotonic() + 30
-        while not store.runs() or not store.view("r").waits:
+        while not store.runs() or not WAITS.of(store.view("r")).open:
             assert time.monotonic() < deadline
             time.sleep(0.005)
         store.cancel("r", by="ada")

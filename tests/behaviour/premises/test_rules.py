@@ -16,7 +16,8 @@ import pytest
 import holdfast
 from holdfast import limits
 from holdfast.core.journal import snapshots
-from holdfast.core.journal.fold import fold
+from holdfast.core.journal.fold import fold, rebuild
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.premises.probes import signature_of
 
 
@@ -68,7 +69,7 @@ def test_the_attempt_that_it_stops_is_over(store: holdfast.Store) -> None:
         run.depends_on("data.csv")
     assert "attempt.crashed" not in kinds(store)
     assert store.get("job").status == "finished"
-    assert not store.view("job").premises.broken
+    assert not PREMISES.of(store.view("job")).broken
 
 
 def test_several_are_told_at_once(store: holdfast.Store) -> None:
@@ -113,7 +114,7 @@ def test_declaring_what_is_not_there_stops(store: holdfast.Store) -> None:
     assert store.get("job").status == "parked"
     Path("data.csv").write_text("one")
     begin(store, "data.csv")
-    assert not store.view("job").premises.broken
+    assert not PREMISES.of(store.view("job")).broken
 
 
 def test_declaring_what_is_not_there_can_be_warned_about(
@@ -168,7 +169,7 @@ def test_an_artifact_knows_the_step_that_made_it(store: holdfast.Store) -> None:
         run.step("make", make, "after")
         run.artifact("after")
     view = store.view("job")
-    makers = [(view.premises[f"artifact:{name}"].facts or {})["step"] for name in ("inside", "after")]
+    makers = [(PREMISES.of(view)[f"artifact:{name}"].facts or {})["step"] for name in ("inside", "after")]
     assert makers == [call.key for call in view.calls.values() if call.name == "make"]
 
 
@@ -324,7 +325,7 @@ class TestWhatCannotBeTold:
         exec(compile(program.read_text(), str(program), "exec"), space)
         with holdfast.run("job", store=store) as run:
             run.step("work", space["work"])
-        assert "source:work" not in store.view("job").premises
+        assert "source:work" not in PREMISES.of(store.view("job"))
 
 
 class TestKeeping:
@@ -338,10 +339,9 @@ class TestKeeping:
         with pytest.raises(holdfast.PremiseMissing):
             begin(store)
         view = fold(store.events("job"))
-        again = snapshots.load(snapshots.dump(view))
-        assert again is not None
-        assert again.premises == view.premises
-        assert again.premises.broken == view.premises.broken != {}
+        again = rebuild(snapshots.dump(view))
+        assert PREMISES.of(again) == PREMISES.of(view)
+        assert PREMISES.of(again).broken == PREMISES.of(view).broken != {}
 
     def test_compaction_keeps_it(self, store: holdfast.Store) -> None:
         """The records of it are gone, and it is still looked at."""

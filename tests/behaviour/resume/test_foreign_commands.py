@@ -15,8 +15,7 @@ import pytest
 from orjson import dumps, loads
 
 import holdfast
-from holdfast.core.journal.fold import fold
-from holdfast.core.prune.compaction import standing_view
+from holdfast.core.journal.fold import fold, standing_view
 from holdfast.core.resume.recorded_command import command_in, digest_of, is_honoured
 from holdfast.errors import Misuse
 from holdfast.model.events import Event, Kind

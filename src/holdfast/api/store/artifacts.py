@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from holdfast.api.store.read_runs import Reading
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.lineage.points import parse_place
 from holdfast.errors import UnknownArtifact
 from holdfast.model.artifacts import NO_SUCH_FILE, Artifact, Restored, Stray, Version
@@ -24,7 +25,7 @@ class Files(Reading):
         from holdfast.engine.artifacts.inventory import view_at
 
         row, seq = self._at(place)
-        made = view_at(self._port, row.run, seq).artifacts
+        made = ARTIFACTS.of(view_at(self._port, row.run, seq))
         if path is None:
             return [version for _, known in sorted(made.versions.items()) for version in known]
         known = made.versions.get(made.path_of(path) or "")

@@ -15,6 +15,8 @@ from holdfast.core.journal.run_status import status_seen
 from holdfast.core.lineage.lineage import Branch, effective, tree
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
+from holdfast.core.people.promises import PROMISES
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import told_end
 from holdfast.core.reports.counts import Source, Stats
 from holdfast.core.reports.progress import Overview
@@ -212,7 +214,7 @@ class Reading(Examining):
         """What a run has promised and was promised; with what lies in its inbox about that, and is not taken in yet."""
         from holdfast.core.people.promises import is_news, promise_in
 
-        known = self.view(run).promises
+        known = PROMISES.of(self.view(run))
         for _, letter in letters.waiting(self._port, run):
             told = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
             if told is not None and is_news(known, told):
@@ -407,7 +409,9 @@ class Reading(Examining):
             return []
 
     def _questions(self, row: RunRow) -> list[OpenQuestion]:
-        asked = [] if row.status in _NOT_ASKING else list(load(self._port, row.run).questions.values())
+        asked = (
+            [] if row.status in _NOT_ASKING else list(QUESTIONS.of(load(self._port, row.run)).open.values())
+        )
         if not asked:
             return []
         inbox = [letter for _, letter in letters.waiting(self._port, row.run) if letter["kind"] == "answer"]

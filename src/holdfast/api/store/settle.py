@@ -16,6 +16,7 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.names import check_name
 from holdfast.core.people.questions import UnfitError, fit, offered, plain_of, told_end
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import NOTHING
 from holdfast.core.reports.times import moment
 from holdfast.engine.journal import inbox
@@ -149,14 +150,14 @@ class Settling(Reading):
 
         check_may_act(self._port, self._row(run))
         view = with_accepted(self._port, run, self.view(run))
-        noted = view.premises.get(premise)
-        if noted is None and premise in view.premises.broken:  # declared, and never there
+        noted = PREMISES.of(view).get(premise)
+        if noted is None and premise in PREMISES.of(view).broken:  # declared, and never there
             kind, _, name = premise.partition(":")
             noted = Premise(kind, name, {})
         if noted is None:
             raise Misuse(
                 problem=f"run {run} relies on no {premise!r}",
-                advice=f"it relies on: {', '.join(sorted(view.premises)) or 'nothing'}",
+                advice=f"it relies on: {', '.join(sorted(PREMISES.of(view))) or 'nothing'}",
             )
         found = look_at_one(view, noted)
         facts = {**(noted.facts or {}), **NOTHING} if found.is_gone else found.facts

@@ -24,6 +24,7 @@ from holdfast.cli.output.blocks import (
     Table,
 )
 from holdfast.cli.output.status_colours import mood_of
+from holdfast.core.llm.conversation_fold import CONVERSATION
 from holdfast.errors import Corrupt, HoldfastError, StoreError
 from holdfast.model.salvage import Salvaged
 from holdfast.model.store_rows import Finding, Status, owner_name
@@ -257,7 +258,7 @@ def _talking(store: Store) -> Iterator[str]:
         if info.status in _DONE or info.holder == "alive":
             continue
         with suppress(Corrupt):  # its events have told
-            if store.view(info.run).messages:
+            if CONVERSATION.of(store.view(info.run)).messages:
                 yield info.run
 
 

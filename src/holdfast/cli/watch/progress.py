@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from holdfast.api.store.store import Store, find_store
+from holdfast.core.people.question_fold import QUESTIONS
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.errors import StoreError
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
@@ -76,8 +78,10 @@ class Books:
             return None
         assert self._store is not None, "a run without a store"
         view = self._store.view(info.run)
-        times = [waiting.until for waiting in view.waits.values()]
-        return max((at for at in times if at is not None), default=None) if not view.questions else None
+        times = [waiting.until for waiting in WAITS.of(view).open.values()]
+        return (
+            max((at for at in times if at is not None), default=None) if not QUESTIONS.of(view).open else None
+        )
 
     def _look(self) -> dict[str, int]:
         return {info.run: info.head for info in self._infos()}

@@ -4,37 +4,54 @@ A version is a record of the program's own (``run.artifact``, ``run.open``), whi
 that was put in its place by an attempt that was killed before it recorded it; the next one finds it and says so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from holdfast.core.journal.feature_fold import Compaction, FeatureFold, Slot
 from holdfast.model.artifacts import Underway, Version
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
 
-class Made:
+
+class ArtifactFold(FeatureFold):
     """The artifacts of a run: versions by path, oldest first; writes under way by key; orphans by path, with their events."""
 
     def __init__(self) -> None:
         self.versions: dict[str, list[Version]] = {}
         self.under_way: dict[str, Underway] = {}
         self.orphans: dict[str, int] = {}
-        self.last_step = ""
-        """The step that ended last: what was made behind a mark is its work, as far as anybody can tell."""
 
-    def noted(self, event: Event, points: int, calls: Mapping[str, Call]) -> None:
+    def add(self, view: "View", event: Event) -> None:
+        """A file is being written, or a premise was noted or found broken: files are premises, too."""
+        if event.kind == Kind.PREMISE_NOTED:
+            self.noted(event, view.points, view.calls, view.last_step)
+        elif event.kind == Kind.PREMISE_BROKEN:
+            self._found(event)
+        else:
+            self._begin(event)
+
+    def left_origin(self, view: "View", event: Event) -> None:  # noqa: ARG002 - it depends on the kind alone
+        """What a fork's origin is writing is another run's, which may be at it now."""
+        if event.kind == Kind.RUN_FORKED:
+            self.under_way = {}
+
+    def noted(self, event: Event, points: int, calls: Mapping[str, Call], last_step: str) -> None:
         """A premise was noted: a version of a file, if it is an artifact that the program has declared."""
         if not event.key or not event.name.startswith("artifact:"):
             return
         body = contents_of(event.body)
         maker = (body["facts"] or {}).get("step", "")
         call = calls.get(maker)
-        step = call.name if call is not None and call.seq else self.last_step
-        self.add(_version_of(event, body, points, step))
+        # What was made behind a mark is the work of the step before it, as far as the journal knows.
+        step = call.name if call is not None and call.seq else last_step
+        self.add_version(_version_of(event, body, points, step))
         self.under_way.pop(event.key, None)
 
-    def add(self, version: Version) -> None:
+    def add_version(self, version: Version) -> None:
         """One more version, unless it holds what the latest does; then only its copy is news."""
         self.orphans.pop(version.path, None)
         known = self.versions.setdefault(version.path, [])
@@ -44,7 +61,7 @@ class Made:
             return
         known.append(version._replace(number=known[-1].number + 1 if known else 1))
 
-    def begin(self, event: Event) -> None:
+    def _begin(self, event: Event) -> None:
         """A file is being written, or is about to be put in its place."""
         body = contents_of(event.body)
         begun = Underway(event.key, event.seq, body["name"], body["at"], body["temp"], body["attempt"])
@@ -57,7 +74,7 @@ class Made:
         begun = self.under_way.get(event.key)
         return begun.path if begun is not None and begun.seq == event.seq else ""
 
-    def found(self, event: Event) -> None:
+    def _found(self, event: Event) -> None:
         """A premise was found not to hold: an orphan, if the finding names the write that left it."""
         body = contents_of(event.body)
         if "orphan_of" in body:
@@ -93,36 +110,39 @@ class Made:
             for version in known:
                 yield from version.blobs
 
-    def compacted(self) -> "Made":
-        """What stays when the events are replaced by what they came to: of each path, the latest copy and the list."""
-        kept = Made()
+    def reduced(self, compaction: Compaction) -> Self:  # noqa: ARG002 - it depends on the files alone
+        """Of each path, the latest copy and the list."""
+        kept = type(self)()
         kept.under_way, kept.orphans = dict(self.under_way), dict(self.orphans)
         for path, known in self.versions.items():
             kept.versions[path] = [*map(_without_copy, known[:-1]), known[-1]]
         return kept
 
-    def shed(self, upto_seq: int) -> None:
-        """The events up to this one were compacted under this view: so were the copies that went with them."""
+    def shed(self, upto_seq: int, kept: Self) -> None:  # noqa: ARG002 - what stays is here already
+        """The copies went with the events."""
         for path, known in self.versions.items():
             old = [version for version in known if version.seq <= upto_seq]
             self.versions[path] = [*map(_without_copy, old[:-1]), *old[-1:], *known[len(old) :]]
 
-    def dump(self) -> list[Any]:
-        """As JSON-ready data."""
+    def difference(self, after: Self) -> str:
+        """The latest version of each file is the same."""
+        return "what is kept of the files" if self.latest() != after.latest() else ""
+
+    def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
+        """Versions, writes under way, orphans."""
         versions = [list(version) for known in self.versions.values() for version in known]
-        return [versions, [list(begun) for begun in self.under_way.values()], self.orphans]
+        return {"artifacts": [versions, [list(begun) for begun in self.under_way.values()], self.orphans]}
 
-
-def load(data: Sequence[Any]) -> Made:
-    """The artifacts from their data; of a journal that was compacted before there were any, none."""
-    made = Made()
-    if data:
-        versions, under_way, made.orphans = data
+    def load(self, data: Mapping[str, Any]) -> None:
+        """The same."""
+        versions, under_way, self.orphans = data["artifacts"]
         for *fields, blobs in versions:
             version = Version._make([*fields, tuple(blobs)])
-            made.versions.setdefault(version.path, []).append(version)
-        made.under_way = {fields[0]: Underway(*fields) for fields in under_way}
-    return made
+            self.versions.setdefault(version.path, []).append(version)
+        self.under_way = {fields[0]: Underway(*fields) for fields in under_way}
+
+
+ARTIFACTS: Final = Slot("artifacts", ArtifactFold)
 
 
 def _version_of(event: Event, body: dict[str, Any], points: int, step: str) -> Version:

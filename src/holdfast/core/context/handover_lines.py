@@ -7,6 +7,7 @@ from holdfast.core.context.inline_text import Words
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story
 from holdfast.core.llm.reasoning import Read, value_in
+from holdfast.core.people.promises import PROMISES
 from holdfast.core.reports.times import YEAR_10000, moment
 from holdfast.model.event_fields import contents_of
 from holdfast.model.handoff import Promise
@@ -55,7 +56,7 @@ class Bequests:
 
     def promised(self) -> Iterator[Any]:
         """What this run has promised, and what it was promised."""
-        both = self._story.view.promises.both()
+        both = PROMISES.of(self._story.view).both()
         for promise in (*both.made, *both.received):
             seqs = list(dict.fromkeys(self._story.cite(seq) for seq in promise.seqs))
             yield self._say(_PHRASES[promise.side, promise.state], seqs, **self._facts(promise))

@@ -14,6 +14,7 @@ from holdfast.core.context.sentences import PHRASES, sentence
 from holdfast.core.context.story import Failure, Mark, Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.view_parts import Attempt
+from holdfast.core.llm.conversation_fold import CONVERSATION
 from holdfast.core.llm.reasoning import (
     Read,
     Thought,
@@ -24,6 +25,9 @@ from holdfast.core.llm.reasoning import (
     value_in,
 )
 from holdfast.core.llm.streams import fold_partial
+from holdfast.core.people.question_fold import QUESTIONS
+from holdfast.core.people.wait_fold import WAITS
+from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
 from holdfast.core.reports.times import YEAR_10000, moment, span
 from holdfast.model.calls import Call
@@ -289,7 +293,7 @@ class Teller:
         """The messages that stand: which ones were dropped is known only where all before them could be read."""
         standing: list[tuple[int, Any]] = []
         is_whole = True
-        for said in self._story.view.messages:
+        for said in CONVERSATION.of(self._story.view).messages:
             value = value_in(said.body or b"{}", self._read)
             if said.is_drop:
                 del standing[: value["first"] if is_whole and isinstance(value, dict) else None]
@@ -331,7 +335,7 @@ class Teller:
     # -- where it stands --------------------------------------------------------------------------------------
 
     def _plan(self) -> Iterator[Entry]:
-        plan = self._story.view.plan
+        plan = PLAN.of(self._story.view).event
         if plan is None:
             return
         items, at = planned(plan), self._story.cite(plan.seq)
@@ -378,12 +382,12 @@ class Teller:
                 facts["quote2"] = self._quote(str(body["text"]))
             yield self._say("broken", [event.seq], **facts)
         yield from self._warnings()
-        for question in story.view.questions.values():
+        for question in QUESTIONS.of(story.view).open.values():
             asked = story.events.get(question.seq)
             about = None if asked is None else part_of(asked.body, "about")
             facts = {} if about is None else {"value": literal(about, self._chars)}
             yield self._say("asked", [story.cite(question.seq)], quote=self._quote(question.text), **facts)
-        for waiting in story.view.waits.values():
+        for waiting in WAITS.of(story.view).open.values():
             yield self._say("waits", [story.cite(waiting.seq)], **self._wait(waiting))
 
     def _warnings(self) -> Iterator[Entry]:
@@ -445,14 +449,15 @@ class Teller:
     def _position(self) -> Iterator[Entry]:
         """Where the work stands: in the plan, or after the last step."""
         view = self._story.view
-        items, work = planned(view.plan), list(work_on_plan(view))
-        if view.plan is not None and items and not work:
-            yield self._say("item first", [self._story.cite(view.plan.seq)], quote=self._quote(items[0]))
-        elif view.plan is not None and items:
+        plan = PLAN.of(view).event
+        items, work = planned(plan), list(work_on_plan(view))
+        if plan is not None and items and not work:
+            yield self._say("item first", [self._story.cite(plan.seq)], quote=self._quote(items[0]))
+        elif plan is not None and items:
             item, call = work[-1]
             place = items.index(item)
             after = {"quote2": self._quote(items[place + 1])} if place + 1 < len(items) else {}
-            refs = list(dict.fromkeys([self._story.cite(view.plan.seq), self._last_of(call)]))
+            refs = list(dict.fromkeys([self._story.cite(plan.seq), self._last_of(call)]))
             yield self._say("item next", refs, quote1=self._quote(item), **after)
         else:
             done = [call for call in self._story.steps() if call.outcomes]

@@ -13,6 +13,7 @@ from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.lineage.lineage import effective
 from holdfast.core.steps.identity import enclosing
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, is_hollow, part_of
 from holdfast.model.events import HANDED_OVER, RECALLED, Event, Kind
@@ -161,8 +162,9 @@ class Story:
 
     def _begin_with(self, event: Event) -> None:
         """What is kept of a compacted history: marks and failures that the program asks for again."""
-        if self.view.handed is not None:
-            self.handed.append(Mark(event.seq, HANDED_OVER, self.view.handed.body))
+        handed = HANDOFF.of(self.view).handed
+        if handed is not None:
+            self.handed.append(Mark(event.seq, HANDED_OVER, handed.body))
         for call in self.view.calls.values():
             for outcome in call.outcomes:
                 body = outcome.body

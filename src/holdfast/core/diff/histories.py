@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from orjson import OPT_SORT_KEYS, dumps
 
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import known_cost, known_tokens, since
 from holdfast.core.diff.diff_types import (
     CallAt,
@@ -144,7 +145,7 @@ class _Walk:
             self._add(event, is_own=number >= history.shared)
             if number + 1 == history.shared:
                 self.common = Common(history.run, event.seq, self._view.points, event.at)
-                self._spent_before = self._view.spent
+                self._spent_before = BUDGET.of(self._view).spent
 
     def _add(self, event: Event, *, is_own: bool) -> None:
         points, checkpoint = self._view.points, self._view.checkpoint
@@ -196,7 +197,7 @@ class _Walk:
         place, run, seq, events, shared = self.history
         own = events[shared:]
         steps = [ended for ended in self.ended if ended.is_step]
-        spent = since(self._view.spent, self._spent_before)
+        spent = since(BUDGET.of(self._view).spent, self._spent_before)
         return Side(
             place=place,
             run=run,

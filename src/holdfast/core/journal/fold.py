@@ -7,49 +7,21 @@ must not cost 10,000 decodings. Only the few lifecycle events are read here.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from holdfast.core.artifacts.versions import Made
-from holdfast.core.budget.spending import plus, read_usage
-from holdfast.core.journal.view_parts import Attempt, Said, Site
-from holdfast.core.llm.request_shapes import usage_of
-from holdfast.core.people.promises import Promised
-from holdfast.core.people.questions import question_in
-from holdfast.core.premises.noted_premises import Relied
+from holdfast.core.journal.feature_fold import FeatureFold
+from holdfast.core.journal.folds import ALSO, BY_KIND, BY_MARK, BY_PART, CALLS, make_fold
+from holdfast.core.journal.snapshots import FOLD_VERSION, fill, fill_from_base
+from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.core.steps.identity import split_key
-from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import (
-    Mark,
-    contents_of,
-    fields_of,
-    has_usage,
-    is_hollow,
-    mark_of,
-    part_of,
-)
-from holdfast.model.events import (
-    AUTOSAVE,
-    CHAINED,
-    DROPPED,
-    HANDED_OVER,
-    MENDED,
-    MESSAGES,
-    Event,
-    Kind,
-)
-from holdfast.model.loops import Signed
-from holdfast.model.questions import Question
+from holdfast.model.event_fields import contents_of, fields_of, has_usage, is_hollow, mark_of, part_of
+from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.model.store_rows import Status
-from holdfast.model.waits import SLEEP, Waiting
-
-FOLD_VERSION: Final = 7
-"""Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
-_CONVERSATION: Final = frozenset({MESSAGES, DROPPED})
 
 
 class View:
     """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
 
-    def __init__(self) -> None:  # noqa: PLR0915 - many small facts make up a view
+    def __init__(self) -> None:
         self.head, self.head_chain, self.points, self.last_outcome_seq = 0, 0, 0, 0
         self.status = Status.QUEUED
         self.started: Event | None = None
@@ -57,11 +29,9 @@ class View:
         self.calls: dict[str, Call] = {}
         self.attempts: list[Attempt] = []
         self.checkpoint: Event | None = None
-        self.chains: dict[str, Event] = {}
-        """The latest checkpoint that has its state, of each chain that is kept for somebody else's program."""
-        self.plan: Event | None = None
         self.last: Event | None = None
-        self.messages: list[Said] = []
+        self.last_step = ""
+        """The name of the step that ended last."""
         self.base = 0
         """The event that stands for everything before it; 0 where nothing was compacted."""
         self.sites: dict[str, Site] = {}
@@ -74,43 +44,45 @@ class View:
         """The rewind that this history goes on from; 0 where the head was never moved back."""
         self.branches: list[int] = []
         """The events at which this history left another one: forks and rewinds."""
-        self.repeats, self.behind = "answer", list[Event]()  # see core/lineage/later_effects.py
-        self.waits: dict[str, Waiting] = {}
-        """What the run waits for, by the key of the call that does."""
-        self.questions: dict[str, Question] = {}
-        """What people were asked and have not answered, by the key of the call."""
-        self.asked = 0
-        """How many questions were asked."""
         self.earlier_attempts = 0
-        self.latest_request: Event | None = None
-        """The intent of the model call that was begun last: what its request refers to is stored already."""
-        self.partials: dict[str, list[bytes]] = {}
-        """What has arrived of streamed answers that are not whole: per call, the bodies of their chunks."""
-        self.signs: list[Signed] = []
-        """What was said about going in circles, in the order it was said."""
-        self.spent = NOTHING_SPENT
-        """What the model calls of this history took, with those that rewinds have left behind."""
         self.worked_s = 0.0
         """How long the attempts took that are over, without the pauses between them."""
-        self.warned: dict[str, float] = {}
-        """The limits of budgets that were warned of, with what they allowed then."""
-        self.premises = Relied()
-        self.artifacts = Made()
-        self.promises = Promised()
-        self.handed: Event | None = None
-        """The handoff that the run began with."""
-        self.claimed: set[int] = set()
-        """Which of the effects that came with it the program has asked for, by their numbers."""
         self.trailing_failures: list[tuple[Call, int]] = []
         """Failures after which the program has recorded nothing: it is not known that it went past them."""
+        self.folds: dict[str, FeatureFold] = {}
+        """What features have folded, by their names: see ``folds``."""
+        self._watching: list[FeatureFold] = []
+        """Those that see every outcome."""
 
     def add(self, event: Event) -> None:
         """Fold one more event in."""
         self.head, self.head_chain = event.seq, event.chain
-        handler = _HANDLERS.get(event.kind)
+        kind = event.kind
+        handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, event)
+        for name in BY_KIND.get(kind, ()):
+            self.fold_of(name).add(self, event)
+        for name in ALSO.get(kind, ()):
+            if name in self.folds:
+                self.folds[name].add(self, event)
+        if handler is not None or kind in BY_KIND:
             self.last = event
+
+    # -- features --------------------------------------------------------------------------------------------
+
+    def fold_of(self, name: str) -> FeatureFold:
+        """The fold of this feature, made now where no event of it came yet."""
+        found = self.folds.get(name)  # which may be empty, and false
+        return self.keep(name, make_fold(name)) if found is None else found
+
+    def keep(self, name: str, fold: FeatureFold) -> FeatureFold:
+        """From now on this is the feature's fold."""
+        self.folds[name] = fold
+        if fold.sees_outcomes:
+            self._watching.append(fold)
+        fold.began(self)
+        return fold
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -122,25 +94,18 @@ class View:
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
         call.is_open = True
         call.doubt = None
-        if mark := mark_of(event.body):
-            self._marked(mark, event)
+        if part := mark_of(event.body):
+            self._has_part(part, event)
         if self.trailing_failures:
             self.trailing_failures = []
 
-    def _marked(self, mark: Mark, event: Event) -> None:
-        if mark == "noted":
-            self.premises.intent(event)
-        elif (
-            mark == "handed"
-        ):  # a call that a handoff knew: done there, or in doubt; see ``engine.transfer.handoff_answers``
-            self.claimed.add(fields_of(event.body)["handed"]["n"])
-        else:
-            self.latest_request = event
-            self.premises.model(event)
+    def _has_part(self, part: str, event: Event) -> None:
+        for name in BY_PART.get(part, ()):
+            self.fold_of(name).add(self, event)
 
     def _step_finished(self, event: Event) -> None:
         if has_usage(event.body):
-            self.spent = plus(self.spent, read_usage(event.body))
+            self._has_part("usage", event)
         self._conclude(event, good=True)
 
     def _step_failed(self, event: Event) -> None:
@@ -155,8 +120,8 @@ class View:
         if how == "retry":
             self.calls[event.key].is_open = False
             return
-        if "usage" in body and body.get("via") != "origin":  # which has paid for it
-            self.spent = plus(self.spent, usage_of(body["usage"]))
+        if "usage" in body:
+            self._has_part("usage", event)
         self._conclude(event, good=how == "done")
 
     def _step_abandoned(self, event: Event) -> None:
@@ -164,62 +129,21 @@ class View:
         if call is not None:  # else it was compacted: nobody waits for it
             call.abandoned = True
 
-    def _mark(self, event: Event) -> None:
-        if event.name == MENDED:
-            self._mended(event)
-        elif event.name == HANDED_OVER:
-            self.handed = event
-        if not event.key:  # no call of the program's
+    def _recorded(self, event: Event) -> None:
+        """A call that is recorded by a single event; without a key it is no call of the program's."""
+        if not event.key:
             return
         call = self.calls[event.key] = Call(event.key, event.name)
         call.early = not self.restores
         call.outcomes.append(Outcome(event.seq, True, self.points, event.body))
         self.last_outcome_seq = event.seq
-        if event.name == "plan":
-            self.plan = event
-        elif event.name in _CONVERSATION:
-            self.messages.append(Said(event.seq, event.name == DROPPED, event.body))
         if self.trailing_failures:
             self.trailing_failures = []
 
-    def _mended(self, event: Event) -> None:
-        said = Said(event.seq, False, event.body, fields_of(event.body).get("upto", event.seq))
-        behind = sum(other.place <= said.place for other in self.messages)
-        self.messages.insert(behind, said)
-
-    # -- waits and questions ---------------------------------------------------------------------------------
-
-    def _wait_started(self, event: Event) -> None:
-        body = contents_of(event.body)
-        self.waits[event.key] = Waiting(
-            event.key,
-            event.name,
-            event.seq,
-            body["for"],
-            body.get("what", ""),
-            body.get("why", ""),
-            body["since"],
-            body.get("until"),
-        )
-        self.trailing_failures = []
-
-    def _wait_ended(self, event: Event) -> None:
-        self.waits.pop(event.key, None)
-        if event.name == SLEEP:
-            self.give(event.key, event.name, Outcome(event.seq, True, self.points, event.body))
-
-    def _question_asked(self, event: Event) -> None:
-        self.questions[event.key] = question_in(event)
-        self.asked += 1
-        self.trailing_failures = []
-
-    def _question_answered(self, event: Event) -> None:
-        how = fields_of(event.body)["how"]
-        self.questions.pop(event.key, None)
-        if how != "withdrawn":
-            good = how == "answered"
-            call = self.give(event.key, event.name, Outcome(event.seq, good, self.points, event.body))
-            self.trailing_failures = [] if good else [*self.trailing_failures, (call, event.seq)]
+    def _mark(self, event: Event) -> None:
+        self._recorded(event)
+        for name in BY_MARK.get(event.name, ()):
+            self.fold_of(name).add(self, event)
 
     def give(self, key: str, name: str, outcome: Outcome) -> Call:
         """An outcome for the program to be given: of a call that is no step."""
@@ -231,63 +155,29 @@ class View:
         self.last_outcome_seq = outcome.seq
         return call
 
-    # -- promises --------------------------------------------------------------------------------------------
-
-    def _promise_made(self, event: Event) -> None:
-        self._mark(event)
-        self.promises.made(event)
-
-    def _promise_settled(self, event: Event) -> None:
-        self._mark(event)
-        self.promises.settled(event)
-
-    def _promise_told(self, event: Event) -> None:
-        self.promises.told(event)
-
-    # -- premises --------------------------------------------------------------------------------------------
-
-    def _premise_noted(self, event: Event) -> None:
-        if event.key:  # the program declared it: a call like any mark
-            self._mark(event)
-        self.premises.noted(event)
-        self.artifacts.noted(event, self.points, self.calls)
-
-    def _premise_broken(self, event: Event) -> None:
-        self.premises.found_broken(event)
-        self.artifacts.found(event)
-
-    def _artifact_begun(self, event: Event) -> None:
-        self.artifacts.begin(event)
-
     # -- states ----------------------------------------------------------------------------------------------
 
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
-        if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
-            self._mark(event)
         # Of a hollow one, the older one, or the top, leads to the same point: the calls since are answered.
         if not is_hollow(event.body):
             self.checkpoint = event
             self.states += 1
-            if event.name == CHAINED and not (body := fields_of(event.body)).get("hidden"):
-                self.chains[body["chain"]] = event
+        if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
+            self._mark(event)
 
     def _restored(self, _: Event) -> None:
         self.restores = True
 
-    def _stream_chunk(self, event: Event) -> None:
-        if not is_hollow(event.body):
-            self.partials.setdefault(event.key, []).append(event.body)
-
     def _conclude(self, event: Event, *, good: bool) -> Call:
         self.points += 1
-        if good and self.partials:
-            self.partials.pop(event.key, None)
         call = self.calls[event.key]
         call.is_open = False
         call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
         self.last_outcome_seq = event.seq
-        self.artifacts.last_step = call.name
+        self.last_step = call.name
+        for fold in self._watching:
+            fold.concluded(event, good=good)
         if good and self.trailing_failures:
             self.trailing_failures = []
         return call
@@ -300,7 +190,8 @@ class View:
     def _run_finished(self, event: Event) -> None:
         self.status = Status.FINISHED
         self.result = event.body
-        self.waits, self.questions = {}, {}  # the program went another way
+        for fold in self.folds.values():
+            fold.finished()
 
     def _run_cancelled(self, _: Event) -> None:
         self.status = Status.CANCELLED
@@ -308,28 +199,22 @@ class View:
     def _run_reopened(self, _: Event) -> None:
         self.result = None
 
-    def _run_forked(self, event: Event) -> None:
-        self.artifacts.under_way = {}  # another run's, which may be at it now
-        self._leave_origin(event)
-
     def _run_rewound(self, event: Event) -> None:
         self.branch = event.seq
-        body = self._leave_origin(event)
-        if "spent" in body:  # what was left behind is paid for all the same
-            self.spent, self.worked_s = Spent(*body["spent"]), body["worked_s"]
+        self._leave_origin(event)
+        # What was left behind took its time all the same.
+        self.worked_s = fields_of(event.body).get("worked_s", self.worked_s)
 
-    def _leave_origin(self, event: Event) -> dict[str, Any]:
+    def _leave_origin(self, event: Event) -> None:
         """What ran at that point ran in another history; here nothing has ended, failed or finished yet."""
         self.worked_s = self.worked_upto_last_s
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
-        body = fields_of(event.body)
-        self.earlier_attempts, self.repeats = body.get("attempts", 0), body.get("effects", self.repeats)
-        if "effects" in body:
-            self.behind = [] if self.repeats == "again" else [*self.behind, event]
+        self.earlier_attempts = fields_of(event.body).get("attempts", 0)
+        for fold in self.folds.values():
+            fold.left_origin(self, event)
         self.branches.append(event.seq)
         self.status, self.result, self.trailing_failures = Status.QUEUED, None, []
-        return body
 
     def _step_overridden(self, event: Event) -> None:
         call = self.calls[event.key]
@@ -341,20 +226,14 @@ class View:
 
     def _compacted(self, event: Event) -> None:
         """What the events before it came to, in their place."""
-        from holdfast.core.prune.compaction import standing_view  # which knows this class
-
-        view = standing_view(event)
-        if view is not None:
+        view = View()
+        if fill_from_base(view, event):
             vars(self).update(vars(view))
         self.head, self.base, self.head_chain = event.seq, event.seq, event.chain
 
     def _attempt_started(self, event: Event) -> None:
         self.attempts.append(Attempt(self.next_attempt, event))
-        self.premises.attempt(event)
         self.status = Status.RUNNING
-        if self.signs and self.signs[-1].level == "pause":
-            # Somebody looked at the agent and lets it go on.
-            self.signs.append(Signed(self.last_outcome_seq, "again"))
         self.restores = False
         self.trailing_failures = []
 
@@ -387,8 +266,8 @@ class View:
                 call.outcomes = [o._replace(body=bodies.get(o.seq, o.body)) for o in call.outcomes]
             elif max([call.seq, *(outcome.seq for outcome in call.outcomes)]) <= upto_seq:
                 del self.calls[key]
-        self.messages = kept.messages + [said for said in self.messages if said.seq > upto_seq]
-        self.artifacts.shed(upto_seq)
+        for name, fold in self.folds.items():
+            fold.shed(upto_seq, kept.fold_of(name))
 
     def end_attempt(self, how: str, at: float) -> None:
         """Close the running attempt. After a crash, what failed last with nothing recorded since is tried again."""
@@ -398,21 +277,6 @@ class View:
             for call, seq in self.trailing_failures:
                 _forget(call, seq)
         self.trailing_failures = []
-
-    # -- budgets ---------------------------------------------------------------------------------------------
-
-    def _budget_warned(self, event: Event) -> None:
-        self.warned = {**self.warned, event.name: fields_of(event.body)["allowed"]}
-
-    # -- circles ---------------------------------------------------------------------------------------------
-
-    def _loop_noticed(self, event: Event) -> None:
-        body = contents_of(event.body)
-        # It stands in the append of the outcome that called for it, right behind it.
-        self.signs.append(Signed(self.last_outcome_seq, body["level"], body["text"]))
-
-    def _loop_left(self, _: Event) -> None:
-        self.signs.append(Signed(self.last_outcome_seq, "left"))
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -471,7 +335,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RUN_STARTED: View._run_started,
     Kind.RUN_FINISHED: View._run_finished,
     Kind.RUN_REOPENED: View._run_reopened,
-    Kind.RUN_FORKED: View._run_forked,
+    Kind.RUN_FORKED: View._leave_origin,
     Kind.RUN_REWOUND: View._run_rewound,
     Kind.ATTEMPT_STARTED: View._attempt_started,
     Kind.ATTEMPT_CRASHED: View._attempt_crashed,
@@ -483,27 +347,12 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.STEP_SETTLED: View._step_settled,
     Kind.STEP_ABANDONED: View._step_abandoned,
     Kind.STEP_OVERRIDDEN: View._step_overridden,
-    Kind.STREAM_CHUNK: View._stream_chunk,
     Kind.MARK: View._mark,
     Kind.CHECKPOINT: View._checkpoint,
     Kind.RESTORED: View._restored,
-    Kind.WAIT_STARTED: View._wait_started,
-    Kind.WAIT_ENDED: View._wait_ended,
-    Kind.QUESTION_ASKED: View._question_asked,
-    Kind.QUESTION_ANSWERED: View._question_answered,
     Kind.RUN_CANCELLED: View._run_cancelled,
-    Kind.PREMISE_NOTED: View._premise_noted,
-    Kind.PREMISE_BROKEN: View._premise_broken,
-    Kind.ARTIFACT_BEGUN: View._artifact_begun,
-    Kind.ARTIFACT_READY: View._artifact_begun,
-    Kind.LOOP_NOTICED: View._loop_noticed,
-    Kind.LOOP_LEFT: View._loop_left,
-    Kind.PROMISE_MADE: View._promise_made,
-    Kind.PROMISE_SETTLED: View._promise_settled,
-    Kind.PROMISE_TOLD: View._promise_told,
-    Kind.MESSAGE_RECEIVED: View._mark,
-    Kind.BUDGET_WARNED: View._budget_warned,
     Kind.COMPACTED: View._compacted,
+    **dict.fromkeys(CALLS, View._recorded),
 }
 
 
@@ -513,3 +362,21 @@ def fold(events: Iterable[Event], view: View | None = None) -> View:
     for event in events:
         view.add(event)
     return view
+
+
+def rebuild(data: dict[str, Any]) -> View:
+    """The view from the data that ``snapshots.dump`` made of one."""
+    view = View()
+    fill(view, data)
+    return view
+
+
+def standing_view(event: Event) -> View | None:
+    """The view that a compacted event holds; None where the event has none."""
+    view = View()
+    return view if fill_from_base(view, event) else None
+
+
+def load(data: dict[str, Any]) -> View | None:
+    """The view of a cached snapshot, or None if another version of the fold made it."""
+    return rebuild(data) if data["version"] == FOLD_VERSION else None

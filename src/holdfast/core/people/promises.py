@@ -4,23 +4,36 @@ A promise goes from open to kept or broken, once. What is told a second time, or
 was killed may tell it again.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from holdfast.core.journal.feature_fold import FeatureFold, Slot
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.errors import Misuse
 from holdfast.limits import PROMISE_CHARS_MAX
 from holdfast.model.event_fields import contents_of, part_of
-from holdfast.model.events import Event
+from holdfast.model.events import Event, Kind
 from holdfast.model.handoff import Promise, Promises, Side
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
 
 _FIELDS: Final = ("id", "text", "by", "to", "state", "at", "side", "due", "note", "settled_at")
 
 
-class Promised(dict[str, Promise]):
+class PromiseFold(dict[str, Promise], FeatureFold):
     """The promises of a run by their ids, made and received."""
 
-    def made(self, event: Event) -> None:
+    def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
+        """A promise is made, kept or broken, or another run tells of one."""
+        if event.kind == Kind.PROMISE_MADE:
+            self._made(event)
+        elif event.kind == Kind.PROMISE_SETTLED:
+            self._settled(event)
+        else:
+            self._told(event)
+
+    def _made(self, event: Event) -> None:
         """The program has promised something."""
         body = contents_of(event.body)
         self[event.name] = Promise(
@@ -34,7 +47,7 @@ class Promised(dict[str, Promise]):
             seqs=(event.seq,),
         )
 
-    def settled(self, event: Event) -> None:
+    def _settled(self, event: Event) -> None:
         """The program has kept one, or broken it."""
         body = contents_of(event.body)
         known = self.get(event.name)
@@ -43,7 +56,7 @@ class Promised(dict[str, Promise]):
                 state=body["how"], note=body["note"], settled_at=event.at, seqs=(*known.seqs, event.seq)
             )
 
-    def told(self, event: Event) -> None:
+    def _told(self, event: Event) -> None:
         """Others have told of promises: of one that was given to this run, or of what became of it."""
         for fields in part_of(event.body, "promises"):
             self.hear(promise_in(fields), event.seq)
@@ -61,18 +74,21 @@ class Promised(dict[str, Promise]):
     def _of(self, side: Side) -> tuple[Promise, ...]:
         return tuple(sorted((p for p in self.values() if p.side == side), key=lambda p: (p.at, p.id)))
 
-    def dump(self) -> list[list[Any]]:
-        """As JSON-ready data."""
-        return [list(promise) for promise in self.values()]
+    def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
+        """The promises."""
+        return {"promises": [list(promise) for promise in self.values()]}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """The promises."""
+        for *told, seqs in data["promises"]:
+            self[told[0]] = Promise._make([*told, tuple(seqs)])
+
+    def difference(self, after: Self) -> str:
+        """The same promises, in the same states."""
+        return "promises" if self != after else ""
 
 
-def load(data: Iterable[list[Any]]) -> Promised:
-    """From its data."""
-    promised = Promised()
-    for fields in data:
-        *told, seqs = fields
-        promised[told[0]] = Promise._make([*told, tuple(seqs)])
-    return promised
+PROMISES: Final = Slot("promises", PromiseFold)
 
 
 def promise_id(run: str, birth: str, key: str) -> str:

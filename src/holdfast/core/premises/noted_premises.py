@@ -3,15 +3,20 @@
 Premises are few, and so are the events that tell of them: these are read when they are folded.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.journal.feature_fold import FeatureFold, Slot
 from holdfast.core.journal.recorded_calls import model_of
-from holdfast.model.event_fields import contents_of, fields_of
-from holdfast.model.events import Event
+from holdfast.model.event_fields import contents_of, fields_of, mark_of
+from holdfast.model.events import Event, Kind
 from holdfast.model.premises import PLACES, Broken, Premise
 
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
 
-class Relied(dict[str, Premise]):
+
+class PremiseFold(dict[str, Premise], FeatureFold):
     """The premises of a run as noted last, by kind and name.
 
     ``broken`` are those that were found not to hold, and were neither restored nor accepted since.
@@ -21,6 +26,24 @@ class Relied(dict[str, Premise]):
         super().__init__()
         self.broken: dict[str, Broken] = {}
 
+    def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
+        """An intent that notes or asks a model, an attempt, a declaration, or a finding."""
+        if event.kind == Kind.PREMISE_NOTED:
+            self._noted(event)
+        elif event.kind == Kind.PREMISE_BROKEN:
+            self._found_broken(event)
+        elif event.kind == Kind.ATTEMPT_STARTED:
+            self._attempt(event)
+        elif mark_of(event.body) == "noted":
+            self._intent(event)
+        else:
+            self._model(event)
+
+    def began(self, view: "View") -> None:
+        """The attempts up to here have noted their packages."""
+        for attempt in view.attempts:
+            self._attempt(attempt.event)
+
     def note(self, premise: Premise) -> None:
         """From now on the run relies on this. A path that is noted in two ways counts as it was noted last."""
         if premise.kind in PLACES:
@@ -28,12 +51,12 @@ class Relied(dict[str, Premise]):
                 self.pop(f"{kind}:{premise.name}", None)
         self[premise.id] = premise
 
-    def intent(self, event: Event) -> None:
+    def _intent(self, event: Event) -> None:
         """The first intent of a function in an attempt says what is new of it."""
         for noted in fields_of(event.body)["noted"]:
             self.note(Premise(noted["kind"], noted["name"], noted["facts"], seq=event.seq))
 
-    def model(self, event: Event) -> None:
+    def _model(self, event: Event) -> None:
         """Which model the calls of this name ask; all of them, because a program may have several."""
         now = model_of(event.body)
         noted = self.get(f"model:{event.name}")
@@ -41,12 +64,12 @@ class Relied(dict[str, Premise]):
         if now is not None and now not in asked:
             self.note(Premise("model", event.name, {"asked": [*asked, now]}, seq=event.seq))
 
-    def attempt(self, event: Event) -> None:
+    def _attempt(self, event: Event) -> None:
         """The packages that an attempt has loaded; of those that are known, a change is recorded as such."""
         for name, version in fields_of(event.body).get("packages", {}).items():
             self.setdefault(f"package:{name}", Premise("package", name, {"version": version}, seq=event.seq))
 
-    def noted(self, event: Event) -> None:
+    def _noted(self, event: Event) -> None:
         """Declared by the program, accepted by a person, or found on entering; only that leaves a finding standing."""
         body = contents_of(event.body)
         premise = Premise(body["kind"], body["name"], body["facts"], body.get("policy"), event.seq)
@@ -54,22 +77,23 @@ class Relied(dict[str, Premise]):
         if body.get("via") != "found":
             self.broken.pop(premise.id, None)
 
-    def found_broken(self, event: Event) -> None:
+    def _found_broken(self, event: Event) -> None:
         """It was looked at, and did not hold."""
         body = contents_of(event.body)
         name = f"{body['kind']}:{body['name']}"
         self.broken[name] = Broken(event.seq, body["verdict"], body["found"], body["act"])
 
-    def dump(self) -> list[Any]:
-        """As JSON-ready data."""
-        return [[list(premise) for premise in self.values()], {n: list(b) for n, b in self.broken.items()}]
+    def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
+        """The premises, and those that were found broken."""
+        broken = {name: list(found) for name, found in self.broken.items()}
+        return {"premises": [[list(premise) for premise in self.values()], broken]}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Both."""
+        premises, broken = data["premises"]
+        for fields in premises:
+            self.note(Premise(*fields))
+        self.broken = {name: Broken(*fields) for name, fields in broken.items()}
 
 
-def load(data: list[Any]) -> Relied:
-    """The premises from their data."""
-    relied = Relied()
-    premises, broken = data
-    for fields in premises:
-        relied.note(Premise(*fields))
-    relied.broken = {name: Broken(*fields) for name, fields in broken.items()}
-    return relied
+PREMISES: Final = Slot("premises", PremiseFold)

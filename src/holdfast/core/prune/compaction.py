@@ -8,27 +8,21 @@ call must never get its idempotency key. A read's matters only while the journal
 The body of a ``compacted`` event is that view as data. It is no cache: nothing else has it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
-from orjson import dumps, loads
+from orjson import dumps
 
+from holdfast.core.journal.feature_fold import Compaction, Read
 from holdfast.core.journal.fold import View
-from holdfast.core.journal.hollow import COMPACTED
-from holdfast.core.journal.snapshots import dump, rebuild
-from holdfast.core.journal.view_parts import Attempt, Said, Site
+from holdfast.core.journal.folds import LOOK_BACK
+from holdfast.core.journal.snapshots import dump, fill_base
+from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.core.reports.progress import latest_of_plan
 from holdfast.core.steps.identity import enclosing, split_key
-from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import (
-    contents_of,
-    fields_of,
-    part_of,
-    rewritten,
-    values_in,
-    write,
-)
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of, part_of, values_in
 from holdfast.model.events import Event, Kind
 
 ATTEMPTS_KEPT: Final = 5
@@ -36,11 +30,6 @@ ATTEMPTS_KEPT: Final = 5
 
 UNCOUNTED: Final = frozenset({"", "read", "model"})
 """What is made again when it is asked for again: nobody has to remember that it happened."""
-
-_GONE: Final = write({"pruned": COMPACTED})
-
-Read = Callable[[str], bytes]
-"""The content at an address."""
 
 
 class Reduced(NamedTuple):
@@ -53,7 +42,9 @@ class Reduced(NamedTuple):
 
     def view(self) -> View:
         """The view that the data stand for, made anew; of the counts, only those of effects and whole calls matter."""
-        return _view_of({**self.data, "sites": {}})
+        view = View()
+        fill_base(view, {**self.data, "sites": {}})
+        return view
 
     def encode(self, also: AbstractSet[str] = frozenset()) -> bytes:
         """The data as JSON, with the counts of the sites that are needed, and of those that somebody needs ``also``."""
@@ -73,28 +64,9 @@ def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Redu
     del data["sites"]
     data["effects"] = [_dump_effect(call) for call in effects.values()]
     needed = set(sites) if later_sites is None else set(later_sites)
-    needed |= {split_key(key)[0] for key in (*whole, *effects, *view.waits, *view.questions)}
+    asked_for = [key for fold in view.folds.values() for key in fold.call_keys()]
+    needed |= {split_key(key)[0] for key in (*whole, *effects, *asked_for)}
     return Reduced(data, frozenset(_blobs(kept)), sites, frozenset(needed))
-
-
-def standing_view(event: Event) -> View | None:
-    """The view that a compacted event holds; None where the event has none."""
-    data = part_of(event.body, "view")
-    if data is None:
-        return None
-    view = _view_of(data)
-    for attempt in view.attempts:
-        # Nothing that an event stands for came after it, whatever it says: whose a command is, is told by where it stands.
-        attempt.event = attempt.event._replace(seq=min(attempt.event.seq, event.seq))
-    return view
-
-
-def _view_of(data: dict[str, Any]) -> View:
-    view = rebuild(data)
-    for fields in data["effects"]:
-        call = _load_effect(fields)
-        view.calls[call.key] = call
-    return view
 
 
 def effect_of(call: Call) -> str:
@@ -132,22 +104,17 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept = View()
     kept.head = kept.base = view.head
     kept.status, kept.points, kept.last_outcome_seq = view.status, view.points, view.last_outcome_seq
-    kept.started, kept.plan, kept.result = view.started, view.plan, view.result
-    kept.restores, kept.branch = view.restores, view.branch
-    kept.waits, kept.questions = dict(view.waits), dict(view.questions)
-    kept.asked, kept.branches = view.asked, list(view.branches)
-    kept.spent, kept.worked_s, kept.warned = view.spent, view.worked_s, view.warned
+    kept.started, kept.result, kept.last_step = view.started, view.result, view.last_step
+    kept.restores, kept.branch, kept.branches = view.restores, view.branch, list(view.branches)
+    kept.worked_s = view.worked_s
     kept.calls = whole
-    kept.partials = {key: bodies for key, bodies in view.partials.items() if key in whole}
-    kept.signs = sorted({signed.level: signed for signed in view.signs}.values(), key=lambda s: s.seq)
     kept.trailing_failures = [(call, seq) for call, seq in view.trailing_failures if call.key in whole]
-    kept.messages = list(standing_messages(view.messages, _unsaid(view), read))
+    compaction = Compaction(view, whole, read)
+    for name in LOOK_BACK:  # at attempts that will be gone
+        view.fold_of(name)
+    kept.folds = {name: fold.reduced(compaction) for name, fold in view.folds.items()}
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
     kept.earlier_attempts = view.next_attempt - 1
-    kept.premises, kept.promises = view.premises, view.promises
-    kept.artifacts = view.artifacts.compacted()
-    kept.handed, kept.claimed = view.handed, view.claimed
-    kept.repeats, kept.behind = view.repeats, view.behind
     return kept
 
 
@@ -157,89 +124,15 @@ def _attempts(view: View, fences: AbstractSet[int]) -> list[Attempt]:
     return old + view.attempts[-ATTEMPTS_KEPT:]
 
 
-class _Standing:
-    """A record of the conversation, how many of its messages stand, and how many were dropped before it came."""
-
-    def __init__(self, said: Said, count: int, dropped_before: int) -> None:
-        self.said = said
-        self.count = count
-        self.dropped_before = dropped_before
-
-
-def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read) -> Iterator[Said]:
-    """The records of messages that are not dropped: without the dropped ones where all of a record's are.
-
-    Those that the program had not come to stay as they are: it may come to them later.
-    """
-    standing: list[_Standing] = []
-    dropped = total = 0
-    ahead: list[Said] = []
-    for said in messages:
-        if said.seq in unsaid:
-            ahead.append(said)
-            continue
-        value = _value(said, read)
-        if said.is_drop:
-            dropped, total = dropped + value["first"], total + value["first"]
-        else:
-            if said.mends_upto is not None:
-                _shorten(standing, _kept(said) + dropped)
-            standing.append(_Standing(said, len(value), total))
-        while standing and standing[0].count <= dropped:
-            dropped -= standing.pop(0).count
-    for number, one in enumerate(standing):
-        yield _rebased(one.said, total - one.dropped_before)
-        if number == 0 and dropped:
-            yield Said(one.said.seq, True, write({}, {"value": {"first": dropped}}))
-    yield from ahead
-
-
-def _shorten(standing: list[_Standing], room: int) -> None:
-    """Only so many messages stay: the rest are replaced. An earlier repair before them still counts, if it only took away."""
-    whole = 0
-    while whole < len(standing) and room:
-        standing[whole].count = min(standing[whole].count, room)
-        room -= standing[whole].count
-        whole += 1
-    del standing[whole:]
-
-
-def _kept(said: Said) -> int:
-    return int(fields_of(said.body or b"{}").get("keep", 0))
-
-
-def _rebased(said: Said, dropped_since: int) -> Said:
-    """A repair counts from the beginning of the conversation; what was dropped after it is not there any more."""
-    if said.mends_upto is None or not dropped_since:
-        return said
-    return said._replace(body=rewritten(said.body or b"{}", keep=max(0, _kept(said) - dropped_since)))
-
-
-def _unsaid(view: View) -> frozenset[int]:
-    """The records of the conversation that were not part of it when the latest state was taken."""
-    body = fields_of(view.checkpoint.body) if view.checkpoint is not None else {}
-    return frozenset(body.get("unsaid", ()))
-
-
-def _value(said: Said, read: Read) -> Any:
-    assert said.body is not None, "compaction folds events, not a snapshot"
-    body = contents_of(said.body)
-    return loads(read(body["value_blob"])) if "value_blob" in body else body["value"]
-
-
 def _blobs(view: View) -> Iterator[str]:
     for call in view.calls.values():
         yield from values_in(call.body or b"")
         for outcome in call.outcomes:
             yield from values_in(outcome.body or b"")
-    for event in (view.started, view.plan, view.handed, *view.behind):
-        yield from values_in(event.body if event else b"")
-    for event in view.behind:
-        yield from fields_of(event.body).get("blobs", ())
-    for said in view.messages:
-        yield from values_in(said.body or b"")
+    yield from values_in(view.started.body if view.started else b"")
     yield from values_in(view.result or b"")
-    yield from view.artifacts.blobs()
+    for fold in view.folds.values():
+        yield from fold.blobs()
 
 
 # -- the ledger of effects: that they happened, without what they came to ----------------------------------------
@@ -248,16 +141,6 @@ def _blobs(view: View) -> Iterator[str]:
 def _dump_effect(call: Call) -> list[Any]:
     outcomes = [[o.seq, o.good, o.point] for o in call.outcomes]
     return [call.key, call.name, effect_of(call), call.seq, call.started_at, call.fence, outcomes]
-
-
-def _load_effect(fields: list[Any]) -> Call:
-    key, name, effect, seq, started_at, fence, outcomes = fields
-    call = Call(key, name)
-    call.seq, call.started_at, call.fence = seq, started_at, fence
-    # "?": its place is not known, and nothing is judged by it
-    call.body = write({"effect": effect, "in": "", "after": "?", "pruned": COMPACTED})
-    call.outcomes = [Outcome(seq, good, point, _GONE) for seq, good, point in outcomes]
-    return call
 
 
 def effects_in(event: Event) -> list[tuple[str, int]]:

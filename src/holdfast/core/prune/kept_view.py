@@ -10,7 +10,6 @@ from typing import Any
 
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.snapshots import kept_intent
-from holdfast.core.loops.fast_check import nudge_in
 from holdfast.core.prune.compaction import UNCOUNTED, effect_of
 from holdfast.core.steps.identity import split_key
 from holdfast.model.calls import Call
@@ -20,37 +19,15 @@ from holdfast.model.events import Event
 
 def difference(before: View, after: View) -> str:
     """What of a kept view is not as it was, in two or three words; empty where nothing is. Both are used up."""
-    for name in (
-        "head",
-        "status",
-        "points",
-        "next_attempt",
-        "branch",
-        "restores",
-        "result",
-        "waits",
-        "questions",
-        "asked",
-        "spent",
-        "warned",
-        "promises",
-        "claimed",
-        "repeats",
-        "behind",
-    ):
+    for name in ("head", "status", "points", "next_attempt", "branch", "restores", "result"):
         if getattr(before, name) != getattr(after, name):
             return name
-    for name in ("started", "plan", "checkpoint", "handed"):
+    for name in ("started", "checkpoint"):
         if _said(getattr(before, name)) != _said(getattr(after, name)):
             return name
-    if before.artifacts.latest() != after.artifacts.latest():
-        return "what is kept of the files"
-    if {name: _said(one) for name, one in before.chains.items()} != {
-        name: _said(one) for name, one in after.chains.items()
-    }:
-        return "a chain of checkpoints"
-    if nudge_in(before.signs) != nudge_in(after.signs):
-        return "what the model was told"
+    for name in before.folds.keys() | after.folds.keys():
+        if found := before.fold_of(name).difference(after.fold_of(name)):
+            return found
     upto = upto_of(after.checkpoint) if after.base and after.checkpoint is not None else 0
     return _of_calls(before, after, upto) or _of_counts(before, after, upto)
 

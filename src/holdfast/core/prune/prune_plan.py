@@ -12,14 +12,16 @@ what it has borrowed neither. The invariant: whoever goes on from a root begins 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from holdfast.core.journal.feature_fold import Read
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.hollow import class_of, hollowed
 from holdfast.core.journal.views_by_event import walk
 from holdfast.core.lineage.lineage import effective
-from holdfast.core.prune.compaction import Read, Reduced, reduce
+from holdfast.core.prune.compaction import Reduced, reduce
 from holdfast.core.prune.kept_view import difference, upto_of
 from holdfast.core.reports.statistics import tally_stretch
 from holdfast.core.steps.identity import split_key
+from holdfast.core.threads.chain_fold import CHAINS
 from holdfast.core.threads.chains import superseded, with_their_base
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX
 from holdfast.model.event_fields import fields_of, write
@@ -203,7 +205,7 @@ class _Survey:
         for seq, view in walk(self.raw):
             if seq in wanted:
                 self.state_at[seq] = view.checkpoint
-                self.chains_at[seq] = list(view.chains.values())
+                self.chains_at[seq] = list(CHAINS.of(view).latest.values())
             self.view = view
         missing = wanted - self.state_at.keys()
         assert not missing, f"run {lineage.run} has no events {missing}, which somebody relies on"
@@ -261,7 +263,7 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
     for seq in with_their_base(kept, own) & own.keys():
         kept.setdefault(seq, "others lean on them")
     beyond = [event for event in by_class["checkpoints"] if event.seq not in kept]
-    if survey.view.chains:
+    if CHAINS.of(survey.view).latest:
         beyond += [event for event in superseded(survey.raw, kept) if event.seq > lineage.origin_seq]
     for name in ("reasoning", "chunks", "refetchable"):
         inside = _within(by_class[name], getattr(policy, name), now)

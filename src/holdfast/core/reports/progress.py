@@ -7,8 +7,10 @@ the item whose work was begun last is where the run stands. What cannot be told 
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import known_cost, known_tokens
 from holdfast.core.journal.fold import View
+from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.steps.identity import scope_of
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, part_of
@@ -48,17 +50,17 @@ class Overview(NamedTuple):
     @property
     def tokens(self) -> int | None:
         """What its model calls took, as far as it is known; None where nothing is known of any."""
-        return None if self.view is None else known_tokens(self.view.spent)
+        return None if self.view is None else known_tokens(BUDGET.of(self.view).spent)
 
     @property
     def cost(self) -> float | None:
         """The same in US dollars."""
-        return None if self.view is None else known_cost(self.view.spent)
+        return None if self.view is None else known_cost(BUDGET.of(self.view).spent)
 
 
 def plan_position(view: View) -> PlanPosition | None:
     """Where the run stands in its latest plan; None where it has none."""
-    items = planned(view.plan)
+    items = planned(PLAN.of(view).event)
     if not items:
         return None
     if view.status == Status.FINISHED:
@@ -89,12 +91,12 @@ def last_sign(info: RunInfo, view: View | None) -> LastSign:
 
 def work_on_plan(view: View) -> Iterator[tuple[str, Call]]:
     """The items of the plan that work was begun on, in that order, each as often as it was, with the call."""
-    return _begun(view, planned(view.plan))
+    return _begun(view, planned(PLAN.of(view).event))
 
 
 def latest_of_plan(view: View) -> Iterable[Call]:
     """Of each item of the plan the call that work on it was begun with last: from these the position can be told."""
-    return dict(_begun(view, planned(view.plan))).values()
+    return dict(_begun(view, planned(PLAN.of(view).event))).values()
 
 
 def _begun(view: View, items: list[str]) -> Iterator[tuple[str, Call]]:

@@ -9,6 +9,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.llm.request_shapes import asked_line
+from holdfast.core.people.question_fold import QUESTIONS
+from holdfast.core.people.wait_fold import WAITS
+from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import plan_position, planned
 from holdfast.core.reports.value_text import failure_line, one_line, readable, size
 from holdfast.model.calls import Call
@@ -147,8 +150,8 @@ def plan_resume(
         saved=_saved(view),
         doubts=uncertain,
         premises=(*judged, *effects),
-        questions=tuple(_asked_of(question, answers or {}) for question in view.questions.values()),
-        waits=tuple(view.waits.values()),
+        questions=tuple(_asked_of(question, answers or {}) for question in QUESTIONS.of(view).open.values()),
+        waits=tuple(WAITS.of(view).open.values()),
         again=tuple(_repeats(view, events, in_doubt)),
         next_item=_next_item(view),
     )
@@ -286,5 +289,5 @@ def _asked(intent: dict[str, Any]) -> str:
 
 def _next_item(view: View) -> str:
     position = plan_position(view)
-    items = planned(view.plan)
+    items = planned(PLAN.of(view).event)
     return items[position.step] if position is not None and position.step < len(items) else ""

@@ -5,8 +5,10 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.lineage.lineage import effective
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.artifacts.orphans import find_orphans, is_temp
 from holdfast.engine.artifacts.workspace import roots_of
 from holdfast.engine.journal.blob_content import read_blobs
@@ -31,10 +33,10 @@ def view_at(store: StorePort, run: str, seq: int) -> View:
 def listed(view: View, *, is_held: bool) -> list[Artifact]:
     """The latest version of each path and how the file compares, by path. Whoever holds the run may be writing one."""
     orphans = set() if is_held else {begun.path for begun, _ in find_orphans(view, {})}
-    orphans |= view.artifacts.orphans.keys()
+    orphans |= ARTIFACTS.of(view).orphans.keys()
     return [
         _beside(view, known[-1], len(known), is_orphan=path in orphans)
-        for path, known in sorted(view.artifacts.versions.items())
+        for path, known in sorted(ARTIFACTS.of(view).versions.items())
     ]
 
 
@@ -55,7 +57,7 @@ def _beside(view: View, version: Version, count: int, *, is_orphan: bool) -> Art
 
 def place_of(view: View, version: Version) -> str:
     """Where the run looks for a file of its own now."""
-    noted = view.premises.get(f"artifact:{version.path}")
+    noted = PREMISES.of(view).get(f"artifact:{version.path}")
     facts = (noted.facts if noted is not None else None) or {}
     attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     bases = (*roots_of(view), attempt.get("cwd", ""))
@@ -83,7 +85,7 @@ def recoverable(events: list[Event]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for event in events:
         if event.kind == Kind.COMPACTED:
-            for version in fold([event]).artifacts.latest().values():
+            for version in ARTIFACTS.of(fold([event])).latest().values():
                 if version.copy == "kept":
                     found.setdefault(version.path, set()).add(version.sha256)
         elif event.kind in {Kind.PREMISE_NOTED, Kind.ARTIFACT_READY} and blobs_in(event.body):
@@ -117,14 +119,14 @@ def _places(store: StorePort) -> tuple[set[str], dict[str, str]]:
         if row.status == Status.IMPORTING or not row.head:
             continue
         view = load(store, row.run)
-        for versions in view.artifacts.versions.values():
+        for versions in ARTIFACTS.of(view).versions.values():
             known |= {os.path.realpath(version.place) for version in versions}
             known.add(os.path.realpath(place_of(view, versions[-1])))
-        for begun in view.artifacts.under_way.values():
+        for begun in ARTIFACTS.of(view).under_way.values():
             text = f"attempt {begun.attempt} of {row.run} was writing it, and did not record it"
             told[os.path.realpath(begun.place)] = told[os.path.realpath(begun.temp)] = text
-        for path, seq in view.artifacts.orphans.items():
-            broken = view.premises.broken.get(f"artifact:{path}")
+        for path, seq in ARTIFACTS.of(view).orphans.items():
+            broken = PREMISES.of(view).broken.get(f"artifact:{path}")
             at = (broken.found or {}).get("at", "") if broken is not None else ""
             if at:
                 told[os.path.realpath(at)] = f"an orphan of {row.run}, found as #{seq}"

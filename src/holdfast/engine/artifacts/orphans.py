@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from holdfast.core.artifacts.versions import ARTIFACTS
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import NOTHING, orphaned
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.premises import probes
@@ -44,7 +46,7 @@ def is_temp(name: str) -> bool:
 async def report(tenure: "Tenure", hands: Hands) -> list[Judged]:
     """Record and tell the orphans, then remove the temporary files. PremiseMissing if an orphan is to pause the run."""
     view = tenure.view
-    begun = list(view.artifacts.under_way.values())
+    begun = list(ARTIFACTS.of(view).under_way.values())
     found: list[tuple[Underway, Judged]] = await look_aside(
         hands, find_orphans, view, tenure.premises.policies
     )
@@ -67,15 +69,15 @@ async def report(tenure: "Tenure", hands: Hands) -> list[Judged]:
 def find_orphans(view: "View", policies: Mapping[str, Act]) -> list[tuple[Underway, Judged]]:
     """The orphans among what was being written, each judged. Only looks."""
     found: dict[str, tuple[Underway, Judged]] = {}
-    for begun in view.artifacts.under_way.values():
-        latest = view.artifacts.find(begun.path)
+    for begun in ARTIFACTS.of(view).under_way.values():
+        latest = ARTIFACTS.of(view).find(begun.path)
         if not begun.sha256 or (latest is not None and latest.sha256 == begun.sha256):
             continue
         if os.path.lexists(begun.temp):
             continue  # it did not come to be put in its place
         facts = probes.look_at_place(begun.place).facts
         if facts is not None and facts.get("sha256") == begun.sha256:
-            noted = view.premises.get(f"artifact:{begun.path}")
+            noted = PREMISES.of(view).get(f"artifact:{begun.path}")
             premise = noted or Premise("artifact", begun.path, dict(NOTHING))
             found[begun.path] = begun, orphaned(premise, facts, begun.attempt, policies)
     return list(found.values())
@@ -91,11 +93,11 @@ async def _record(tenure: "Tenure", hands: Hands, begun: Underway, judged: Judge
     if is_noted:
         drafts.append(note_of(now, {"via": "found"}))
     seq = await journal.append(hands, drafts, tenure.clock.wall(), synced=False)
-    view.premises.broken[judged.premise.id] = Broken(seq, judged.verdict, judged.found, judged.act)
+    PREMISES.of(view).broken[judged.premise.id] = Broken(seq, judged.verdict, judged.found, judged.act)
     if is_noted:
-        view.premises[now.id] = now._replace(seq=seq)
-    view.artifacts.under_way.pop(begun.key, None)
-    view.artifacts.orphans[begun.path] = seq
+        PREMISES.of(view)[now.id] = now._replace(seq=seq)
+    ARTIFACTS.of(view).under_way.pop(begun.key, None)
+    ARTIFACTS.of(view).orphans[begun.path] = seq
     if judged.act != "ignore":
         log().warning("run %s: %s %s", tenure.run, judged.premise.id, judged.text)
 

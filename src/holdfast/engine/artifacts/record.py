@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.state.chunking import chunks
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.artifacts.workspace import (
@@ -123,7 +124,7 @@ def content_of(tenure: "Tenure", spot: Spot, fd: int, *, keep: bool) -> Content:
     content = Content(size, digest.hexdigest(), stat.S_IMODE(known.st_mode), None)
     if not keep:
         return content
-    latest = tenure.view.artifacts.find(spot.name)
+    latest = ARTIFACTS.of(tenure.view).find(spot.name)
     stored = set(latest.blobs) if latest is not None else set()
     pieces, blobs = _copied(tenure, b"".join(parts), stored)
     return content._replace(pieces=pieces, blobs=blobs)
@@ -135,7 +136,7 @@ def _check_room(tenure: "Tenure", spot: Spot, size: int) -> None:
         raise ArtifactTooLarge(
             what=f"artifact {spot.name}", path=spot.at, size=size, size_max=ARTIFACT_BYTES_MAX, unit="bytes"
         )
-    kept = tenure.view.artifacts.kept_bytes
+    kept = ARTIFACTS.of(tenure.view).kept_bytes
     if kept + size > limit:
         what = f"artifact {spot.name} ({size:,} bytes), together with the copies that run {tenure.run} keeps already,"
         raise ArtifactTooLarge(what=what, path=spot.at, size=kept + size, size_max=limit, unit="bytes")
@@ -207,4 +208,5 @@ def note_version(tenure: "Tenure", event: Draft, seq: int) -> None:
     body = contents_of(event.body)
     note_declared(tenure, Premise("artifact", body["name"], body["facts"]), seq)
     recorded = Event(seq, tenure.clock.wall(), event.kind, event.name, event.key, 0, event.body, 0)
-    tenure.view.artifacts.noted(recorded, tenure.points, tenure.view.calls)
+    made = ARTIFACTS.of(tenure.view)
+    made.noted(recorded, tenure.points, tenure.view.calls, tenure.view.last_step)

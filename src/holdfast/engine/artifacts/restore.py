@@ -15,7 +15,9 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.run_row_facts import is_from_elsewhere
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.artifacts.inventory import content_of, place_of, recoverable, view_at
 from holdfast.engine.journal.journal import Draft, chain_of, read_all
@@ -56,8 +58,8 @@ class Restoring:
         self._raw = read_all(store, wanted.run)
         self._ours = recoverable(self._raw)
         self.view: View = view_at(store, wanted.run, wanted.seq)
-        self._versions = self.view.artifacts.latest()
-        self._paths = {self.view.artifacts.path_of(text) or text for text in wanted.paths}
+        self._versions = ARTIFACTS.of(self.view).latest()
+        self._paths = {ARTIFACTS.of(self.view).path_of(text) or text for text in wanted.paths}
         missing = self._paths - self._versions.keys()
         if missing:
             raise UnknownArtifact(run=wanted.run, what=", ".join(sorted(missing)), problem=NO_SUCH_FILE)
@@ -73,7 +75,7 @@ class Restoring:
         drafts = []
         for one in restored:
             version = self._versions.get(one.path)
-            noted = self.view.premises.get(f"artifact:{one.path}")
+            noted = PREMISES.of(self.view).get(f"artifact:{one.path}")
             if one.outcome not in _BACK or version is None:
                 continue
             before = (noted.facts if noted is not None else None) or {}
@@ -145,7 +147,7 @@ class Restoring:
         if self._wanted.to is not None or self._wanted.paths:
             return
         now = view_at(self._store, self._wanted.run, self._raw[-1].seq)
-        for path, version in sorted(now.artifacts.latest().items()):
+        for path, version in sorted(ARTIFACTS.of(now).latest().items()):
             place = place_of(now, version)
             if path not in self._versions and os.path.lexists(place):
                 yield Restored(path, version.number, place, "left", "it was made after that point")

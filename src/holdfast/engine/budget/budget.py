@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import Limit, Verdict, judge, plus
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.run.log import log
@@ -66,9 +67,9 @@ class Spending:
         prices: "Mapping[str, Price] | None" = None,
     ) -> None:
         self.budget = budget
-        self.spent: Spent = view.spent
+        self.spent: Spent = BUDGET.of(view).spent
         self._prices = prices or {}
-        self._warned = dict(view.warned)
+        self._warned = dict(BUDGET.of(view).warned)
         self._worked_s = view.worked_s
         self._clock = clock
         self._began = clock.monotonic()

@@ -10,6 +10,7 @@ from typing import Final
 from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree, encode
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal.blob_content import content_in, read_blob
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.remember import recall_for_context
@@ -133,7 +134,7 @@ def _at_hand(tenure: Tenure) -> str:
 
 def handed_to(tenure: Tenure) -> Handed | None:
     """What the run began with where it has taken over; None where it began by itself."""
-    event = tenure.view.handed
+    event = HANDOFF.of(tenure.view).handed
     if event is None:
         return None
     document = loads(content_in(tenure.store, event))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.transfer.event_check import letter_problem
 from holdfast.engine.damage.damaged_records import find_sound
 from holdfast.engine.journal.journal import Draft, draft
@@ -106,8 +107,8 @@ async def _accept(tenure: Tenure, hands: Hands, record: Record, letter: dict[str
     assert tenure.journal is not None
     event = note_of(premise, {"via": "person", "by": letter["by"]})
     seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
-    tenure.view.premises.note(premise._replace(seq=seq))
-    tenure.view.premises.broken.pop(premise.id, None)
+    PREMISES.of(tenure.view).note(premise._replace(seq=seq))
+    PREMISES.of(tenure.view).broken.pop(premise.id, None)
 
 
 def accepted_in(letter: dict[str, Any]) -> Premise:

@@ -9,6 +9,7 @@ from orjson import dumps, loads
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.core.journal import snapshots
 from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.fold import load as load_snapshot
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.lineage import effective
 from holdfast.engine.damage.damaged_records import discard, find_sound
@@ -101,7 +102,7 @@ def _read_snapshot(store: StorePort, run: str) -> View | None:
     except Corrupt as damage:
         log().info("the snapshot of run %s is not used: %s", run, damage)
         return None
-    return snapshots.load(loads(data))
+    return load_snapshot(loads(data))
 
 
 def _write_snapshot(store: StorePort, run: str, view: View) -> None:

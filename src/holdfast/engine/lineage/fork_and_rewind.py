@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from orjson import dumps, loads
 
 from holdfast.codec.values import encode
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.later_effects import Reader, blobs_of, effects_behind, told
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.lineage.lineage import effective
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
@@ -118,7 +120,7 @@ def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[st
         lambda call: pager.body_of(call.seq) if call.body is None else call.body,
         lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
     )
-    inherited = entries_told(store, [event for event in view.behind if event.seq > at_seq])
+    inherited = entries_told(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
     return effects_behind(run, view, at_seq, reader, inherited.values())
 
 
@@ -218,7 +220,7 @@ def rewind(
             "to_seq": to_seq,
             "kept": kept,
             "attempts": view.next_attempt - 1,
-            "spent": [*view.spent],
+            "spent": [*BUDGET.of(view).spent],
             "worked_s": view.worked_upto_last_s,
         }
         journal = Journal(store, workshop.committer, row.run, lease.fence, head)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orjson import dumps, loads
 
 from holdfast.codec.values import decode
-from holdfast.core.journal.view_parts import Said
+from holdfast.core.llm.conversation_fold import CONVERSATION, Said
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.load_view import Pager
 from holdfast.model.event_fields import contents_of
@@ -49,7 +49,7 @@ class Conversation:
         """What was repaired while nobody held the run, by the record behind which that belongs."""
         self._unsaid: set[int] = set()
         last = 0
-        for said in tenure.view.messages:
+        for said in CONVERSATION.of(tenure.view).messages:
             if said.place <= tenure.cursor_seq and said.seq not in tenure.unsaid:
                 apply(self._entries, said.seq, self._content(said))
             else:
@@ -143,7 +143,7 @@ def unsaid_by(tenure: "Tenure") -> list[int]:
         return tenure.conversation.unsaid
     return [
         said.seq
-        for said in tenure.view.messages
+        for said in CONVERSATION.of(tenure.view).messages
         if said.place > tenure.cursor_seq or said.seq in tenure.unsaid
     ]
 
@@ -159,7 +159,7 @@ def entries_at(
     """The messages of a run that nobody need hold, as they stood at an event."""
     pager = Pager(store, run)
     entries: list[Entry] = []
-    for said in standing_in(view.messages, cursor_seq, unsaid):
+    for said in standing_in(CONVERSATION.of(view).messages, cursor_seq, unsaid):
         body = contents_of(pager.body_of(said.seq) if said.body is None else said.body)
         apply(entries, said.seq, content_of(store, said, body))
     return entries

@@ -12,7 +12,6 @@ from typing import Any, Final
 from orjson import dumps, loads
 
 from holdfast.codec.exceptions import describe_failure
-from holdfast.core.journal.view_parts import Said
 from holdfast.core.lineage.lineage import effective
 from holdfast.core.llm.conversation import (
     MENDABLE,
@@ -27,6 +26,7 @@ from holdfast.core.llm.conversation import (
     validate,
 )
 from holdfast.core.llm.conversation.outgoing import SMOOTHED, refusal_of
+from holdfast.core.llm.conversation_fold import Said
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import draft, read_all
 from holdfast.engine.llm.conversation import Mending, content_of

@@ -10,6 +10,7 @@ from random import random
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.llm.provider_errors import backoff_s, outage_of, signs_of
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.reports.times import moment
 from holdfast.engine.people import waits
 from holdfast.engine.run.log import log
@@ -79,7 +80,7 @@ class Watch:
     async def resume(self) -> None:
         """Go on with a wait that an earlier attempt began: not before the time that the provider has named."""
         work = self._work
-        self._waiting = work.tenure.view.waits.get(work.asked.key)
+        self._waiting = WAITS.of(work.tenure.view).open.get(work.asked.key)
         if self._waiting is not None:
             self._began = work.tenure.clock.monotonic()
             await self._until(self._waiting.until)

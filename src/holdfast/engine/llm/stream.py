@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, get_args
 
+from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.streams import Partial, fold_partial, is_whole, joined, plan_of
 from holdfast.core.llm.streams.joined_tries import Seam
 from holdfast.core.llm.streams.recovery import OnPartial
@@ -149,7 +150,7 @@ class Streaming:
             if self._work is None:
                 tenure.land(asked.site)
         tenure.streams.add(self)
-        written = [contents_of(body) for body in tenure.view.partials.get(asked.key, ())]
+        written = [contents_of(body) for body in MODEL.of(tenure.view).partials.get(asked.key, ())]
         self._pieces = sum(body.get("pieces", 0) for body in written)
         await self._go_on_from(fold_partial(written), None)
         if not self._ready and not self._is_over:

@@ -7,6 +7,7 @@ are numbered by try and by number, and written in that order.
 from threading import Lock
 from typing import Any
 
+from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.streams import merge
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.llm.model_call import ModelWork
@@ -29,7 +30,7 @@ class StreamWork(ModelWork):
         self._size = 0
         self._lock, self._writing = Lock(), Lock()
         self._number, self._continues = 0, ""
-        written = tenure.view.partials.get(self.asked.key, ()) if call is not None else ()
+        written = MODEL.of(tenure.view).partials.get(self.asked.key, ()) if call is not None else ()
         self._tries = max((fields_of(body).get("try", 0) for body in written), default=0)
         self._began = tenure.clock.monotonic()
         try:
@@ -81,7 +82,7 @@ class StreamWork(ModelWork):
                     self._pending = pending + self._pending
                     self._number -= 1
                 raise
-            self.tenure.view.partials.setdefault(self.asked.key, []).append(event.body)
+            MODEL.of(self.tenure.view).partials.setdefault(self.asked.key, []).append(event.body)
 
     async def may_go_on(self, error: Exception) -> bool:
         """Whether the provider is to be asked again after this; it is waited for first."""
@@ -93,7 +94,7 @@ class StreamWork(ModelWork):
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the whole answer."""
         await super().succeed(value, {"ms": self._took_ms(self._began), **fields}, parts)
-        self.tenure.view.partials.pop(self.asked.key, None)
+        MODEL.of(self.tenure.view).partials.pop(self.asked.key, None)
 
     def stop(self) -> None:
         """Nothing more comes: write what is left, unless the whole is recorded, and let go."""

@@ -14,6 +14,7 @@ from orjson import loads
 
 from holdfast.core.loops.fast_check import Lookout, nudge_in
 from holdfast.core.loops.loop_acts import arguments_of, is_tool, manner_of
+from holdfast.core.loops.loop_fold import LOOPS
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.log import log
@@ -76,7 +77,7 @@ class Circles:
 
     def told(self, noticed: Noticed, seq: int) -> Looping | None:
         """What was noticed is in the journal, with the outcome at this seq. The stop-signal to raise, if it says so."""
-        sign, run, signs = noticed.sign, self._tenure.run, self._tenure.view.signs
+        sign, run, signs = noticed.sign, self._tenure.run, LOOPS.of(self._tenure.view).signs
         if sign is None:
             signs.append(Signed(seq, "left"))
             return None
@@ -106,7 +107,7 @@ class Circles:
     def _derive(self) -> Lookout:
         """Look at what was recorded before this attempt, and at what was said since anything new."""
         self._lookout = lookout = Lookout(self._policy)
-        signs = self._tenure.view.signs
+        signs = LOOPS.of(self._tenure.view).signs
         new_seq = max((signed.seq for signed in signs if signed.level == "again"), default=0)
         for outcome, call in self._facts(new_seq):
             try:

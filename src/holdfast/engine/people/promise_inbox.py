@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast.core.people import promises
+from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.run.held_run import Tenure
@@ -20,7 +21,7 @@ async def drain(tenure: Tenure, hands: Hands) -> None:
 
 
 async def _take_in(tenure: Tenure, hands: Hands, found: Record, letter: dict[str, Any]) -> None:
-    known, told = tenure.view.promises, promises.promise_in(letter["promise"])
+    known, told = PROMISES.of(tenure.view), promises.promise_in(letter["promise"])
     if not promises.is_news(known, told):
         log().info("letter %s for run %s says nothing new", found.key, tenure.run)
         await hands.store(tenure.store.delete_record, found.space, found.key, revision=found.revision)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from holdfast.codec.values import canonical
 from holdfast.core.journal.names import check_name
 from holdfast.core.people import promises
+from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.held_run import Tenure
@@ -59,7 +60,7 @@ async def settle(
     """Record that a promise was kept or broken, and tell whoever it was made to. Durable when it returns. Misuse; see ``find``."""
     if note:
         promises.check_text("what is said", note)
-    found = promises.find(tenure.view.promises, named, tenure.run)
+    found = promises.find(PROMISES.of(tenure.view), named, tenure.run)
     asked = ask(tenure, _SETTLE, canonical({"id": found.id, "how": how, "note": note}, what="promise"))
     if found.state not in {"open", how} and asked.key not in tenure.view.calls:
         tenure.unclaim(asked.site, asked.n)
@@ -99,14 +100,16 @@ async def _recorded(
     finally:
         tenure.land(asked.site)
     # In a fork, what its origin had promised is known under the origin's name.
-    return tenure.view.promises[about.id if recorded is None else tenure.view.calls[asked.key].name], tells
+    return PROMISES.of(tenure.view)[
+        about.id if recorded is None else tenure.view.calls[asked.key].name
+    ], tells
 
 
 def _fold(tenure: Tenure, event: Draft, seq: int) -> None:
     from holdfast.model.events import Event
 
     folded = Event(seq, tenure.clock.wall(), event.kind, event.name, event.key, 0, event.body, 0)
-    (tenure.view.promises.made if event.kind == Kind.PROMISE_MADE else tenure.view.promises.settled)(folded)
+    PROMISES.of(tenure.view).add(tenure.view, folded)
 
 
 # -- telling the other run ---------------------------------------------------------------------------------------------

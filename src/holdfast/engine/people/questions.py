@@ -16,6 +16,7 @@ from orjson import dumps
 
 from holdfast.codec.exceptions import decode_failure, encode_failure
 from holdfast.codec.values import canonical, decode, encode
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import (
     Place,
     UnfitError,
@@ -115,7 +116,7 @@ async def _await(
     tenure: Tenure, hands: Hands, asked: Asked, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Outcome:
     clock = tenure.clock
-    question = tenure.view.questions.get(asked.key)
+    question = QUESTIONS.of(tenure.view).open.get(asked.key)
     if question is None:
         tenure.require_journal(ASK)
         question = await _pose(tenure, hands, asked, inquiry, wants, about)
@@ -162,13 +163,13 @@ async def _pose(
         fields["expires_at"] = at + inquiry.expires_s
     if forked:
         fields["forked"] = True
-    old = superseded(list(tenure.view.questions.values()), Place(scope, after, forked), tenure.posed)
+    old = superseded(list(QUESTIONS.of(tenure.view).open.values()), Place(scope, after, forked), tenure.posed)
     withdrawn = [draft(Kind.QUESTION_ANSWERED, q.id, q.key, {"how": "withdrawn"}) for q in old]
     id_ = tenure.next_question()
     event = draft(Kind.QUESTION_ASKED, id_, asked.key, fields, about, "about", parts=parts)
     seq = await journal.append(hands, [*withdrawn, event], at)
     for q in old:
-        tenure.view.questions.pop(q.key, None)
+        QUESTIONS.of(tenure.view).open.pop(q.key, None)
     question = Question(
         asked.key,
         id_,
@@ -182,7 +183,7 @@ async def _pose(
         after,
         forked,
     )
-    tenure.view.questions[asked.key] = question
+    QUESTIONS.of(tenure.view).open[asked.key] = question
     log().info("run %s asks %s: %s", tenure.run, id_, inquiry.text)
     return question
 
@@ -205,7 +206,7 @@ async def _expire(tenure: Tenure, hands: Hands, asked: Asked, question: Question
 
 async def drain(tenure: Tenure, hands: Hands) -> None:
     """Put away the letters that answer nothing which is still asked. The others wait until the program comes to ask."""
-    open_seqs = {question.seq for question in tenure.view.questions.values()}
+    open_seqs = {question.seq for question in QUESTIONS.of(tenure.view).open.values()}
     for record, letter in await hands.store(inbox.waiting, tenure.store, tenure.run):
         if letter["kind"] == "answer" and letter["seq"] not in open_seqs:
             await _put_away(tenure, hands, record, "it answers nothing that is still asked")
@@ -261,5 +262,5 @@ async def _record(
         raise
     finally:
         if seq is not None:
-            del tenure.view.questions[question.key]
+            del QUESTIONS.of(tenure.view).open[question.key]
             tenure.view.give(question.key, question.id, Outcome(seq, good, tenure.points, event.body))

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from orjson import dumps
 
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.reports.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft
@@ -82,7 +83,7 @@ async def _sleep(
     try:
         if marks.given(tenure, asked) is not None:
             return
-        is_new = asked.key not in tenure.view.waits
+        is_new = asked.key not in WAITS.of(tenure.view).open
         waiting = await begin(tenure, hands, asked, until(tenure.clock.wall()))
         await _sit(tenure, hands, left_of(waiting, is_new=is_new), waiting, wait_s)
         await end(tenure, hands, waiting, "over")
@@ -122,7 +123,7 @@ async def begin(
     why: str = "",
 ) -> Waiting:
     """Record that this call waits, unless it is recorded already. Durable when it returns."""
-    known = tenure.view.waits.get(asked.key)
+    known = WAITS.of(tenure.view).open.get(asked.key)
     if known is not None:
         return known
     since = tenure.clock.wall()
@@ -130,7 +131,7 @@ async def begin(
     event = draft(Kind.WAIT_STARTED, name, asked.key, fields, parts={"what": what, "why": why})
     seq = await _append(tenure, hands, event)
     waiting = Waiting(asked.key, name, seq, reason, what, why, since, until)
-    tenure.view.waits[asked.key] = waiting
+    WAITS.of(tenure.view).open[asked.key] = waiting
     return waiting
 
 
@@ -139,7 +140,7 @@ async def end(tenure: Tenure, hands: Hands, waiting: Waiting, how: How) -> None:
     waited_s = round(max(0.0, tenure.clock.wall() - waiting.since), 3)
     event = draft(Kind.WAIT_ENDED, waiting.name, waiting.key, {"how": how, "waited_s": waited_s})
     seq = await _append(tenure, hands, event)
-    tenure.view.waits.pop(waiting.key, None)
+    WAITS.of(tenure.view).open.pop(waiting.key, None)
     if waiting.name == SLEEP:
         tenure.remember(waiting.key, SLEEP, Outcome(seq, True, tenure.points, event.body), is_given=True)
 

@@ -16,6 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.codec.values import canonical
+from holdfast.core.artifacts.versions import ARTIFACTS
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import (
     NOTHING,
     act_on,
@@ -77,7 +79,7 @@ async def depends_on(
         else:
             premise, found = await look_aside(hands, _look_at_path, tenure, text)
             premise = premise._replace(policy=on_change)
-        noted = tenure.view.premises.get(premise.id)
+        noted = PREMISES.of(tenure.view).get(premise.id)
         if found.facts is None and (noted is None or not is_absence(noted)):
             await _declared_missing(tenure, hands, asked, premise, found)
         await _declare(tenure, hands, asked, premise, found.facts or NOTHING)
@@ -110,8 +112,8 @@ async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Prem
 
 def note_declared(tenure: "Tenure", premise: Premise, seq: int) -> None:
     """The program has declared this with that event: from here on the run relies on it."""
-    tenure.view.premises.note(premise._replace(seq=seq))
-    tenure.view.premises.broken.pop(premise.id, None)
+    PREMISES.of(tenure.view).note(premise._replace(seq=seq))
+    PREMISES.of(tenure.view).broken.pop(premise.id, None)
 
 
 async def _declared_missing(
@@ -164,7 +166,7 @@ def _compare(tenure: "Tenure", step: str, found: list[Premise]) -> list[Judged]:
     """What differs of code from what was noted; what is new of it is for the step's next intent to say."""
     broken: list[Judged] = []
     for now in found:
-        noted = tenure.view.premises.get(now.id)
+        noted = PREMISES.of(tenure.view).get(now.id)
         if noted is None or noted.facts is None or not _is_same_function(noted.facts, now):
             tenure.premises.to_note.setdefault(step, []).append(now)
             continue
@@ -187,7 +189,7 @@ async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, prov
     """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
     if name in tenure.premises.models:
         return
-    noted = tenure.view.premises.get(f"model:{name}")
+    noted = PREMISES.of(tenure.view).get(f"model:{name}")
     if noted is not None and (model or provider):
         judged = judge(noted, Observation({"model": model, "provider": provider}))
         if is_broken(judged):
@@ -202,7 +204,7 @@ async def check(tenure: "Tenure", hands: Hands) -> None:
     """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
     view, reliance = tenure.view, tenure.premises
     orphans = await _report_orphans(tenure, hands)
-    world = [premise for premise in view.premises.values() if premise.kind in WORLD]
+    world = [premise for premise in PREMISES.of(view).values() if premise.kind in WORLD]
     takes_time = any(premise.kind in _OUTSIDE for premise in world)
     look = look_around, world, look_from(view), reliance.policies
     judged = await look_aside(hands, *look) if takes_time else look_around(*look[1:])
@@ -215,13 +217,13 @@ async def check(tenure: "Tenure", hands: Hands) -> None:
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
     await _append(tenure, hands, [note_of(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
-        del view.premises.broken[one.premise.id]
+        del PREMISES.of(view).broken[one.premise.id]
     await settle(tenure, hands, [one for one in (*judged, clock) if is_broken(one)])
 
 
 async def _report_orphans(tenure: "Tenure", hands: Hands) -> list[Judged]:
     """Before its files are looked at: what attempts that were killed have left of those they were writing."""
-    if not tenure.view.artifacts.under_way:
+    if not ARTIFACTS.of(tenure.view).under_way:
         return []
     from holdfast.engine.artifacts.orphans import report  # which few runs leave any of
 
@@ -270,7 +272,7 @@ def look_from(view: "View") -> Look:
 
 
 def _is_paused_by(view: "View", judged: Judged) -> bool:
-    broken = view.premises.broken.get(judged.premise.id)
+    broken = PREMISES.of(view).broken.get(judged.premise.id)
     return broken is not None and broken.act == "pause"
 
 
@@ -280,7 +282,7 @@ async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
     for one in broken:
         if one.act != "ignore" and not _is_known(view, one):
             seq = await _append(tenure, hands, [finding_of(one)])
-            view.premises.broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
+            PREMISES.of(view).broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
         if one.act == "warn":
             log().warning("run %s relies on %s, which %s", tenure.run, _told(one.premise), one.text)
         if one.act != "pause" and one.premise.kind != "clock":
@@ -292,14 +294,14 @@ async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
 
 async def _go_on_with(tenure: "Tenure", hands: Hands, now: Premise) -> None:
     """What was found is what the run relies on from here, so that it is told once."""
-    noted = tenure.view.premises.get(now.id)
+    noted = PREMISES.of(tenure.view).get(now.id)
     if noted is None or noted.facts != now.facts:
         seq = await _append(tenure, hands, [note_of(now, {"via": "found"})])
-        tenure.view.premises[now.id] = now._replace(seq=seq)
+        PREMISES.of(tenure.view)[now.id] = now._replace(seq=seq)
 
 
 def _is_known(view: "View", judged: Judged) -> bool:
-    known = view.premises.broken.get(judged.premise.id)
+    known = PREMISES.of(view).broken.get(judged.premise.id)
     return known is not None and (known.verdict, known.found) == (judged.verdict, judged.found)
 
 
@@ -380,7 +382,7 @@ def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
 
 def _way_back(tenure: "Tenure", premise: Premise) -> dict[str, str]:
     """Of a file that the run made, that there is a copy of it."""
-    version = tenure.view.artifacts.find(premise.name) if premise.kind == "artifact" else None
+    version = ARTIFACTS.of(tenure.view).find(premise.name) if premise.kind == "artifact" else None
     if version is None or version.copy != "kept":
         return {}
     from shlex import quote

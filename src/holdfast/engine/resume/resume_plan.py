@@ -5,9 +5,11 @@ From outside it is told what starting the run would do now; inside it is what wa
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.lineage.lineage import effective
+from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import act_on, judge
 from holdfast.core.resume.recorded_command import whence
 from holdfast.core.resume.resume_plan import ResumePlan, plan_resume
@@ -33,7 +35,7 @@ def plan_of_entry(tenure: "Tenure") -> ResumePlan:
     events = effective(read_all(tenure.store, run, upto_seq=upto)) if upto else []
     view = fold(events)
     status = "crashed" if view.crashed_attempt is not None else view.status
-    code = [premise for premise in view.premises.values() if premise.kind not in WORLD]
+    code = [premise for premise in PREMISES.of(view).values() if premise.kind not in WORLD]
     judged = (*reliance.judged, *look_around(code, look_from(view), reliance.policies))
     doubts = [
         Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back")
@@ -51,8 +53,8 @@ def plan_from_outside(
     view = with_accepted(store, info.run, fold(events))
     attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     policies: Policies = attempt.get("premises", {})
-    judged = look_around(view.premises.values(), _look_of(view, attempt), policies)
-    if view.artifacts.under_way and info.holder != "alive":
+    judged = look_around(PREMISES.of(view).values(), _look_of(view, attempt), policies)
+    if ARTIFACTS.of(view).under_way and info.holder != "alive":
         from holdfast.engine.artifacts.orphans import find_orphans
 
         judged = with_orphans(judged, [one for _, one in find_orphans(view, policies)])
@@ -78,7 +80,7 @@ def with_accepted(store: StorePort, run: str, view: View) -> View:
     """The view with what somebody has accepted, and no attempt has taken in yet."""
     for _, letter in letters.waiting(store, run):
         if letter["kind"] == "accept":
-            view.premises.note(letters.accepted_in(letter))
+            PREMISES.of(view).note(letters.accepted_in(letter))
     return view
 
 

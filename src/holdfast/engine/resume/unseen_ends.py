@@ -1,8 +1,10 @@
 """The ends of attempts that nobody saw: recorded by whoever holds the run next, before anything else."""
 
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.reports.times import clock_time
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.model.event_fields import fields_of
@@ -28,12 +30,14 @@ def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Dr
     """The end of an attempt that nobody saw: the last thing known of it."""
     # What came in doubt with a handoff, no attempt of this run was in the middle of.
     open_calls = [
-        call for call in view.open_calls() if call.fence >= attempt.event.fence or view.handed is None
+        call
+        for call in view.open_calls()
+        if call.fence >= attempt.event.fence or HANDOFF.of(view).handed is None
     ]
     if open_calls:
         names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
         last = f"in the middle of {names}"
-    elif view.last is not None and (path := view.artifacts.written_at(view.last)):
+    elif view.last is not None and (path := ARTIFACTS.of(view).written_at(view.last)):
         last = f"while it was writing {path!r} at {clock_time(view.last.at)}"
     elif view.last is not None and view.last.kind == Kind.ATTEMPT_STARTED:
         last = f"right after it began at {clock_time(view.last.at)}"

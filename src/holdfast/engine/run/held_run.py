@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any
 from orjson import loads
 
 from holdfast.core.journal.run_row_facts import owner_of
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
+from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.loops.fast_check import nudge_in
+from holdfast.core.loops.loop_fold import LOOPS
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.queue.queue import waited_for_by
 from holdfast.core.steps.drift import UNKNOWN_AFTER, Standing
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.budget.budget import Spending
 from holdfast.engine.journal.load_view import Pager
 from holdfast.engine.llm.conversation import Conversation
@@ -82,7 +87,7 @@ class Tenure:
         self.states = States(workshop.store, row.run)
         self.latest_root: Any = None if view.checkpoint is None else part_of(view.checkpoint.body, "state")
         """The state as last recorded."""
-        self.latest_request = _request_of(view.latest_request)
+        self.latest_request = _request_of(MODEL.of(view).latest_request)
         """The event of the model call that was begun last, and the root of its request."""
         self.to_rebuild: tuple[str, ...] = ()
         self.autosaver: Autosaver | None = None
@@ -235,7 +240,7 @@ class Tenure:
     @property
     def nudge(self) -> str | None:
         """What the model is to be told about going in circles, at the place that the program has come to."""
-        signs = self.view.signs
+        signs = LOOPS.of(self.view).signs
         if self.replaying:
             signs = [signed for signed in signs if signed.seq <= self._replayed_upto]
         return nudge_in(signs) or None
@@ -268,7 +273,7 @@ class Tenure:
     @property
     def inheritance(self) -> "Carried | None":
         """The effects that came with a handoff and that the program has not asked for; None where the run began otherwise."""
-        handed = self.view.handed
+        handed = HANDOFF.of(self.view).handed
         if handed is None or self._inheritance is not None:
             return self._inheritance
         from holdfast.engine.journal.blob_content import content_in
@@ -276,7 +281,7 @@ class Tenure:
 
         document = loads(content_in(self.store, handed))
         with self._lock:
-            self._inheritance = self._inheritance or Carried(document, self.view.claimed)
+            self._inheritance = self._inheritance or Carried(document, HANDOFF.of(self.view).claimed)
             return self._inheritance
 
     @property
@@ -285,7 +290,7 @@ class Tenure:
         if self._behind is None:
             from holdfast.engine.lineage.fork_and_rewind import entries_told  # few runs are forks
 
-            self._behind = entries_told(self.store, self.view.behind)
+            self._behind = entries_told(self.store, LATER_EFFECTS.of(self.view).events)
         return self._behind
 
     @property
@@ -399,8 +404,8 @@ class Tenure:
     def next_question(self) -> str:
         """The id of one more question, for people to type."""
         with self._lock:
-            self.view.asked += 1
-            return f"q{self.view.asked}"
+            QUESTIONS.of(self.view).asked += 1
+            return f"q{QUESTIONS.of(self.view).asked}"
 
     def add_point(self) -> int:
         """Count one more step or checkpoint."""

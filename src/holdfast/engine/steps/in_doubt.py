@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.exceptions import describe_failure, encode_failure
 from holdfast.core.journal.run_row_facts import is_from_elsewhere
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.reports.times import moment
 from holdfast.core.steps.arguments import bind, choose
 from holdfast.core.steps.in_doubt import Settlement, settle
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, chain_of, draft, read_all
 from holdfast.engine.run.held_run import remember_failure
@@ -112,7 +114,7 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
     await inbox.drain(tenure, work.hands)
     if not call.is_open:
         return tenure.next_outcome(call)
-    if tenure.view.behind:
+    if LATER_EFFECTS.of(tenure.view).events:
         from holdfast.core.lineage.later_effects import is_for_a_person  # few runs are forks
 
         if is_for_a_person(tenure.intent_of(call)):
@@ -132,7 +134,7 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:
     """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
-    if work.tenure.view.handed is not None or work.tenure.view.behind:
+    if HANDOFF.of(work.tenure.view).handed is not None or LATER_EFFECTS.of(work.tenure.view).events:
         from holdfast.engine.transfer.handoff_answers import is_over
 
         was_given = is_over(work.tenure.store, work.tenure.intent_of(call))

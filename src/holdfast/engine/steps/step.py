@@ -13,10 +13,12 @@ from typing import Any
 from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.loops.loop_acts import arguments_of, declared_as
 from holdfast.core.reports.times import moment
 from holdfast.core.steps.arguments import has_parameter, unwrap
 from holdfast.core.steps.identity import idempotency_key
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.loops.loop_detection import Noticed
 from holdfast.engine.people import approvals
@@ -68,7 +70,9 @@ async def step(
         if tenure.premises.met.get(name, tenure) is not getattr(fn, "__code__", None):
             await _meet(tenure, hands, treatment, asked, fn)
         call = tenure.view.calls.get(asked.key)
-        if call is None and (tenure.view.handed is not None or tenure.view.behind):
+        if call is None and (
+            HANDOFF.of(tenure.view).handed is not None or LATER_EFFECTS.of(tenure.view).events
+        ):
             call = await _claim(tenure, hands, treatment, asked)
         if call is not None:
             outcome = next_answer(tenure, call)
@@ -463,7 +467,7 @@ def minted_key(tenure: Tenure, key: str) -> str:
     """The idempotency key of the call with this key: the one that it was begun with, or its own."""
     recorded: str | None = tenure.recorded(key, "idempotency_key")
     call = tenure.view.calls.get(key)
-    is_taker = tenure.view.handed is not None or bool(tenure.view.behind)
+    is_taker = HANDOFF.of(tenure.view).handed is not None or bool(LATER_EFFECTS.of(tenure.view).events)
     if recorded is None and call is not None and call.seq and is_taker:
         from holdfast.engine.transfer.handoff_answers import giver_key
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.run_row_facts import owner_of
+from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import take
@@ -174,7 +175,13 @@ def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, ent
 def _end(tenure: Tenure) -> None:
     """Nothing is under way any more: let the run go, and say so if something is in doubt."""
     assert tenure.journal is not None
-    status = Status.IN_DOUBT if unsettled(tenure) else Status.PARKED if tenure.view.questions else Status.IDLE
+    status = (
+        Status.IN_DOUBT
+        if unsettled(tenure)
+        else Status.PARKED
+        if QUESTIONS.of(tenure.view).open
+        else Status.IDLE
+    )
     try:
         if tenure.journal.lost is None and status != tenure.status:
             drive(tenure.journal.append(BLOCKING, [], tenure.clock.wall(), status=status))

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
+from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.premises.premises import judge
@@ -352,7 +353,7 @@ def kept_copy(source: StorePort | None, run: str, item: Mapping[str, Any]) -> st
 
 
 def _has_copy(source: StorePort, run: str, path: str, digest: str) -> bool:
-    version = load(source, run).artifacts.latest().get(path)
+    version = ARTIFACTS.of(load(source, run)).latest().get(path)
     return version is not None and version.copy == "kept" and version.sha256 == digest
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from orjson import dumps
 
 from holdfast.core.lineage.later_effects import origin_in, reason_of, treatment_of
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.transfer.handoff_accept import doubt_of, origin_of, seed_key
 from holdfast.errors import HoldfastError
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 async def claim(tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked") -> Call | None:
     """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
-    entry = tenure.behind.get(asked.key) if tenure.view.behind else None
+    entry = tenure.behind.get(asked.key) if LATER_EFFECTS.of(tenure.view).events else None
     if entry is not None:
         return await _claim_behind(tenure, hands, treatment, asked, entry)
     carried = tenure.inheritance
@@ -42,7 +44,7 @@ async def claim(tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked:
     if effect is None:
         return None
     journal = tenure.require_journal(asked.name)
-    handed = tenure.view.handed
+    handed = HANDOFF.of(tenure.view).handed
     assert handed is not None
     digest = fields_of(tenure.view.started.body)["handed_over"]["digest"] if tenure.view.started else ""
     seed = tenure.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
@@ -83,7 +85,7 @@ async def _claim_behind(
     journal = tenure.require_journal(asked.name)
     if entry["how"] != "done":
         entry = await hands.store(_latest, tenure.store, entry)
-    repeats = tenure.view.repeats
+    repeats = LATER_EFFECTS.of(tenure.view).repeats
     how = treatment_of(entry, repeats)
     origin = {name: entry[name] for name in ("run", "event", "how", "over", "owner")}
     drafts = [_intent_of(treatment, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])]
@@ -169,7 +171,7 @@ def _noted(tenure: "Tenure", asked: "Asked", drafts: list[Draft], first_seq: int
     call.seq, call.started_at, call.fence = first_seq, tenure.clock.wall(), tenure.journal.fence
     call.body, call.is_open = drafts[0].body, True
     if "handed" in (intent := fields_of(drafts[0].body)):
-        tenure.view.claimed.add(intent["handed"]["n"])
+        HANDOFF.of(tenure.view).claimed.add(intent["handed"]["n"])
     for seq, event in enumerate(drafts[1:], first_seq + 1):
         if event.key != asked.key:
             continue

@@ -5,12 +5,17 @@ from typing import Any, Final, NamedTuple
 
 from orjson import loads
 
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.context.context import context_of
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.llm.reasoning import Read, value_in
 from holdfast.core.people import promises
+from holdfast.core.people.promises import PROMISES
+from holdfast.core.people.question_fold import QUESTIONS
+from holdfast.core.premises.noted_premises import PREMISES
+from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
 from holdfast.core.reports.times import moment
 from holdfast.core.steps.arguments import CLOSURE
@@ -22,6 +27,7 @@ from holdfast.core.transfer.handoff.carried_effects import (
 )
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
+from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.errors import TooLarge
 from holdfast.limits import HANDOFF_DOUBTS_MAX, HANDOFF_ITEMS_MAX, HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.calls import Call
@@ -86,7 +92,7 @@ def document_of(
         "artifacts": [*_premises(story, {"artifact"})],
         "dependencies": [*_premises(story, {"file", "endpoint"})],
         "promises": writing.listed(
-            "promises", [{**promises.fields_of(p), "events": [*p.seqs]} for p in view.promises.values()]
+            "promises", [{**promises.fields_of(p), "events": [*p.seqs]} for p in PROMISES.of(view).values()]
         ),
         "questions": [*_questions(story)],
         **writing.luggage(),
@@ -151,11 +157,16 @@ class _Writing:
     def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
         """What the giver was given itself, and has not asked for. What was in doubt there are calls of its own."""
         view = self.story.view
-        if view.handed is None:
+        handed = HANDOFF.of(view).handed
+        if handed is None:
             return
-        seq = self.story.cite(view.handed.seq)
-        for effect in effects_in(self._document_in(view.handed)):
-            if effect.is_done == is_done and not effect.is_in_doubt and effect.number not in view.claimed:
+        seq = self.story.cite(handed.seq)
+        for effect in effects_in(self._document_in(handed)):
+            if (
+                effect.is_done == is_done
+                and not effect.is_in_doubt
+                and effect.number not in HANDOFF.of(view).claimed
+            ):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
 
     def _document_in(self, handed: Event) -> dict[str, Any]:
@@ -304,12 +315,12 @@ def _source(effect: Effect) -> dict[str, Any]:
 
 def _plan(story: Story) -> Iterator[dict[str, Any]]:
     worked_on = {item for item, _ in work_on_plan(story.view)}
-    for item in planned(story.view.plan) if story.view.plan is not None else ():
+    for item in planned(PLAN.of(story.view).event):
         yield {"item": item, "begun": item in worked_on}
 
 
 def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
-    for premise in story.view.premises.values():
+    for premise in PREMISES.of(story.view).values():
         if premise.kind in kinds:
             facts = {name: value for name, value in (premise.facts or {}).items() if name != "at"}
             broken = story.broken.get(premise.id)
@@ -324,7 +335,7 @@ def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
 
 
 def _questions(story: Story) -> Iterator[dict[str, Any]]:
-    for question in story.view.questions.values():
+    for question in QUESTIONS.of(story.view).open.values():
         asked = story.events.get(question.seq)
         about = None if asked is None else part_of(asked.body, "about")
         yield {"id": question.id, "text": question.text, "about": about, "events": [story.cite(question.seq)]}
@@ -334,9 +345,9 @@ def _budget(story: Story) -> dict[str, Any]:
     view = story.view
     allowed = fields_of(view.attempts[-1].event.body).get("budget") if view.attempts else None
     spent: dict[str, float] = {
-        "tokens": view.spent.tokens,
-        "cost": view.spent.cost,
-        "calls": view.spent.calls,
+        "tokens": BUDGET.of(view).spent.tokens,
+        "cost": BUDGET.of(view).spent.cost,
+        "calls": BUDGET.of(view).spent.calls,
         "wall_s": round(view.worked_upto_last_s, 3),
     }
     limits = {name: value for name, value in (allowed or {}).items() if name in spent}

@@ -1,0 +1,135 @@
+"""The table of folds: which feature folds which events. Naming a feature loads nothing.
+
+This is the only place where the kernel's fold and its features meet. The order of the rows is the order in which the
+features see an event.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.model.events import CHAINED, DROPPED, HANDED_OVER, MENDED, MESSAGES, Kind
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.feature_fold import FeatureFold
+
+
+class Row(NamedTuple):
+    """One feature: its name, where its fold is, and what it folds."""
+
+    name: str
+    place: str
+    """``module:class``, below ``holdfast.core``."""
+    keys: tuple[str, ...]
+    """Its keys in the data of a view: a snapshot that has one of them needs this fold."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of events that it folds."""
+    calls: tuple[str, ...] = ()
+    """Kinds that are calls of the program too, when they have a key: the kernel records their outcome first."""
+    marks: tuple[str, ...] = ()
+    """Names of marks and checkpoints that it folds."""
+    parts: tuple[str, ...] = ()
+    """Parts of a step's intent or outcome that it folds: see ``event_fields.mark_of`` and ``has_usage``."""
+    also: tuple[str, ...] = ()
+    """Kinds that it sees once it is there. When it is made later, ``began`` looks back."""
+
+
+ROWS: Final = (
+    Row("plan", "reports.plan_fold:PlanFold", ("plan",), marks=("plan",)),
+    Row(
+        "conversation",
+        "llm.conversation_fold:ConversationFold",
+        ("messages",),
+        marks=(MESSAGES, DROPPED, MENDED),
+    ),
+    Row(
+        "model",
+        "llm.model_fold:ModelFold",
+        ("partials",),
+        kinds=(Kind.STREAM_CHUNK,),
+        parts=("model",),
+    ),
+    Row(
+        "budget",
+        "budget.budget_fold:BudgetFold",
+        ("spent", "warned"),
+        kinds=(Kind.BUDGET_WARNED, Kind.RUN_REWOUND),
+        parts=("usage",),
+    ),
+    Row("waits", "people.wait_fold:WaitFold", ("waits",), kinds=(Kind.WAIT_STARTED, Kind.WAIT_ENDED)),
+    Row(
+        "questions",
+        "people.question_fold:QuestionFold",
+        ("questions", "asked"),
+        kinds=(Kind.QUESTION_ASKED, Kind.QUESTION_ANSWERED),
+    ),
+    Row(
+        "promises",
+        "people.promises:PromiseFold",
+        ("promises",),
+        kinds=(Kind.PROMISE_MADE, Kind.PROMISE_SETTLED, Kind.PROMISE_TOLD),
+        calls=(Kind.PROMISE_MADE, Kind.PROMISE_SETTLED),
+    ),
+    Row("messages", "", (), calls=(Kind.MESSAGE_RECEIVED,)),
+    Row(
+        "premises",
+        "premises.noted_premises:PremiseFold",
+        ("premises",),
+        kinds=(Kind.PREMISE_NOTED, Kind.PREMISE_BROKEN),
+        calls=(Kind.PREMISE_NOTED,),
+        parts=("noted", "model"),
+        also=(Kind.ATTEMPT_STARTED,),
+    ),
+    Row(
+        "artifacts",
+        "artifacts.versions:ArtifactFold",
+        ("artifacts",),
+        kinds=(Kind.PREMISE_NOTED, Kind.PREMISE_BROKEN, Kind.ARTIFACT_BEGUN, Kind.ARTIFACT_READY),
+    ),
+    Row(
+        "loops",
+        "loops.loop_fold:LoopFold",
+        ("signs",),
+        kinds=(Kind.LOOP_NOTICED, Kind.LOOP_LEFT),
+        also=(Kind.ATTEMPT_STARTED,),
+    ),
+    Row(
+        "handoff",
+        "transfer.handoff_fold:HandoffFold",
+        ("handed", "claimed"),
+        marks=(HANDED_OVER,),
+        parts=("handed",),
+    ),
+    Row(
+        "later_effects",
+        "lineage.later_effects_fold:LaterEffectsFold",
+        ("repeats", "behind"),
+        kinds=(Kind.RUN_FORKED, Kind.RUN_REWOUND),
+    ),
+    Row("chains", "threads.chain_fold:ChainFold", ("chains",), marks=(CHAINED,)),
+)
+
+_PLACES: Final = {row.name: row.place for row in ROWS if row.place}
+
+
+def _by(field: int) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for row in ROWS:
+        for one in row[field] if row.place else ():
+            found[one] = (*found.get(one, ()), row.name)
+    return found
+
+
+BY_KIND: Final = _by(3)
+BY_MARK: Final = _by(5)
+BY_PART: Final = _by(6)
+ALSO: Final = _by(7)
+LOOK_BACK: Final = tuple(row.name for row in ROWS if row.also)
+"""Features that look back at attempts when they are made: they must be made before attempts go."""
+CALLS: Final = frozenset(kind for row in ROWS for kind in row.calls)
+
+
+def make_fold(name: str) -> "FeatureFold":
+    """A new fold of this feature. Its module is imported now: a run without its events never loads it."""
+    module, _, cls = _PLACES[name].partition(":")
+    made: FeatureFold = getattr(import_module(f"holdfast.core.{module}"), cls)()
+    return made

@@ -1,0 +1,149 @@
+"""The conversation of a run, folded from its journal: messages added, dropped and repaired."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from orjson import loads
+
+from holdfast.core.journal.feature_fold import Compaction, FeatureFold, Read, Slot
+from holdfast.core.journal.snapshots import bytes_of, text_of
+from holdfast.model.event_fields import contents_of, fields_of, rewritten, values_in, write
+from holdfast.model.events import DROPPED, MENDED, Event
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+
+
+class Said(NamedTuple):
+    """An event of the conversation: messages added at its end, the oldest dropped, or its end repaired.
+
+    A repair that the program did not make itself names the event up to which it repairs: there it belongs.
+    """
+
+    seq: int
+    is_drop: bool
+    body: bytes | None
+    mends_upto: int | None = None
+
+    @property
+    def place(self) -> int:
+        """The event behind which it counts."""
+        return self.seq if self.mends_upto is None else self.mends_upto
+
+
+class ConversationFold(FeatureFold):
+    """The records of the conversation, in the order in which they count."""
+
+    def __init__(self) -> None:
+        self.messages: list[Said] = []
+
+    def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
+        """Messages come at the end; a repair comes behind what it repairs."""
+        if event.name == MENDED:
+            said = Said(event.seq, False, event.body, fields_of(event.body).get("upto", event.seq))
+            behind = sum(other.place <= said.place for other in self.messages)
+            self.messages.insert(behind, said)
+        if event.key and event.name != MENDED:
+            self.messages.append(Said(event.seq, event.name == DROPPED, event.body))
+
+    def dump(self, *, whole: bool) -> dict[str, Any]:
+        """The records, with their bodies where the journal will not have them."""
+        return {"messages": [_dump_said(said, whole=whole) for said in self.messages]}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """The records."""
+        self.messages = [
+            Said(seq, is_drop, bytes_of(body), *more) for seq, is_drop, body, *more in data["messages"]
+        ]
+
+    def reduced(self, compaction: Compaction) -> Self:
+        """The messages that are not dropped."""
+        kept = type(self)()
+        checkpoint = compaction.view.checkpoint
+        body = fields_of(checkpoint.body) if checkpoint is not None else {}
+        # Records that were not part of the conversation when the latest state was taken.
+        unsaid = frozenset(body.get("unsaid", ()))
+        kept.messages = list(standing_messages(self.messages, unsaid, compaction.read))
+        return kept
+
+    def shed(self, upto_seq: int, kept: Self) -> None:
+        """What stays, and what came since."""
+        self.messages = kept.messages + [said for said in self.messages if said.seq > upto_seq]
+
+    def blobs(self) -> Iterator[str]:
+        """Those of long messages."""
+        for said in self.messages:
+            yield from values_in(said.body or b"")
+
+
+CONVERSATION: Final = Slot("conversation", ConversationFold)
+
+
+def _dump_said(said: Said, *, whole: bool) -> list[Any]:
+    mends = [] if said.mends_upto is None else [said.mends_upto]
+    return [said.seq, said.is_drop, text_of(said.body) if whole else None, *mends]
+
+
+class _Standing:
+    """A record of the conversation, how many of its messages are left, and how many were dropped before it came."""
+
+    def __init__(self, said: Said, count: int, dropped_before: int) -> None:
+        self.said = said
+        self.count = count
+        self.dropped_before = dropped_before
+
+
+def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read) -> Iterator[Said]:
+    """The records of messages that are not dropped: without the dropped ones where all of a record's are.
+
+    Those that the program had not come to stay as they are: it may come to them later.
+    """
+    standing: list[_Standing] = []
+    dropped = total = 0
+    ahead: list[Said] = []
+    for said in messages:
+        if said.seq in unsaid:
+            ahead.append(said)
+            continue
+        value = _value(said, read)
+        if said.is_drop:
+            dropped, total = dropped + value["first"], total + value["first"]
+        else:
+            if said.mends_upto is not None:
+                _shorten(standing, _kept(said) + dropped)
+            standing.append(_Standing(said, len(value), total))
+        while standing and standing[0].count <= dropped:
+            dropped -= standing.pop(0).count
+    for number, one in enumerate(standing):
+        yield _rebased(one.said, total - one.dropped_before)
+        if number == 0 and dropped:
+            yield Said(one.said.seq, True, write({}, {"value": {"first": dropped}}))
+    yield from ahead
+
+
+def _shorten(standing: list[_Standing], room: int) -> None:
+    """Only so many messages stay: the rest are replaced. An earlier repair before them still counts, if it only took away."""
+    whole = 0
+    while whole < len(standing) and room:
+        standing[whole].count = min(standing[whole].count, room)
+        room -= standing[whole].count
+        whole += 1
+    del standing[whole:]
+
+
+def _kept(said: Said) -> int:
+    return int(fields_of(said.body or b"{}").get("keep", 0))
+
+
+def _rebased(said: Said, dropped_since: int) -> Said:
+    """A repair counts from the beginning of the conversation; what was dropped after it is not there any more."""
+    if said.mends_upto is None or not dropped_since:
+        return said
+    return said._replace(body=rewritten(said.body or b"{}", keep=max(0, _kept(said) - dropped_since)))
+
+
+def _value(said: Said, read: Read) -> Any:
+    assert said.body is not None, "compaction folds events, not a snapshot"
+    body = contents_of(said.body)
+    return loads(read(body["value_blob"])) if "value_blob" in body else body["value"]

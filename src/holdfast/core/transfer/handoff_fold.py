@@ -1,0 +1,49 @@
+"""The handoff that a run began with, folded from its journal, and which of its effects the program has asked for."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from holdfast.core.journal.feature_fold import FeatureFold, Slot
+from holdfast.core.journal.snapshots import dump_event, load_event
+from holdfast.model.event_fields import fields_of, values_in
+from holdfast.model.events import Event, Kind
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+
+
+class HandoffFold(FeatureFold):
+    """``handed`` is None where the run began otherwise; ``claimed`` are numbers of effects in its document."""
+
+    def __init__(self) -> None:
+        self.handed: Event | None = None
+        self.claimed: set[int] = set()
+
+    def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
+        """The run begins with a handoff, or a call asks for an effect that the giver made."""
+        if event.kind == Kind.STEP_STARTED:
+            self.claimed.add(fields_of(event.body)["handed"]["n"])
+        else:
+            self.handed = event
+
+    def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
+        """Both."""
+        return {"handed": dump_event(self.handed), "claimed": sorted(self.claimed)}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Both."""
+        self.handed, self.claimed = load_event(data.get("handed")), set(data.get("claimed", ()))
+
+    def blobs(self) -> Iterator[str]:
+        """That of the document."""
+        yield from values_in(self.handed.body if self.handed else b"")
+
+    def difference(self, after: Self) -> str:
+        """The same effects are known."""
+        if self.claimed != after.claimed:
+            return "claimed"
+        mine, its = self.handed, after.handed
+        return "handed" if (mine and mine[:7]) != (its and its[:7]) else ""
+
+
+HANDOFF: Final = Slot("handoff", HandoffFold)
