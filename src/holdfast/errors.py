@@ -24,6 +24,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
     ├── FileFailed (OSError)             the system refused an operation on a file of the run's
+    ├── OutOfDescriptors (OSError)       a part of Holdfast could not be loaded: the process has too many files open
     ├── RunRefused                       the run's state does not allow this
     │   ├── UnknownRun
     │   ├── RunExists
@@ -179,6 +180,18 @@ class FileFailed(HoldfastError, OSError):
     advises = "mend what the system says, and call it again: nothing of it was left behind"
     call: str
     path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return BaseException.__str__(self)  # an OSError would tell only what the system said
+
+
+class OutOfDescriptors(HoldfastError, OSError):
+    """A part of Holdfast could not be loaded, because the process has no descriptor left. It is an OSError, too."""
+
+    says = "{module} cannot be loaded: {problem}"
+    advises = "close files or raise the limit (`ulimit -n`), and call it again: what was acknowledged stays recorded"
+    module: str
     problem: str
 
     def __str__(self) -> str:

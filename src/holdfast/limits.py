@@ -91,6 +91,8 @@ STREAM_FLUSH_S: Final = 0.1
 STREAM_FLUSH_BYTES: Final = 2_048
 """A piece of a streamed answer is in the journal after at most this long, or once this much has come."""
 BUSY_TIMEOUT_S: Final = 10.0
+FORK_WAIT_S: Final = 2.0
+"""How long os.fork waits for threads that are in the middle of using a SQLite store."""
 STATEMENT_TIMEOUT_S: Final = 60.0
 """A server that has not answered a statement by then is not waited for any longer."""
 CONNECT_TIMEOUT_S: Final = 10.0

@@ -166,7 +166,7 @@ def run_script(body: str, path: Path) -> str:
     """A script with a store open and a run held; its output."""
     head = (
         "import os, sys\n"
-        "from holdfast.errors import ForkedHandle\n"
+        "from holdfast.errors import ForkedHandle, StoreUnavailable\n"
         "from holdfast.stores.url import open_store\n"
         "from holdfast.testing.store_rules.builders import *\n"
         "store = open_store(sys.argv[1])\n"
@@ -244,7 +244,7 @@ print("done")
 
 
 def test_a_fork_while_another_thread_holds_the_locks_does_not_hang(path: Path) -> None:
-    """The child's locks are new, so it hears ForkedHandle and can open the store."""
+    """The fork waits for the thread, but not for long. The child hears ForkedHandle, and may not open the store: SQLite would not lock it."""
     out = run_script(
         """
 import threading
@@ -261,8 +261,10 @@ if pid == 0:
     try:
         store.append([an_append("r", fence, 0)])
     except ForkedHandle:
-        own = open_store(sys.argv[1])
-        os._exit(0 if own.find_run("r") is not None else 4)
+        try:
+            open_store(sys.argv[1])
+        except StoreUnavailable:
+            os._exit(0)
     os._exit(3)
 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 leave.set()
@@ -290,6 +292,73 @@ sys.stdin.read()
         assert store.probe(other.owner) == "alive"
         other.process.kill()
         wait_until(lambda: store.probe(other.owner) == "dead", "the death of the parent")
+
+
+_FOREIGN = """
+import subprocess
+def look(path):  # as a shell does: open, read, close; it deletes the WAL if nobody is seen to use it
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute('select count(*) from events').fetchone()[0]); c.close()"
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=True)
+    return int(done.stdout)
+"""
+
+
+@pytest.mark.parametrize("how", ["os.fork", "multiprocessing"])
+def test_what_a_child_opens_itself_is_locked(path: Path, how: str) -> None:
+    """A child opens the store that its parent had open, and the parent closes it: a shell that comes and goes takes nothing away.
+
+    Planted once: with the inherited connections left open, SQLite took no lock in the child, the shell deleted the
+    child's WAL, and what it wrote afterwards was acknowledged and lost.
+    """
+    fork = {
+        "os.fork": "pid = os.fork()\nif pid == 0:\n    try:\n        child()\n    finally:\n        os._exit(0)\n"
+        "join = lambda: os.waitpid(pid, 0)\n",
+        "multiprocessing": "import multiprocessing\n"
+        "process = multiprocessing.get_context('fork').Process(target=child)\nprocess.start()\njoin = process.join\n",
+    }
+    out = run_script(
+        f"""{_FOREIGN}
+append(store, an_append("r", fence, 0))
+begin, begun = os.pipe()
+def child():
+    assert os.read(begin, 1) == b"."
+    own = open_store(sys.argv[1])
+    assert append(own, an_append("r", fence, 1)) == 2
+    assert look(sys.argv[1]) == 2
+    assert append(own, an_append("r", fence, 2)) == 3
+    print("acknowledged", flush=True)
+{fork[how]}
+store.close()
+os.write(begun, b".")
+join()
+print(open_store(sys.argv[1]).find_run("r").head)
+""",
+        path,
+    )
+    assert out == "acknowledged\n3\n"
+
+
+def test_a_child_takes_no_lock_from_its_parent(path: Path) -> None:
+    """Whatever the child closes, and when it ends: a shell sees that the parent has the store open, and leaves its WAL alone."""
+    out = run_script(
+        f"""{_FOREIGN}
+append(store, an_append("r", fence, 0))
+pid = os.fork()
+if pid == 0:
+    own = open_store(sys.argv[1])
+    append(own, an_append("r", fence, 1))
+    own.close()
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+assert not store._database.locks.is_lost
+assert append(store, an_append("r", fence, 2)) == 3
+assert look(sys.argv[1]) == 3
+assert append(store, an_append("r", fence, 3)) == 4
+print(look(sys.argv[1]), os.path.exists(sys.argv[1] + "-wal"))
+""",
+        path,
+    )
+    assert out == "4 True\n"
 
 
 def test_a_memory_store_does_not_cross_a_fork() -> None:

@@ -17,7 +17,11 @@ PACKAGE: Final = __name__.partition(".")[0]
 _ROWS: Final = (
     # the prefix of the names, the module they are in today, and the names behind the colon
     ("holdfast", "holdfast.engine.memory.index_cache", "IndexLost"),
-    ("holdfast", "holdfast.errors", "AcknowledgedLost ExportTaken FileFailed ForeignCommand Unjournaled"),
+    (
+        "holdfast",
+        "holdfast.errors",
+        "AcknowledgedLost ExportTaken FileFailed ForeignCommand OutOfDescriptors Unjournaled",
+    ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.event_schema", "Field Schema"),
     ("holdfast", "holdfast.model.exports", "SingleUse"),

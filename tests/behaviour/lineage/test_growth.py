@@ -1,8 +1,8 @@
 """What is asked of one run, or of one page of runs, costs the same however many runs there are; prune walks each lineage once.
 
 Counted in calls of the port, and not timed. Planted, and caught here: the kin of a run found among all rows; forks found
-among all runs; a journal read once for each run that depends on it; a plan kept in memory whole; a page that looks at
-all runs for the sake of a status.
+among all runs; a journal read once for each run that depends on it; all journals of a lineage kept in memory; a survey that
+keeps what it has given; a page that reads the journals of all runs for the sake of a status.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """A run inside a run: where it lives, and whose it is. It lies in its parent's store unless it names another one.
 
 Seen before: ``holdfast.run("kid")`` inside a run with ``store=`` opened the default store, the nearest ``.holdfast`` above, and was
-no child at all.
+no child at all. Planted once, and caught by all tests here but the last two.
 """
 
 import asyncio

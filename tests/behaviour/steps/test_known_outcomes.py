@@ -153,7 +153,7 @@ def test_a_known_outcome_is_written_when_the_store_is_back(
 ) -> None:
     """Seven refusals, then it is taken: the call returns, nothing is in doubt, and the log told what was held back.
 
-    As it was: the store's error came out and the next attempt was in doubt.
+    Planted once, as it was: the store's error came out and the next attempt was in doubt.
     """
 
     def body(run: Any) -> Any:
@@ -274,6 +274,58 @@ def test_what_cannot_pass_is_not_waited_for(place: Place) -> None:
     assert place.doubts() == ["pay"]
 
 
+class Interrupted(BaseException):
+    """As Ctrl-C is one; pytest has a meaning of its own for that."""
+
+
+class Unwritable:
+    """A value that is interrupted while it is being written down."""
+
+
+def _interrupt(_: Unwritable) -> None:
+    raise Interrupted
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_cut_off_between_the_effect_and_its_record_it_is_in_doubt(place: Place, mode: str) -> None:
+    """A program that goes past the interrupt and calls again does not make the effect again.
+
+    Planted once: without ``_keep_open`` the second call acted again.
+    """
+    holdfast.register(Unwritable, encode=_interrupt, decode=lambda _: Unwritable())
+    done: list[str] = []
+
+    def act() -> Unwritable:
+        done.append("act")
+        return Unwritable()
+
+    async def both(call: Callable[[], Any]) -> None:
+        for expected in (Interrupted, errors.StepInDoubt):
+            with pytest.raises(expected):
+                made = call()
+                if mode == "async":
+                    await made
+
+    if mode == "sync":
+        run = holdfast.run("r", store=place.store).open()
+        with suppress(StopIteration):
+            both(lambda: run.options(key="k").once("act", act)).send(None)
+        run.close()
+    else:
+
+        async def main() -> None:
+            async with holdfast.run("r", store=place.store, stops="suppress") as entered:
+
+                async def awaited() -> Unwritable:
+                    return act()
+
+                await both(lambda: entered.options(key="k").once("act", awaited))
+
+        asyncio.run(main())
+    assert done == ["act"]
+    assert place.doubts() == ["act"]
+
+
 def test_the_users_deadline_bounds_it(place: Place, mode: str) -> None:
     """``deadline=`` says until when the program waits for this call."""
     deadline = place.clock.wall() + 30
@@ -337,7 +389,7 @@ def test_an_interrupt_ends_it_after_one_more_try(place: Place, is_back: bool) ->
 
 
 def test_a_cancelled_task_is_cancelled(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A timeout around the call ends the waiting, and comes out as one. As it was, StoreBusy hid the cancellation."""
+    """A timeout around the call ends the waiting, and comes out as one. Planted once, as it was: StoreBusy hid the cancellation."""
 
     async def main() -> None:
         async with holdfast.run("r", store=place.store) as run:
@@ -479,7 +531,7 @@ class Late(Relay):
 def test_a_write_that_arrives_late_is_not_written_twice(url: str, verb: str) -> None:
     """The first try was of unknown outcome and arrives while the second is on its way: the journal has one outcome.
 
-    With a time of its own for each try there would be two.
+    Planted once: without a look for earlier tries there were two.
     """
     port = Late(url, verb)
     workshop_of(port, clock=SetClock())

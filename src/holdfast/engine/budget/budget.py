@@ -88,6 +88,7 @@ class Spending:
 
     def ask(self) -> tuple[Verdict, list[Limit]]:
         """What the budget says to one more call, which is under way if it may; and the limits not warned of yet."""
+        self._load_prices()
         with self._lock:
             verdict = Verdict()
             if self.budget is not None:
@@ -109,6 +110,13 @@ class Spending:
         """A call is not under way any more."""
         with self._lock:
             self._under_way = max(0, self._under_way - 1)
+
+    def _load_prices(self) -> None:
+        """Before the call is made: afterwards its answer is paid for, and must not fail for lack of a descriptor."""
+        from holdfast.core.budget import prices  # noqa: F401 - see above
+        from holdfast.engine.budget.price_tables import shipped_prices
+
+        shipped_prices()
 
     def _cost(self, usage: Usage) -> float | None:
         from holdfast.core.budget.prices import cost_of  # most runs make no model calls

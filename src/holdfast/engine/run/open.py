@@ -22,6 +22,7 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import take
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.loops.loop_detection import Circles
 from holdfast.engine.people import promise_inbox, questions
@@ -84,6 +85,7 @@ class Entry(NamedTuple):
 async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
     store = workshop.store
+    keep_spare()
     prices = own_prices(entry.prices)  # a table that cannot be read is refused before anything is written
     run = await _choose_run(hands, workshop, entry)
     row = await hands.store(store.find_run, run)

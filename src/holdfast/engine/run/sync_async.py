@@ -108,6 +108,11 @@ class BlockingHands:
         bell.wait(run, seen, timeout_s)
 
 
+def load_threads() -> None:
+    """Load what a call with a timeout needs: before its intent, so that what cannot be loaded has done nothing."""
+    from concurrent.futures import Future  # noqa: F401 - see above
+
+
 def _invoke_in_thread(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float
 ) -> Any:

@@ -25,7 +25,7 @@ from holdfast.engine.people import approvals
 from holdfast.engine.premises import premises
 from holdfast.engine.run.call_site import HERE, Here, Trail
 from holdfast.engine.run.held_run import Tenure, remember_failure
-from holdfast.engine.run.sync_async import Hands, OutOfTime, Straggler
+from holdfast.engine.run.sync_async import Hands, OutOfTime, Straggler, load_threads
 from holdfast.engine.steps import drift, in_doubt, known_outcome
 from holdfast.engine.steps.call_identity import Asked, answer, identify, lost_of, next_answer
 from holdfast.errors import (
@@ -112,6 +112,8 @@ class Work:
     """One live call: what is known of it from the intent to the outcome."""
 
     __slots__ = (
+        "_acted",
+        "_concluded",
         "_delegated",
         "_succeeded",
         "_unwritten",
@@ -149,6 +151,8 @@ class Work:
         self.intent = b""
         self.intent_seq = 0
         self.started_at = tenure.clock.wall()
+        self._acted = False
+        self._concluded = False
         self._delegated = False
         self._succeeded = False
         self._unwritten: tuple[Draft, ...] = ()
@@ -203,6 +207,8 @@ class Work:
 
     async def begin(self) -> None:
         """Record that the call is about to be made."""
+        if self._timeout_s() is not None:
+            load_threads()
         intent = self._intent({})
         self.intent = intent.body
         if self._left_s() <= 0:
@@ -221,8 +227,16 @@ class Work:
             tenure.attendant.ended(self, None if self._succeeded else sys.exc_info()[1])
         if not self._succeeded:
             tenure.unclaim(asked.site, asked.n)
+        if self._acted and not self._concluded and self.treatment.effect == "once":
+            self._keep_open()
         if not self._delegated:
             tenure.leave_call(asked.key)
+
+    def _keep_open(self) -> None:
+        """Something went wrong between the effect and its record: a program that goes past it must not make the effect again."""
+        call = self.tenure.view.calls.get(self.asked.key)
+        if call is None or not call.is_open:
+            in_doubt.keep_open(self, "ended, and its outcome could not be recorded")
 
     def _intent(self, more: dict[str, Any], parts: dict[str, Any] | None = None) -> Draft:
         asked = self.asked
@@ -283,6 +297,7 @@ class Work:
             tenure, asked.key, Trail(here.trail.task, ""), here.depth + 1, asked.name if is_once else ""
         )
         began = tenure.clock.monotonic()
+        self._acted = True
         token = HERE.set(inside)
         try:
             value = await self.hands.invoke(self.fn, self.args, self.kwargs, self._timeout_s())
@@ -446,6 +461,7 @@ class Work:
 
     def _conclude(self, event: Draft, seq: int, *, good: bool, is_given: bool) -> None:
         tenure, asked = self.tenure, self.asked
+        self._concluded = True
         point = tenure.add_point()
         # What can be asked for again in this very tenure: an explicit key, what the view knew as open, and an
         # outcome that the program was cut off from.

@@ -432,15 +432,24 @@ class Database:
     # -- fork ------------------------------------------------------------------------------------------------
 
     def disown(self) -> None:
-        """In a forked child: refuse from now on, and never touch the parent's connections."""
+        """In a forked child: refuse from now on, and undo nothing of the parent's."""
         # Locks may be held by threads that do not exist here.
         self.moved = Condition()
         self.locks.make_locks()
         self.writing, self.looking = self.locks.writing, self.locks.looking
-        if self.trouble != "closed":
-            if self.trouble != "shut":
-                _make_immortal((self.synced, self.flushed, self.reading))
-            self.trouble = "forked"
+        before = self.trouble
+        if before == "closed":
+            return
+        self.trouble = "forked"
+        if before == "shut":
+            return
+        connections = (self.synced, self.flushed, self.reading)
+        if self.locks.is_quiet and not any(connection.in_transaction for connection in connections):
+            for connection in connections:  # or SQLite would think that this process has the parent's locks
+                connection.close()
+        else:
+            self.locks.refuse_from_now_on()
+            _make_immortal(connections)
 
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()

@@ -8,6 +8,10 @@ ones come back only when *every* connection of the process has been closed: SQLi
 The turn is a byte of the side file, which nothing can drop: whoever opens the database, writes to it or folds its WAL has
 it, so that no two processes do that at once even while their locks are lost.
 
+A forked child has none of these locks, but its copy of SQLite's memory says that it has, for as long as an inherited
+connection is open. So a fork waits until no thread is inside SQLite; the child closes what it inherited, and what it opens
+itself is locked. Where a thread does not come out in time, the child may not open the file at all.
+
 The invariant: the probe is opened before the first connection and closed after the last one; nothing else of ours ever
 closes a descriptor of these files.
 """
@@ -21,7 +25,7 @@ from typing import Final, Protocol
 
 from holdfast import limits
 from holdfast.clock import SystemClock
-from holdfast.errors import StoreBusy
+from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.stores.sqlite.locks.bytelock import NOTICES_LOSS, is_gone, mark
 from holdfast.stores.sqlite.locks.owners import Owners
 
@@ -84,8 +88,9 @@ class LockProbe:
 class FileLocks:
     """The locks of one file in this process."""
 
-    def __init__(self, path: Path, owners: Owners, *, of_search: bool) -> None:
+    def __init__(self, path: Path, key: tuple[int, int], owners: Owners, *, of_search: bool) -> None:
         self.path: Final = path
+        self._key: Final = key
         self.turn: Final = owners.turn(of_search=of_search)
         self.end_turn: Callable[[], object] = self.turn.unlock
         """Give the turn back, or do nothing without it. No function of Python's, so that no signal handler comes first."""
@@ -93,6 +98,8 @@ class FileLocks:
         self.probe: LockProbe | None = None
         self.lookers = 0
         """Connections that were opened beside the members' for a long look."""
+        self.is_quiet = False
+        """Whether no thread was inside SQLite with this file when this process was forked."""
         self.make_locks()
 
     def make_locks(self) -> None:
@@ -158,6 +165,10 @@ class FileLocks:
         self.make_locks()
         self._let_go()
 
+    def refuse_from_now_on(self) -> None:
+        """In a forked child that had to leave an inherited connection open: nothing here locks this file any more."""
+        _inherited.add(self._key)
+
     def _let_go(self) -> None:
         probe, self.probe = self.probe, None
         if probe is not None:
@@ -165,6 +176,10 @@ class FileLocks:
 
 
 _registry: dict[tuple[int, int], FileLocks] = {}
+_inherited: set[tuple[int, int]] = set()
+"""Files that SQLite believes to have locked in this forked child, without a way to tell it otherwise."""
+_kept_still: dict[int, list[threading.Lock]] = {}
+"""What a thread that forks holds meanwhile."""
 opening = threading.Lock()
 """Held while connections of a file are opened for the first time or closed for good: one at a time in this process."""
 
@@ -173,19 +188,51 @@ def locks_of(path: Path, owners: Owners, *, of_search: bool) -> FileLocks:
     """This process's locks of the file at a path; the caller holds ``opening``."""
     status = path.stat()
     key = (status.st_dev, status.st_ino)
+    if key in _inherited:
+        raise StoreUnavailable(
+            store=str(path),
+            problem="this process was forked while its parent was in the middle of using the store, and cannot lock it",
+            advice="fork before the store is opened, or start the process anew (multiprocessing: 'spawn')",
+        )
     found = _registry.get(key)
     if found is None or not found.members:
-        found = _registry[key] = FileLocks(path, owners, of_search=of_search)
+        found = _registry[key] = FileLocks(path, key, owners, of_search=of_search)
     return found
+
+
+def _keep_still_before_fork() -> None:
+    """Wait until no thread is inside SQLite, and keep them out while the fork is made."""
+    deadline = SystemClock.monotonic() + limits.FORK_WAIT_S
+    held = _kept_still[threading.get_ident()] = []
+
+    def taken(lock: threading.Lock) -> bool:
+        if lock.acquire(timeout=max(0.0, deadline - SystemClock.monotonic())):
+            held.append(lock)
+            return True
+        return False
+
+    is_alone = taken(opening)
+    for locks in tuple(_registry.values()):
+        locks.is_quiet = is_alone and taken(locks.writing) and taken(locks.looking) and not locks.lookers
+
+
+def _go_on_after_fork() -> None:
+    for lock in _kept_still.pop(threading.get_ident(), ()):
+        lock.release()
 
 
 def _disown_after_fork() -> None:
     global opening  # noqa: PLW0603 - it may have been held by a thread that does not exist here
     opening = threading.Lock()
+    _kept_still.clear()
     for locks in _registry.values():
         locks.disown()
     _registry.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_disown_after_fork)
+    os.register_at_fork(
+        before=_keep_still_before_fork,
+        after_in_parent=_go_on_after_fork,
+        after_in_child=_disown_after_fork,
+    )
