@@ -129,7 +129,7 @@ def test_killed_at_every_call(
 
 
 def test_a_run_never_acts_in_both_stores(crash_matrix: CrashMatrix, prepared: Path) -> None:
-    """At every fourth call of a move (tests/behaviour looks at each write); and a parent acts in the other store only when its child is there and whole."""
+    """At every fourth call of a move (tests/rules looks at each write); and a parent acts in the other store only when its child is there and whole."""
     woken = 0
     for when in WHENS:
         for at in count(step=OFTEN):

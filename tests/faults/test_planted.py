@@ -1,6 +1,6 @@
 """The harness can tell: defects are planted, in the store and in the disk below it, and random schedules find each.
 
-Not here: those that ``test_power_cuts`` plants above SQLite's file layer.
+Not here: those that ``tests/power`` plants above SQLite's file layer.
 """
 
 from collections.abc import Callable
