@@ -110,7 +110,7 @@ if TYPE_CHECKING:
         ValueUnreadable,
     )
     from holdfast.model.budget import Budget, Spent
-    from holdfast.model.facts import Fact, Hit, Recalled
+    from holdfast.model.facts import Fact, Hit, Recalled, UnreadValue
     from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
@@ -231,6 +231,7 @@ __all__ = [
     "UnknownQuestion",
     "UnknownRun",
     "UnknownStep",
+    "UnreadValue",
     "UnusableAnswer",
     "ValueUnreadable",
     "Worker",
@@ -379,6 +380,7 @@ _ROOMS = {
         "Fact",
         "Hit",
         "Recalled",
+        "UnreadValue",
     ),
     "model.provider_patience": ("Patience",),
     "model.retention": (

@@ -10,6 +10,8 @@ import pytest
 import holdfast
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import Shop
 
 BEGUN = 1772373731.0
@@ -199,3 +201,38 @@ def test_cancel_of_an_unknown_run(shop: "Shop") -> None:
     """Nothing is created by asking."""
     assert shop("cancel", "nobody").code == 1
     assert shop("cancel", "debt-cycles@3").code == 2
+
+
+def test_of_a_run_that_is_finished_by_then_it_says_that(
+    tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program was started again as the answer came: there is nothing left to start."""
+    from click.testing import CliRunner
+
+    from holdfast.cli.app import app
+
+    url = f"sqlite:///{tmp_path}/s.db"
+
+    def program() -> None:
+        with holdfast.run("bills", store=url) as run:
+            run.ask("Pay?", returns=bool)
+
+    with pytest.raises(holdfast.AwaitingAnswer):
+        program()
+    answer = holdfast.Store.answer
+
+    def answer_and_finish(store: holdfast.Store, *given: object, **named: object) -> object:
+        answered = answer(store, *given, **named)  # type: ignore[arg-type]
+        program()
+        return answered
+
+    monkeypatch.setattr(holdfast.Store, "answer", answer_and_finish)
+    done = CliRunner().invoke(app, ["answer", "bills", "yes", "--by", "kim", "--store", url])
+    assert (done.exit_code, done.output) == (
+        0,
+        dedent("""\
+            answered  q1 Pay?
+            answer    yes, by kim
+            next      nothing: the run is finished by now
+            """),
+    )

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.support.aws.server import table_for, with_bucket
+from tests.support.damage import damage
 
 from holdfast import limits
 from holdfast.stores.dynamodb.store import DynamoStore
-from holdfast.stores.dynamodb.table.actions import update
-from holdfast.stores.dynamodb.table.keys import record_key, row_key
 from holdfast.stores.port import StorePort
 from holdfast.testing.store_contract import StoreContract
 from holdfast.testing.store_rules.blobs import BlobRules
@@ -19,14 +18,7 @@ class Damaged:
     """How a row of a table is damaged."""
 
     def damage(self, store: StorePort, what: str, *place: str) -> None:
-        assert isinstance(store, DynamoStore)
-        table = store._table
-        key = record_key(*place) if what == "record" else row_key(*place)
-        item = table.get(key)
-        assert item is not None
-        body = bytes([item["body"][0] ^ 8]) + item["body"][1:]
-        change = "SET #status = :new" if what == "status" else "SET #body = :new"
-        assert table.update(update(key, change, new="finished" if what == "status" else body))
+        damage(store, what, *place)
 
 
 class TestDynamoStore(Damaged, StoreContract):

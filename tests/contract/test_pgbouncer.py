@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support.damage import damage
 from tests.support.postgres.bouncer import Bouncer
-from tests.support.postgres.damage import damage
 from tests.support.postgres.server import ask
 
 import holdfast

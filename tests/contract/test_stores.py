@@ -1,11 +1,9 @@
 """The shipped contract suite over every store that is here."""
 
 from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
-from tests.support.postgres.damage import damage
+from tests.support.damage import damage
 
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
@@ -15,11 +13,6 @@ from holdfast.stores.url import place_of
 from holdfast.testing.store_contract import StoreContract
 
 
-def flipped(body: bytes) -> bytes:
-    """One bit is another one."""
-    return bytes([body[0] ^ 8]) + body[1:]
-
-
 class TestMemoryStore(StoreContract):
     """A peer, not a mock."""
 
@@ -27,16 +20,7 @@ class TestMemoryStore(StoreContract):
         return MemoryStore(str(directory))
 
     def damage(self, store: StorePort, what: str, *place: str) -> None:
-        assert isinstance(store, MemoryStore)
-        shelf = store._shelf
-        if what == "record":
-            space, key = place
-            record = shelf.records[space][key]
-            shelf.records[space][key] = record._replace(body=flipped(record.body))
-        else:
-            row = shelf.runs[place[0]]
-            new = {"status": "finished"} if what == "status" else {"body": flipped(row.body)}
-            shelf.runs[row.run] = row._replace(**new)
+        damage(store, what, *place)
 
 
 class TestSqliteStore(StoreContract):
@@ -46,19 +30,7 @@ class TestSqliteStore(StoreContract):
         return SqliteStore(directory / "store" / "holdfast.db")
 
     def damage(self, store: StorePort, what: str, *place: str) -> None:
-        assert isinstance(store, SqliteStore)
-        connection = apsw.Connection(str(store.path))
-        if what == "record":
-            body: Any = connection.execute("SELECT body FROM records WHERE space = ? AND key = ?", place).get
-            connection.execute(
-                "UPDATE records SET body = ? WHERE space = ? AND key = ?", (flipped(body), *place)
-            )
-        elif what == "status":
-            connection.execute("UPDATE runs SET status = 'finished' WHERE run = ?", place)
-        else:
-            body = connection.execute("SELECT body FROM runs WHERE run = ?", place).get
-            connection.execute("UPDATE runs SET body = ? WHERE run = ?", (flipped(body), *place))
-        connection.close()
+        damage(store, what, *place)
 
 
 class TestPostgresStore(StoreContract):

@@ -71,8 +71,7 @@ def test_the_command_line_answers_too(start: "Start", url: str, store: holdfast.
         check=True,
         timeout=DEADLINE_S,
     )
-    # Woken by the answer, the run may be over before the command has looked at who holds it.
-    assert "the run takes it in" in done.stdout or "start its program again" in done.stdout
+    assert "\nnext      the process that holds the run takes it in\n" in done.stdout
     worker.hear("finished")
     assert contents_of(store.view("run").result or b"") == {"value": False}
 

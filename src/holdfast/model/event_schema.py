@@ -3,12 +3,18 @@
 A plain table, and one question to it: what is wrong with an event that came from elsewhere? Kinds and fields of later versions
 are let be, as long as their bodies have the form of one. A body that has lost its content by pruning lacks the parts that went with it,
 and a value that was too long for its body stands there as ``…_blob``, its address, and ``…_bytes``.
+
+Each name stands with what may be there: types, and what is behind a question mark may be absent. ``seq``, ``fence``, ``count``,
+``number`` and ``time`` are numbers within bounds, ``address`` the hash of a content, ``texts`` a list of texts; behind an equals
+sign stand the words that there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from holdfast import limits
 from holdfast.model.event_fields import PARTS, PRUNED, contents_of, lines_of, parts_of
 from holdfast.model.events import (
     CHAINED,
@@ -20,341 +26,239 @@ from holdfast.model.events import (
     Event,
     Kind,
 )
+from holdfast.model.store_rows import Status
 
-_TEXT: Final = (str,)
-_WORD: Final = (str, type(None))
-_YES: Final = (bool,)
-_INT: Final = (int,)
-_NUMBER: Final = (int, float)
-_TIME: Final = (int, float, type(None))
-_LIST: Final = (list,)
-_DICT: Final = (dict,)
-_FACTS: Final = (dict, type(None))
-_ANY: Final = (dict, list, str, int, float, bool, type(None))
-
-
-class Field(NamedTuple):
-    """What a field or a part may be, and whether it must be there."""
-
-    types: tuple[type, ...]
-    is_required: bool = False
+Shape = Mapping[str, str]
+"""Names, and what may stand there."""
 
 
 class Schema(NamedTuple):
     """The fields and the parts of a kind of event."""
 
-    fields: Mapping[str, Field] = MappingProxyType({})
-    parts: Mapping[str, Field] = MappingProxyType({})
+    fields: Shape = MappingProxyType({})
+    parts: Shape = MappingProxyType({})
 
-
-def _must(*types: type) -> Field:
-    return Field(types, is_required=True)
-
-
-def _may(*types: type) -> Field:
-    return Field(types)
-
-
-_PLACE: Final = {"in": _may(*_TEXT)}
-_CALL: Final = {
-    **_PLACE,
-    "after": _may(*_TEXT),
-    "forked": _may(*_YES),
-}
-_HOW: Final = {"how": _must(*_TEXT), "via": _may(*_TEXT), "by": _may(*_TEXT)}
-_OUTCOME: Final = {
-    "ms": _may(*_NUMBER),
-    "usage": _may(*_FACTS),
-    "partial": _may(*_YES),
-    "continued": _may(*_LIST),
-}
-_SAID: Final = {"fell_back": _may(*_LIST), "mended": _may(*_LIST)}
-_ENDED: Final = {"value": _may(*_ANY), "lost": _may(*_DICT), "error": _may(*_FACTS), "reason": _may(*_TEXT)}
-_BEHIND: Final = {"effects": _may(*_TEXT), "blobs": _may(*_LIST)}
-"""Of a fork and of a rewind: what becomes of the effects behind their point; which they are, is a part."""
-_FILE: Final = {
-    **_PLACE,
-    "name": _must(*_TEXT),
-    "at": _must(*_TEXT),
-    "temp": _must(*_TEXT),
-    "attempt": _must(*_INT),
-}
 
 SCHEMAS: Final[dict[str, Schema]] = {
     Kind.RUN_STARTED: Schema(
         {
-            "agent": _may(*_WORD),
-            "workspace": _may(*_WORD),
-            "roots": _may(*_LIST),
-            "waited_for_by": _may(*_WORD),
-            "handed_over": _may(*_DICT),
+            "agent": "text|null?", "workspace": "text|null?", "roots": "texts?", "waited_for_by": "text?",
+            "handed_over": "giver?",
         },
-        {"goal": _may(*_WORD), "inputs": _may(*_ANY)},
+        {"goal": "text|null?", "inputs": "any?"},
     ),
-    Kind.RUN_FINISHED: Schema({}, {"value": _may(*_ANY)}),
+    Kind.RUN_FINISHED: Schema({}, {"value": "any?"}),
     Kind.RUN_REOPENED: Schema(),
     Kind.RUN_FORKED: Schema(
-        {"from": _may(*_WORD), "at_seq": _may(*_INT), "attempts": _may(*_INT), **_BEHIND},
-        {"value": _may(*_LIST)},
+        {
+            "from": "text", "at_seq": "seq", "attempts": "count?", "effects": "=answer,ask,again?", "blobs":
+            "addresses?",
+        },
+        {"value": "list?"},
     ),
     Kind.RUN_REWOUND: Schema(
         {
-            "to_seq": _must(*_INT),
-            "kept": _may(*_TEXT),
-            "attempts": _may(*_INT),
-            "spent": _may(*_LIST),
-            "worked_s": _may(*_NUMBER),
-            **_BEHIND,
+            "to_seq": "seq", "kept": "text?", "attempts": "count?", "spent": "numbers?", "worked_s":
+            "number?", "effects": "=answer,ask,again?", "blobs": "addresses?",
         },
-        {"value": _may(*_LIST)},
+        {"value": "list?"},
     ),
-    Kind.RUN_SEALED: Schema({"to": _must(*_TEXT), "status": _must(*_TEXT), "handoff": _may(*_TEXT)}),
-    Kind.RUN_UNSEALED: Schema({"from": _may(*_TEXT), "handoff": _may(*_TEXT)}),
-    Kind.RUN_CANCELLED: Schema({"by": _must(*_TEXT), "asked_at": _may(*_NUMBER)}, {"reason": _must(*_TEXT)}),
+    Kind.RUN_SEALED: Schema({"to": "text", "status": "text", "handoff": "text?"}),
+    Kind.RUN_UNSEALED: Schema({"from": "text", "handoff": "text?"}),
+    Kind.RUN_CANCELLED: Schema({"by": "text", "asked_at": "time?"}, {"reason": "text"}),
     Kind.ATTEMPT_STARTED: Schema(
         {
-            "number": _must(*_INT),
-            "owner": _must(*_TEXT),
-            "fence": _may(*_INT),
-            "argv": _may(*_LIST),
-            "cwd": _may(*_TEXT),
-            "uid": _may(*_INT),
-            "acts_as": _may(*_TEXT),
-            "python": _may(*_TEXT),
-            "holdfast": _may(*_TEXT),
-            "packages": _may(*_DICT),
-            "again": _may(*_LIST),
-            "budget": _may(*_DICT),
-            "premises": _may(*_DICT),
-            "roots": _may(*_LIST),
-            "served": _may(*_YES),
-            "attended": _may(*_DICT),
-        }
+            "number": "count", "owner": "text", "fence": "fence", "argv": "texts?", "cwd": "text?", "uid":
+            "count?", "acts_as": "text?", "python": "text?", "holdfast": "text?", "packages": "names?",
+            "again": "list?", "budget": "object|null?", "premises": "object?", "roots": "texts?", "served":
+            "bool?", "attended": "object?",
+        },
     ),
-    Kind.JOURNAL_CUT: Schema({"events": _must(*_INT), "by": _must(*_TEXT)}),
+    Kind.JOURNAL_CUT: Schema({"events": "count", "by": "text"}),
     Kind.ATTEMPT_CRASHED: Schema(
         {
-            "attempt": _must(*_INT),
-            "last": _must(*_TEXT),
-            "last_seq": _must(*_INT),
-            "last_beat_at": _may(*_NUMBER),
-            "owner": _must(*_TEXT),
-            "proof": _must(*_TEXT),
-        }
+            "attempt": "count", "last": "text", "last_seq": "count", "last_beat_at": "time", "owner": "text",
+            "proof": "text",
+        },
     ),
     Kind.ATTEMPT_ENDED: Schema(
-        {"how": _must(*_TEXT), "status": _may(*_TEXT), "took_s": _may(*_NUMBER), "again": _may(*_LIST)},
-        {"error": _may(*_FACTS)},
+        {"how": "text", "status": "status", "took_s": "number?", "again": "pairs?"},
+        {"error": "failure?"},
     ),
     Kind.STEP_STARTED: Schema(
         {
-            **_CALL,
-            "effect": _must(*_TEXT),
-            "noted": _may(*_LIST),
-            "handed": _may(*_DICT),
-            "carried": _may(*_DICT),
-            "origin": _may(*_DICT),
-            "refetchable": _may(*_YES),
-            "idempotency_key": _may(*_TEXT),
-            "owner": _may(*_TEXT),
-            "tool": _may(*_YES),
-            "in_doubt": _may(*_TEXT),
-            "verify": _may(*_YES),
-            "loops": _may(str, list),
-            "deadline": _may(*_NUMBER),
-            "approved": _may(*_INT),
-            "model": _may(*_TEXT),
-            "provider": _may(*_TEXT),
-            "request_bytes": _may(*_INT),
-            "stream": _may(*_YES),
+            "in": "text", "after": "text", "forked": "bool?", "effect": "=read,idempotent,once,model,",
+            "noted": "premises?", "handed": "carried?", "carried": "carried?", "origin": "object?",
+            "refetchable": "bool?", "idempotency_key": "text?", "owner": "text?", "tool": "bool?", "in_doubt":
+            "text?", "verify": "bool?", "loops": "text|numbers?", "deadline": "time?", "approved": "count?",
+            "model": "text?", "provider": "text?", "request_bytes": "count?", "stream": "bool?",
         },
-        {"args": _may(*_ANY), "request": _may(*_ANY)},
+        {"args": "object|list?", "request": "any?"},
     ),
-    Kind.STEP_FINISHED: Schema(_OUTCOME, {"value": _may(*_ANY), "lost": _may(*_DICT), **_SAID}),
-    Kind.STEP_FAILED: Schema({"ms": _may(*_NUMBER)}, {"error": _must(*_DICT)}),
-    Kind.STEP_RETRIED: Schema({"failures": _may(*_INT), "wait_s": _may(*_NUMBER)}, {"error": _may(*_DICT)}),
-    Kind.STEP_DOUBTED: Schema({}, {"reason": _must(*_TEXT)}),
+    Kind.STEP_FINISHED: Schema(
+        {"ms": "number?", "usage": "object?", "partial": "bool?", "continued": "list?"},
+        {"value": "any?", "lost": "object?", "fell_back": "list?", "mended": "list?"},
+    ),
+    Kind.STEP_FAILED: Schema({"ms": "number?"}, {"error": "failure"}),
+    Kind.STEP_RETRIED: Schema({"failures": "count", "wait_s": "number"}, {"error": "failure"}),
+    Kind.STEP_DOUBTED: Schema({}, {"reason": "text"}),
     Kind.STEP_SETTLED: Schema(
         {
-            **_HOW,
-            **_OUTCOME,
-            "seq": _may(*_INT),
-            "n": _may(*_INT),
-            "from": _may(*_TEXT),
-            "run": _may(*_TEXT),
-            "store": _may(*_TEXT),
-            "event": _may(*_INT),
+            "how": "=done,failed,retry", "via": "text?", "by": "text?", "ms": "number?", "usage": "object?",
+            "partial": "bool?", "continued": "list?", "seq": "count?", "n": "count?", "from": "text?", "run":
+            "text?", "store": "text?", "event": "count?",
         },
-        {**_ENDED, **_SAID},
+        {
+            "value": "any?", "lost": "object?", "error": "failure?", "reason": "text?", "fell_back": "list?",
+            "mended": "list?",
+        },
     ),
-    Kind.STEP_ABANDONED: Schema({"by": _may(*_TEXT)}),
-    Kind.STEP_OVERRIDDEN: Schema({}, {"value": _may(*_ANY)}),
-    Kind.MARK: Schema(_PLACE, {"value": _may(*_ANY)}),
+    Kind.STEP_ABANDONED: Schema({"by": "text?"}),
+    Kind.STEP_OVERRIDDEN: Schema({}, {"value": "any?"}),
+    Kind.MARK: Schema(
+        {"in": "text?", "after": "text?", "forked": "bool?", "keep": "count?", "upto": "seq?"},
+        {"value": "any?", "losses": "losses?", "repairs": "list?"},
+    ),
     Kind.CHECKPOINT: Schema(
         {
-            **_PLACE,
-            "label": _may(*_WORD),
-            "state_bytes": _may(*_INT),
-            "rebuild": _may(*_LIST),
-            "unsaid": _may(*_LIST),
-            "upto_seq": _may(*_INT),
-            "after": _may(*_TEXT),
+            "in": "text?", "label": "text|null?", "state_bytes": "count", "rebuild": "list?", "unsaid":
+            "list?", "upto_seq": "count?", "after": "text?", "forked": "bool?", "chain": "text?", "hidden":
+            "bool?",
         },
-        {"state": _must(*_ANY)},
+        {"state": "any"},
     ),
-    Kind.RESTORED: Schema({"seq": _may(*_INT)}),
-    Kind.DRIFTED: Schema({"recorded": _must(*_TEXT), "recorded_seq": _may(*_INT)}, {"diff": _may(*_TEXT)}),
+    Kind.RESTORED: Schema({"seq": "count"}),
+    Kind.DRIFTED: Schema({"recorded": "text", "recorded_seq": "count?"}, {"diff": "text?"}),
     Kind.STREAM_CHUNK: Schema(
+        {"try": "count", "n": "count", "pieces": "count", "continues": "text?"},
         {
-            "try": _may(*_INT),
-            "n": _may(*_INT),
-            "pieces": _may(*_INT),
-            "continues": _may(*_TEXT),
-        },
-        {
-            "text": _may(*_TEXT),
-            "reasoning": _may(*_TEXT),
-            "refusal": _may(*_TEXT),
-            "calls": _may(*_LIST),
-            "facts": _may(*_DICT),
-            "logprobs": _may(*_DICT),
-            "more": _may(*_DICT),
-            "items": _may(*_LIST),
-            "choices": _may(*_LIST),
+            "text": "text?", "reasoning": "text?", "refusal": "text?", "calls": "list?", "facts": "object?",
+            "logprobs": "object?", "more": "object?", "items": "list?", "choices": "list?",
         },
     ),
     Kind.WAIT_STARTED: Schema(
-        {**_PLACE, "for": _must(*_TEXT), "since": _must(*_NUMBER), "until": _may(*_TIME)},
-        {"what": _may(*_TEXT), "why": _may(*_TEXT)},
+        {"in": "text?", "for": "text", "since": "time", "until": "time|null?"},
+        {"what": "text?", "why": "text?"},
     ),
-    Kind.WAIT_ENDED: Schema({"how": _may(*_TEXT), "waited_s": _may(*_NUMBER)}),
+    Kind.WAIT_ENDED: Schema({"how": "text", "waited_s": "number?"}),
     Kind.QUESTION_ASKED: Schema(
         {
-            "in": _must(*_TEXT),
-            "after": _must(*_TEXT),
-            "forked": _may(*_YES),
-            "about_sha256": _must(*_TEXT),
-            "expires_at": _may(*_TIME),
+            "in": "text", "after": "text", "forked": "bool?", "about_sha256": "text", "expires_at":
+            "time|null?",
         },
-        {"question": _must(*_TEXT), "wants": _must(*_DICT), "about": _may(*_ANY)},
+        {"question": "text", "wants": "wants", "about": "any?"},
     ),
     Kind.QUESTION_ANSWERED: Schema(
-        {"how": _must(*_TEXT), "by": _may(*_TEXT), "answered_at": _may(*_NUMBER)},
-        {"value": _may(*_ANY), "reason": _may(*_TEXT), "error": _may(*_DICT)},
+        {"how": "text", "by": "text?", "answered_at": "time?"},
+        {"value": "any?", "reason": "text?", "error": "failure?"},
     ),
     Kind.PROMISE_MADE: Schema(
-        {**_PLACE, "by": _must(*_TEXT), "to": _must(*_TEXT), "due": _may(*_TIME), "tells": _may(*_YES)},
-        {"text": _must(*_TEXT)},
+        {"in": "text?", "by": "text", "to": "text", "due": "time|null?", "tells": "bool?"},
+        {"text": "text"},
     ),
-    Kind.PROMISE_SETTLED: Schema(
-        {**_PLACE, "how": _must(*_TEXT), "tells": _may(*_YES)}, {"note": _must(*_TEXT)}
-    ),
-    Kind.PROMISE_TOLD: Schema({"via": _may(*_TEXT)}, {"promises": _must(*_LIST)}),
+    Kind.PROMISE_SETTLED: Schema({"in": "text?", "how": "=kept,broken", "tells": "bool?"}, {"note": "text"}),
+    Kind.PROMISE_TOLD: Schema({"via": "text?"}, {"promises": "promises"}),
     Kind.MESSAGE_RECEIVED: Schema(
-        {**_PLACE, "from": _must(*_TEXT), "id": _must(*_TEXT), "sent_at": _must(*_NUMBER)},
-        {"value": _may(*_ANY)},
+        {"in": "text?", "from": "text", "id": "text", "sent_at": "time"},
+        {"value": "any?"},
     ),
     Kind.BUDGET_WARNED: Schema(
         {
-            "name": _may(*_TEXT),
-            "spent": _may(*_NUMBER),
-            "allowed": _must(*_NUMBER),
-            "unknown_calls": _may(*_INT),
-            "words": _may(*_TEXT),
-        }
+            "name": "text?", "spent": "number?", "allowed": "number", "unknown_calls": "count?", "words":
+            "text?",
+        },
     ),
     Kind.PREMISE_NOTED: Schema(
         {
-            **_PLACE,
-            "kind": _must(*_TEXT),
-            "name": _must(*_TEXT),
-            "policy": _may(*_WORD),
-            "via": _may(*_TEXT),
-            "by": _may(*_TEXT),
-            "inner": _may(*_WORD),
-            "mode": _may(*_INT),
-            "blobs": _may(*_LIST),
+            "in": "text?", "kind": "text", "name": "text", "policy": "text|null?", "via": "text?", "by":
+            "text?", "inner": "text?", "mode": "count?", "blobs": "addresses?",
         },
-        {"facts": _must(*_FACTS)},
+        {"facts": "facts|null"},
     ),
     Kind.PREMISE_BROKEN: Schema(
         {
-            "kind": _must(*_TEXT),
-            "name": _must(*_TEXT),
-            "verdict": _must(*_TEXT),
-            "act": _must(*_TEXT),
-            "noted_seq": _may(*_INT),
-            "noted": _may(*_FACTS),
-            "orphan_of": _may(*_TEXT),
+            "kind": "text", "name": "text", "verdict": "text", "act": "text", "noted_seq": "count?", "noted":
+            "facts|null", "orphan_of": "text?",
         },
-        {"text": _may(*_TEXT), "found": _must(*_FACTS)},
+        {"text": "text", "found": "facts|null"},
     ),
-    Kind.ARTIFACT_BEGUN: Schema(_FILE),
+    Kind.ARTIFACT_BEGUN: Schema(
+        {"in": "text?", "name": "text", "at": "text", "temp": "text", "attempt": "count"},
+    ),
     Kind.ARTIFACT_READY: Schema(
         {
-            **_FILE,
-            "bytes": _must(*_INT),
-            "sha256": _must(*_TEXT),
-            "mode": _may(*_INT),
-            "blobs": _may(*_LIST),
-        }
+            "in": "text?", "name": "text", "at": "text", "temp": "text", "attempt": "count", "bytes": "count",
+            "sha256": "text", "mode": "count?", "blobs": "addresses?",
+        },
     ),
     Kind.LOOP_NOTICED: Schema(
-        {
-            "level": _must(*_TEXT),
-            "pattern": _may(*_TEXT),
-            "names": _may(*_LIST),
-            "times": _may(*_INT),
-        },
-        {"what": _may(*_TEXT), "text": _must(*_TEXT)},
+        {"level": "text", "pattern": "text?", "names": "texts?", "times": "count?"},
+        {"what": "text?", "text": "text"},
     ),
     Kind.LOOP_LEFT: Schema(),
-    Kind.PRUNED: Schema({"from_seq": _must(*_INT)}),
+    Kind.PRUNED: Schema({"from_seq": "seq"}),
     Kind.COMPACTED: Schema(
-        {
-            "from_seq": _must(*_INT),
-            "events": _may(*_INT),
-            "tallies": _must(*_DICT),
-            "blobs": _may(*_LIST),
-        },
-        {"view": _may(*_FACTS)},
+        {"from_seq": "seq", "events": "count?", "tallies": "object", "blobs": "addresses?"},
+        {"view": "object?"},
     ),
-}
+}  # fmt: skip
 """By kind. A name that is a part's in one kind is a part's in all: see ``event_fields.PARTS``."""
 
 NAMED: Final[dict[str, Schema]] = {
     CHAINED: Schema(
         {
-            "chain": _must(*_TEXT),
-            "id": _must(*_TEXT),
-            "parent": _must(*_WORD),
-            "holds": _may(*_LIST),
-            "leans": _may(*_DICT),
-            "hidden": _may(*_YES),
-            "state_bytes": _may(*_INT),
+            "chain": "text", "id": "text", "parent": "text|null", "holds": "list?", "leans": "object?",
+            "hidden": "bool?", "state_bytes": "count",
         },
-        {"note": _may(*_ANY), "state": _must(*_ANY), "about": _may(*_ANY)},
+        {"note": "any?", "state": "any", "about": "any?"},
     ),
     PENDING: Schema(
-        {
-            "chain": _must(*_TEXT),
-            "on": _must(*_TEXT),
-            "task": _must(*_TEXT),
-            "path": _must(*_TEXT),
-            "indexes": _must(*_LIST),
-        },
-        {"value": _may(*_LIST)},
+        {"chain": "text", "on": "text", "task": "text", "path": "text", "indexes": "list"},
+        {"value": "list?"},
     ),
-    MESSAGES: Schema(_PLACE, {"value": _may(*_LIST)}),
-    DROPPED: Schema(_PLACE, {"value": _may(*_DICT)}),
-    MENDED: Schema(
-        {**_PLACE, "keep": _must(*_INT), "upto": _may(*_INT)},
-        {"repairs": _may(*_LIST), "value": _may(*_LIST)},
-    ),
-    HANDED_OVER: Schema({}, {"losses": _may(*_LIST), "value": _may(*_DICT)}),
-}
+    MESSAGES: Schema({"in": "text?"}, {"value": "list?"}),
+    DROPPED: Schema({"in": "text?"}, {"value": "dropped?"}),
+    MENDED: Schema({"in": "text?", "keep": "count", "upto": "seq?"}, {"repairs": "list?", "value": "list?"}),
+    HANDED_OVER: Schema({}, {"losses": "losses?", "value": "object?"}),
+}  # fmt: skip
 """What some marks and checkpoints have, by their names."""
 
+_INNER: Final[dict[str, dict[str, str]]] = {
+    "failure": {"type": "text", "message": "text", "state": "object|null?"},
+    "dropped": {"first": "count"},
+    "promise": {
+        "id": "text", "text": "text", "by": "text", "to": "text", "state": "=open,kept,broken", "at": "time", "side": "=made,received",
+        "due": "time|null?", "note": "text?", "settled_at": "time|null?",
+    },
+    "premise": {"kind": "text", "name": "text", "facts": "facts|null"},
+    "wants": {"kind": "text", "choices": "list?", "name": "text?", "fields": "texts?"},
+    "loss": {"what": "text", "name": "text", "why": "text", "advice": "text"},
+    "facts": {
+        "sha256": "text?", "bytes": "count?", "at": "text|time?", "step": "text?", "is": "text?", "asked": "list?",
+    },
+    "giver": {"run": "text", "store": "text", "event": "count", "to": "text", "digest": "text"},
+    "carried": {"n": "count", "run": "text", "store": "text", "event": "count", "key": "text?"},
+}  # fmt: skip
+_LISTS: Final = {
+    "texts": "text", "numbers": "number", "addresses": "address", "promises": "promise", "premises": "premise",
+    "losses": "loss", "pairs": "pair",
+}  # fmt: skip
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "text": (str,),
+    "bool": (bool,),
+    "list": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+STATUSES: Final = frozenset(
+    value for name, value in vars(Status).items() if name.isupper() and value != Status.IMPORTING
+)
+"""How a run may stand that comes from elsewhere."""
+
+_ALSO: Final = frozenset({"value", "value_blob", "pruned"})
+"""What marks of a conversation hold, in themselves or apart; one of these."""
+_CONVERSATION: Final = frozenset({MESSAGES, DROPPED, MENDED})
 _NAMED_KINDS: Final = frozenset({Kind.MARK, Kind.CHECKPOINT})
 
 
@@ -381,12 +285,13 @@ def problems_in(event: Event) -> list[str]:
     schema = schema_of(event)
     if schema is None:
         return problems
-    for name, field in (*schema.fields.items(), *schema.parts.items()):
-        if name in contents:
-            if not _is_of(contents[name], field.types):
-                problems.append(f"{name} is {_shown(contents[name])}")
-        elif field.is_required and not (is_pruned and name in PARTS) and f"{name}_blob" not in contents:
-            problems.append(f"{name} is missing")
+    for name, wanted in (*schema.fields.items(), *schema.parts.items()):
+        is_gone = is_pruned and (name in PARTS or name.endswith("_bytes"))
+        is_apart = is_gone or f"{name}_blob" in contents
+        if name in contents or not is_apart:
+            problems += filter(None, [shape_problem({name: wanted}, contents)])
+    if event.kind == Kind.MARK and event.name in _CONVERSATION and not _ALSO & contents.keys():
+        problems.append("value is missing")
     return problems
 
 
@@ -407,18 +312,66 @@ def _form_of(body: bytes) -> list[str]:
 def _reference(name: str, value: Any) -> list[str]:
     """What refers to blobs, in whatever kind of event."""
     if name.endswith("_blob"):
-        is_sound = type(value) is str and len(value) == 64 and not set(value) - set("0123456789abcdef")
+        is_sound = _is_a("address", value)
     elif name.endswith("_bytes"):
-        is_sound = type(value) is int and value >= 0
+        is_sound = _is_a("count", value)
     elif name == "blobs":
-        is_sound = type(value) is list and all(type(one) is str for one in value)
+        is_sound = _is_a("addresses", value)
     else:
         return []
     return [] if is_sound else [f"{name} is {_shown(value)}"]
 
 
-def _is_of(value: Any, types: tuple[type, ...]) -> bool:
-    return type(value) in types
+def shape_problem(shape: Shape, fields: Mapping[str, Any]) -> str:
+    """The first of these names that is missing, or not what it should be; empty where all are. Other names are let be."""
+    for name, wanted in shape.items():
+        kinds = wanted.removesuffix("?")
+        if name not in fields:
+            if kinds == wanted:
+                return f"{name} is missing"
+        elif not any(_is_a(kind, fields[name]) for kind in kinds.split("|")):
+            return f"{name} is {_shown(fields[name])}"
+    return ""
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    if kind == "any":
+        return True
+    if kind in _TYPES:
+        return type(value) in _TYPES[kind]
+    if kind.startswith("="):
+        return type(value) is str and value in kind[1:].split(",")
+    if kind in _LISTS:
+        return type(value) is list and all(_is_a(_LISTS[kind], one) for one in value)
+    if kind in _INNER:
+        return type(value) is dict and not shape_problem(_INNER[kind], value)
+    return _CHECKS[kind](value)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in {int, float} and isfinite(value)
+
+
+def is_time(value: Any) -> bool:
+    """Whether it is a time that a calendar has."""
+    return _is_number(value) and 0 <= value <= limits.TIME_MAX
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= limits.COUNT_MAX
+
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
+    "number": _is_number,
+    "time": is_time,
+    "count": _is_count,
+    "seq": lambda value: type(value) is int and 0 <= value <= limits.SEQ_MAX,
+    "fence": lambda value: type(value) is int and 0 <= value <= limits.FENCE_MAX,
+    "status": lambda value: type(value) is str and value in STATUSES,
+    "names": lambda value: type(value) is dict and all(type(one) is str for one in value.values()),
+    "pair": lambda value: type(value) is list and [type(one) for one in value] == [str, int],
+    "address": lambda value: type(value) is str and len(value) == 64 and not value.strip("0123456789abcdef"),
+}
 
 
 def _shown(value: Any) -> str:

@@ -137,10 +137,15 @@ class CopyProgress(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """What is gone: events and blobs, forks that had to be given their own copy first, and bytes of the store's files."""
+    """What is gone: events and blobs, forks that had to be given their own copy first, and bytes of the store's files.
+
+    Of a damaged run, ``unread`` says what could not be read, and ``left`` what may be in the store still because of that.
+    """
 
     run: str
     events: int
     blobs: int
     flattened: tuple[str, ...]
     size_bytes: int
+    unread: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()

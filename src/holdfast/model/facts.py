@@ -7,7 +7,7 @@ class Fact(NamedTuple):
     """One fact. ``id`` is its key, or made of its text: the same text in the same scope is the same fact.
 
     ``scope`` says whom it is for, from the general to the particular: ``users/42``; empty for everybody who uses the store.
-    ``value`` is data beside the text. ``run`` and ``event`` are where it comes from; empty where no run told it.
+    ``value`` is data beside the text; an ``UnreadValue`` where its class is not known here. ``run`` and ``event`` are where it comes from; empty where no run told it.
     ``supersedes`` is the id of the fact that this one took the place of, ``superseded_by`` the other way round.
     """
 
@@ -30,6 +30,17 @@ class Fact(NamedTuple):
     def used_at(self) -> float:
         """When it was last of use: recalled, changed or made."""
         return max(self.recalled_at, self.changed_at, self.created_at)
+
+
+class UnreadValue(NamedTuple):
+    """In the place of a fact's value whose class ``type_name`` this process does not know, and why.
+
+    ``stored`` is the value as it is kept: JSON, which whoever changes or exports the fact leaves as it is.
+    """
+
+    type_name: str
+    problem: str
+    stored: str
 
 
 class Recalled(NamedTuple):

@@ -61,8 +61,11 @@ class StorePort(Protocol):
         """
         ...
 
-    def find_run(self, run: str) -> RunRow | None:
-        """The run's row, or None. Corrupt, which names the run, if it is not what was written."""
+    def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
+        """The run's row, or None. Corrupt, which names the run, if it is not what was written.
+
+        With ``damaged``, such a row is given, marked: for whoever takes it away.
+        """
         ...
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:

@@ -62,8 +62,8 @@ class Relay:
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         return self.pass_on(self.port.create_run, row, origin_revision=origin_revision)
 
-    def find_run(self, run: str) -> RunRow | None:
-        return self.pass_on(self.port.find_run, run)
+    def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
+        return self.pass_on(self.port.find_run, run, damaged=damaged)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         return self.pass_on(self.port.list_runs, limit=limit, before=before, prefix=prefix)

@@ -500,3 +500,55 @@ def test_the_tools_of_a_turn_that_came_second_do_not_act(saver: HoldfastSaver) -
     with pytest.raises(holdfast.ChainMoved):
         graph.invoke({"messages": [HumanMessage("go")]}, CONFIG, durability="async")
     assert made == [0], "the one of the turn that was faster"
+
+
+# -- branches ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["branch", "fork"])
+def test_a_branch_does_not_repeat_what_its_thread_has_done(saver: HoldfastSaver, way: str) -> None:
+    """From the checkpoint before the tools, the same call is answered from the thread that it was made in.
+
+    A fork of the thread's run is the same thing, and chooses otherwise with ``effects``.
+    """
+    LEDGER.clear()
+
+    def pay(n: int) -> str:
+        LEDGER.append(n)
+        return f"paid {n}"
+
+    graph = agent(saver, durable_tools([a_tool("pay", pay)]))
+    go(graph)
+    assert LEDGER == [0]
+    before = next(one for one in graph.get_state_history(CONFIG) if one.next == ("tools",))
+    if way == "branch":
+        branch = saver.branch(before.config, "other")
+    else:
+        id_ = before.config["configurable"]["checkpoint_id"]
+        seq = next(e.seq for e in saver.store.events("langgraph/t") if id_.encode() in e.body)
+        info = saver.store.fork(f"langgraph/t@#{seq}", as_="langgraph/other")
+        assert [(one.step, one.how) for one in info.behind] == [("pay", "done")]
+        branch = {"configurable": {"thread_id": "other"}}
+    found = graph.invoke(None, branch)
+    assert [str(one.content) for one in found["messages"]][-2:] == ["paid 0", "done"]
+    assert LEDGER == [0]
+    (settled,) = [e for e in saver.store.events("langgraph/other") if e.kind == "step.settled"]
+    assert saver.store.content(settled)["via"] == "origin"
+
+
+def test_a_fork_of_a_thread_that_does_effects_again(saver: HoldfastSaver) -> None:
+    """``effects="again"`` was chosen: the tool is called once more."""
+    LEDGER.clear()
+
+    def pay(n: int) -> str:
+        LEDGER.append(n)
+        return f"paid {n}"
+
+    graph = agent(saver, durable_tools([a_tool("pay", pay)]))
+    go(graph)
+    before = next(one for one in graph.get_state_history(CONFIG) if one.next == ("tools",))
+    id_ = before.config["configurable"]["checkpoint_id"]
+    seq = next(e.seq for e in saver.store.events("langgraph/t") if id_.encode() in e.body)
+    saver.store.fork(f"langgraph/t@#{seq}", as_="langgraph/other", effects="again")
+    graph.invoke(None, {"configurable": {"thread_id": "other"}})
+    assert LEDGER == [0, 0]

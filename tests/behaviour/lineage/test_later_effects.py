@@ -397,3 +397,64 @@ def test_the_choice_is_one_of_three(url: str) -> None:
     with pytest.raises(holdfast.BadOption, match="effects='maybe'"):
         holdfast.store(url).rewind("a@1", effects=wrong)
     assert len(list(holdfast.store(url).runs())) == 1
+
+
+def test_diff_counts_no_effect_as_made_that_was_answered(url: str) -> None:
+    """Beside a place before the effect, only what the fork itself has done to the world is told."""
+    enter(url, "a", lambda run: trip(run, "ada"))
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b")
+    enter(url, "b", lambda run: trip(run, "ada", "eve"))
+    found = store.diff("a@1", "b")
+    assert [(one.side, one.call) for one in found.effects] == [("b", 'pay("eve")')]
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("how", ["fork", "rewind"])
+def test_a_handoff_brings_the_effects_behind_the_point(url: str, tmp_path: Path, how: str) -> None:
+    """Whoever takes over from a fork, or from a run that was rewound, does not repeat them either: the taker's call is answered,
+    under the key that it was made with; what the fork has asked for since is its own, and is there once."""
+    enter(url, "a", lambda run: trip(run, "ada", "bob"))
+    store, other = holdfast.store(url), holdfast.store(tmp_path / "other.db")
+    giver = "a"
+    if how == "fork":
+        store.fork("a@1", as_="b")
+        giver = "b"
+    else:
+        store.rewind("a@1")
+    enter(url, giver, lambda run: trip(run, "ada"))
+    document = store.handoff(giver, to="taker")
+    assert sorted(one["idempotency_key"] for one in document["effects"]) == sorted(key for _, key in made)
+    other.accept(document, as_="taker")
+    for _ in range(2):
+        assert enter(other.url, "taker", lambda run: trip(run, "bob", "ada")) == ["bob paid", "ada paid"]
+    assert [to for to, _ in made] == ["ada", "bob"]
+    enter(other.url, "taker", lambda run: trip(run, "bob", "ada", "bob"))
+    assert [to for to, _ in made] == ["ada", "bob", "bob"], "as often as it happened, and no more"
+
+
+def test_a_handoff_asks_about_what_the_fork_would_have_asked_about(url: str, tmp_path: Path) -> None:
+    """Chosen for the fork, it holds for whoever takes over: the effect is in doubt there, with the same reason."""
+    enter(url, "a", lambda run: trip(run, "ada"))
+    store, other = holdfast.store(url), holdfast.store(tmp_path / "other.db")
+    store.fork("a@1", as_="b", effects="ask")
+    document = store.handoff("b", to="taker")
+    assert document["effects"] == []
+    (doubt,) = document["in_doubt"]
+    assert (doubt["step"], "has happened already in run a" in doubt["doubt"]) == ("pay", True)
+    other.accept(document, as_="taker")
+    with pytest.raises(holdfast.StepInDoubt):
+        enter(other.url, "taker", lambda run: trip(run, "ada"))
+    assert len(made) == 1
+
+
+def test_a_handoff_of_a_fork_that_does_them_again_brings_none(url: str, tmp_path: Path) -> None:
+    """``again`` was chosen: the taker makes them, under keys of its own."""
+    enter(url, "a", lambda run: trip(run, "ada"))
+    store, other = holdfast.store(url), holdfast.store(tmp_path / "other.db")
+    store.fork("a@1", as_="b", effects="again")
+    document = store.handoff("b", to="taker")
+    assert (document["effects"], document["in_doubt"]) == ([], [])
+    other.accept(document, as_="taker")
+    enter(other.url, "taker", lambda run: trip(run, "ada"))
+    assert len({key for _, key in made}) == 2

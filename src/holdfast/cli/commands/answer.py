@@ -14,10 +14,11 @@ from holdfast.cli.output.show_blocks import question_blocks
 from holdfast.core.people.questions import UnfitError, offered, read_typed
 from holdfast.errors import BadAnswer
 from holdfast.model.run_info import OpenQuestion
+from holdfast.model.store_rows import OVER
 from holdfast.views.json_shape import as_plain
 from holdfast.views.next_commands import Desk, answer_choices, is_workers, resume_choices
 from holdfast.views.questions import question_line, unanswered
-from holdfast.views.value_text import readable
+from holdfast.views.value_text import readable, status_word
 
 
 @click.command(short_help="Answer what a run has asked, or see what it asks.")
@@ -52,8 +53,10 @@ def command(
         return _list(store, desk_before(store, run, url), run, chosen, as_json=as_json)
     asked = store.find_question(run, id_)
     typed = _read(asked, sys.stdin.read() if value == "-" else value)
+    # Before it is answered: a process that waits for this may be gone, its run finished, when the command looks again.
+    is_held = store.get(run).holder == "alive"
     answered = store.answer(run, typed, asked.id, by=by, reason=reason)
-    _tell(store, desk_before(store, run, url), answered, as_json=as_json)
+    _tell(store, desk_before(store, run, url), answered, is_held=is_held, as_json=as_json)
     return EXIT_DONE
 
 
@@ -97,11 +100,17 @@ def _list(store: Store, at: Desk, run: str, questions: list[OpenQuestion], *, as
     return EXIT_WAITING if waiting else EXIT_DONE
 
 
-def _tell(store: Store, at: Desk, answered: OpenQuestion, *, as_json: bool) -> None:
-    is_held = store.get(answered.run).holder == "alive"
-    view = store.view(answered.run)
-    goes_on = is_held or is_workers(view)
-    choices = () if goes_on else resume_choices(view, at)
+def _tell(store: Store, at: Desk, answered: OpenQuestion, *, is_held: bool, as_json: bool) -> None:
+    view, status = store.view(answered.run), store.get(answered.run).status
+    if is_held:
+        following = "the process that holds the run takes it in"
+    elif status in OVER:  # by another process, which came in between
+        following = f"nothing: the run is {status_word(status)} by now"
+    elif is_workers(view):
+        following = "any worker of its agent takes it in and goes on"
+    else:
+        following = "start its program again: it takes this in and goes on"
+    choices = resume_choices(view, at) if following.startswith("start") else ()
     line = question_line(answered)
     if as_json:
         render.show_json({"run": answered.run, **as_plain(line), "next": as_plain(choices)})
@@ -112,15 +121,6 @@ def _tell(store: Store, at: Desk, answered: OpenQuestion, *, as_json: bool) -> N
     facts = [
         ("answered", [Span(f"{line.id} ", "strong"), Span(line.question)]),
         ("answer", [Span(shown, "good"), Span(f", by {line.answered_by}", "dim")]),
-        (
-            "next",
-            [
-                Span(
-                    ("the run takes it in" if is_held else "any worker of its agent takes it in and goes on")
-                    if goes_on
-                    else "start its program again: it takes this in and goes on"
-                )
-            ],
-        ),
+        ("next", [Span(following)]),
     ]
     render.show([Facts(facts), Commands(choices)] if choices else [Facts(facts)])

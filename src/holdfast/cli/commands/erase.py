@@ -9,7 +9,7 @@ from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import open_existing, surface, whole_run
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Facts, Span
-from holdfast.errors import UnknownRun
+from holdfast.errors import Corrupt, UnknownRun
 from holdfast.model.exports import Erased
 from holdfast.views.value_text import ago, count, size, status_word
 
@@ -49,11 +49,12 @@ def _ask(store: Store, run: str) -> None:
         )
     try:
         info = store.get(run)
+        made = ago(store.now() - info.created_at)
+        what = f"{status_word(info.status)}, {count(info.head, 'event')}, made {made}"
     except UnknownRun:
         return  # gone already; an erasing that was cut off may have something left to do
-    what = (
-        f"{status_word(info.status)}, {count(info.head, 'event')}, made {ago(store.now() - info.created_at)}"
-    )
+    except Corrupt as error:
+        what = f"damaged: {error.problem}"
     if not click.confirm(f"Erase {run} for good ({what})?", err=True):
         raise RefusedError(f"{run} was not erased")
 
@@ -68,5 +69,8 @@ def _facts(gone: Erased) -> list[tuple[str, list[Span]]]:
                 [Span(", ".join(gone.flattened)), Span(", with a copy of what was borrowed", "dim")],
             )
         )
-    facts.append(("freed", [Span(size(gone.size_bytes)), Span("; the files hold nothing of it", "dim")]))
+    rest = "" if gone.left else "; the files hold nothing of it"
+    facts.append(("freed", [Span(size(gone.size_bytes)), Span(rest, "dim")]))
+    facts += [("not read", [Span(problem)]) for problem in gone.unread]
+    facts += [("may be left", [Span(what)]) for what in gone.left]
     return facts

@@ -22,7 +22,7 @@ from holdfast.cli.output.blocks import (
     Table,
     text,
 )
-from holdfast.cli.output.fact_lines import age, chosen, fact_facts, source
+from holdfast.cli.output.fact_lines import age, chosen, fact_facts, source, unread
 from holdfast.model.facts import Fact
 from holdfast.views.json_shape import as_plain
 from holdfast.views.value_text import count, moment
@@ -215,9 +215,11 @@ def _embed(store: Store, *, as_json: bool) -> None:
 
 
 def _row(fact: Fact, now: float) -> tuple[Span, ...]:
+    value = f" (value {unread(fact)})" if unread(fact) else ""
+    told = " ".join(fact.text.split()) + value
     return (
         Span(fact.id, "dim" if fact.superseded_by else "strong"),
-        Span(" ".join(fact.text.split()), "dim") if fact.superseded_by else Span(" ".join(fact.text.split())),
+        Span(told, "dim") if fact.superseded_by else Span(told),
         Span(fact.scope, "dim"),
         Span(", ".join(fact.tags), "dim"),
         Span("superseded" if fact.superseded_by else source(fact), "dim"),

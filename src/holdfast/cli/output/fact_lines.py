@@ -3,7 +3,7 @@
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
 from holdfast.cli.output.blocks import Span
-from holdfast.model.facts import Fact
+from holdfast.model.facts import Fact, UnreadValue
 from holdfast.views.value_text import ago, moment
 
 
@@ -27,8 +27,14 @@ def fact_facts(fact: Fact, *, whole: bool = False) -> list[tuple[str, list[Span]
         recalled = f"{fact.recalls}, last {moment(fact.recalled_at)}" if fact.recalls else "never"
         pairs.append(("recalled", [Span(recalled)]))
         if fact.value is not None:
-            pairs.append(("value", [Span(repr(fact.value))]))
+            pairs.append(("value", [Span(unread(fact), "doubt") if unread(fact) else Span(repr(fact.value))]))
     return pairs
+
+
+def unread(fact: Fact) -> str:
+    """Why a fact's value cannot be shown; empty where it can, or there is none."""
+    value = fact.value
+    return f"not read: {value.type_name}, {value.problem}" if isinstance(value, UnreadValue) else ""
 
 
 def source(fact: Fact) -> str:

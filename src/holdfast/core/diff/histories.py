@@ -31,11 +31,13 @@ from holdfast.core.llm.message_shapes import call_text, message_line, role_of
 from holdfast.core.reports.value_text import count, one_line, readable
 from holdfast.core.steps.identity import split_key
 from holdfast.model.budget import NOTHING_SPENT
-from holdfast.model.event_fields import contents_of
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import DROPPED, MENDED, MESSAGES, Event, Kind
 
 DRAWS: Final = frozenset({"now", "uuid", "random"})
 _BIRTHS: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
+_ANSWERED = frozenset({"origin", "handoff"})
+"""How an effect is settled that another history has made."""
 _OUTCOMES: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
 _RESULT_CHARS_MAX: Final = 120
 
@@ -355,6 +357,10 @@ def _is_run(ended: Ended) -> bool:
     return ended.is_step and ended.event.kind != Kind.STEP_OVERRIDDEN
 
 
+def _is_made(ended: Ended) -> bool:
+    return _is_run(ended) and fields_of(ended.event.body).get("via") not in _ANSWERED
+
+
 def _results(calls: Sequence[Ended]) -> Literal["same", "different", ""]:
     """Whether calls of the same thing came back the same, wherever one was made more than once."""
     by_site: dict[str, list[bytes]] = {}
@@ -392,10 +398,10 @@ def _turns(side: Literal["a", "b"], walk: _Walk) -> list[Turn]:
 
 
 def _effects(side: Literal["a", "b"], these: Sequence[Ended], others: Sequence[Ended]) -> list[Effect]:
-    """Effects that this side made and the other did not."""
+    """Effects that this side made and the other did not. One that was answered from elsewhere is not made here."""
     there = {one.event.key for one in others if one.good}
     return [
         Effect(side, one.event.name, one.call)
         for one in these
-        if one.effect in {"once", "idempotent"} and one.good and _is_run(one) and one.event.key not in there
+        if one.effect in {"once", "idempotent"} and one.good and _is_made(one) and one.event.key not in there
     ]

@@ -119,7 +119,8 @@ def lineages(rows: Mapping[str, RunRow]) -> dict[str, str]:
         chain = [row]
         while chain[-1].run not in names and (origin := chain[-1].origin) is not None and origin in rows:
             chain.append(rows[origin])
-        found = names.get(chain[-1].run) or lineage_of(chain)
+        root = chain[-1]
+        found = names.get(root.run) or (root.birth[:12] if root.damage else lineage_of(chain))
         names.update(dict.fromkeys((one.run for one in chain), found))
     return {run: names[run] for run in rows}
 

@@ -5,7 +5,7 @@ known to have happened. What then becomes of it is chosen when the fork is made:
 ``ask`` a person, or do it ``again`` under a new key. What nobody knows the end of is never answered: that is asked.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.core.journal.fold import View
@@ -53,7 +53,7 @@ def blobs_of(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
     return (e["outcome"]["value_blob"] for e in entries if "value_blob" in e["outcome"])
 
 
-def treatment_of(entry: dict[str, Any], repeats: str) -> str:
+def treatment_of(entry: Mapping[str, Any], repeats: str) -> str:
     """What becomes of the same call: ``answered``, ``asked``, or made ``again`` under the key that it was made with."""
     if entry["effect"] != "once":  # repeated with the same key, it happens once
         return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "again"
@@ -72,7 +72,7 @@ def is_for_a_person(intent: bytes) -> bool:
     return origin is not None and origin["how"] == "done"
 
 
-def reason_of(entry: dict[str, Any], repeats: str) -> str:
+def reason_of(entry: Mapping[str, Any], repeats: str) -> str:
     """Why a person is asked; it is told after "was started at … and"."""
     place = f"in run {entry['run']} (its #{entry['event']}), behind the point that this history begins at"
     if entry["how"] != "done":

@@ -65,7 +65,7 @@ async def _is_gone(hands: Hands, store: StorePort, clock: Clock, run: str, held:
     began = clock.monotonic()
     while clock.monotonic() - began < held.lease_s:
         await hands.sleep(clock, held.lease_s / _LOOKS_PER_LEASE)
-        row = await hands.store(store.find_run, run)
+        row = await hands.store(store.find_run, run, damaged=True)
         if row is None or row.lease != held:
             return row is not None and not row.lease.owner
         if await hands.store(store.probe, held.owner) == "dead":

@@ -48,8 +48,8 @@ class Family:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every journal is all there: of one that is being brought in, nobody knows yet what it needs."""
-        return all(row.status != Status.IMPORTING for row in self.rows.values())
+        """Whether every journal is all there: what a run needs that is being brought in, or is damaged, nobody knows."""
+        return all(row.status != Status.IMPORTING and not row.damage for row in self.rows.values())
 
     def path(self, run: str) -> list[RunRow]:
         """The run and its origins, nearest first."""

@@ -121,4 +121,8 @@ def _noted(store: StorePort, lineage: str) -> list[str]:
 
 
 def _is_imported(row: RunRow) -> bool:
-    return row.status == Status.IMPORTING or bool({"elsewhere", "lineage"} & facts_of(row).keys())
+    return (
+        bool(row.damage)
+        or row.status == Status.IMPORTING
+        or bool({"elsewhere", "lineage"} & facts_of(row).keys())
+    )

@@ -8,17 +8,19 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
-from holdfast.codec.values import decode, encode
+from orjson import dumps, loads
+
+from holdfast.codec.values import decode, decode_tree, encode, encode_tree
 from holdfast.core.journal.names import check_name
 from holdfast.engine.damage.damaged_records import discard, find_sound
-from holdfast.errors import Misuse, StoreBusy, TooLarge
+from holdfast.errors import Misuse, StoreBusy, TooLarge, ValueUnreadable
 from holdfast.limits import (
     FACT_KEY_CHARS_MAX,
     FACT_TEXT_CHARS_MAX,
     RECORD_PAGE_MAX,
     SCOPE_CHARS_MAX,
 )
-from holdfast.model.facts import Fact
+from holdfast.model.facts import Fact, UnreadValue
 from holdfast.model.search import BETWEEN, Within
 from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort
@@ -154,12 +156,24 @@ def fields_of(fact: Fact) -> dict[str, Any]:
 
 def body_of(fact: Fact) -> bytes:
     """A fact as bytes. NotStorable."""
-    return encode(fields_of(fact), what=f"fact {fact.id}")
+    fields, what = fields_of(fact), f"fact {fact.id}"
+    if isinstance(fact.value, UnreadValue):
+        return dumps(
+            {**loads(encode({**fields, "value": None}, what=what)), "value": loads(fact.value.stored)}
+        )
+    return encode(fields, what=what)
+
+
+def stored_value(fact: Fact) -> Any:
+    """The value as it is kept, whether it can be read here or not."""
+    if isinstance(fact.value, UnreadValue):
+        return loads(fact.value.stored)
+    return encode_tree(fact.value, what=f"fact {fact.id}")
 
 
 def fact_in_body(body: bytes) -> Fact:
     """The fact in bytes that somebody gives. TypeError, or what ``fact_of`` raises, where they hold none."""
-    fact = fact_from(decode(body, what="a fact"))
+    fact = fact_from(_fields_in(body))
     checked = fact_of(fact.text, tags=fact.tags, scope=fact.scope, key=fact.id, importance=fact.importance)
     return fact._replace(id=checked.id, scope=checked.scope, tags=checked.tags)
 
@@ -171,6 +185,18 @@ def fact_from(fields: dict[str, Any]) -> Fact:
 
 def fact_in(record: Record) -> Fact:
     """The fact in a record."""
-    fields: dict[str, Any] = decode(record.body, what="a fact")
     scope, _, id_ = record.key.partition(BETWEEN)
-    return fact_from({**fields, "id": id_, "scope": scope})
+    return fact_from({**_fields_in(record.body), "id": id_, "scope": scope})
+
+
+def _fields_in(body: bytes) -> dict[str, Any]:
+    """A fact as it was written down. A value that cannot be read is told apart: it hides neither its text nor other facts."""
+    try:
+        fields: dict[str, Any] = decode(body, what="a fact")
+    except ValueUnreadable as error:
+        if error.type_name == "JSON":
+            raise
+        tree = loads(body)
+        value = UnreadValue(error.type_name, error.problem, dumps(tree.pop("value", None)).decode())
+        return {**decode_tree(tree, what="a fact"), "value": value}
+    return fields

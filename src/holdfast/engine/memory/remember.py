@@ -14,7 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
-from orjson import OPT_SORT_KEYS, dumps
+from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.codec.values import canonical, encode
 from holdfast.engine.damage.damaged_records import find_sound
@@ -34,6 +34,7 @@ from holdfast.engine.memory.facts import (
     key_of,
     listed,
     put_fact,
+    stored_value,
     within,
 )
 from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
@@ -45,12 +46,12 @@ from holdfast.engine.steps.call_identity import value_of
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.events import RECALLED, REMEMBERED
-from holdfast.model.facts import Fact, Recalled
+from holdfast.model.facts import Fact, Recalled, UnreadValue
 from holdfast.model.search import BETWEEN, FACTS, Within
 from holdfast.stores.port import IndexPort
 
-_WHOLE: Final = f"{FACTS}:whole"
-"""The note that every fact is in the index; it says with vectors of which embedder."""
+_WHOLE: Final = f"{FACTS}:whole.2"
+"""The note that every fact is in the index, under its version as it is made now; it says with vectors of which embedder."""
 _ALIKE_MAX: Final = 8
 """How many of the nearest, by words and by meaning, are looked at: is one of them the same, or superseded?"""
 _USE_COUNTS_S: Final = 3_600
@@ -269,14 +270,15 @@ def searchable(fact: Fact) -> str:
     """What a fact is found by: its text, its tags, and the texts in its value."""
     from holdfast.core.memory.bm25 import texts_in
 
-    inside = texts_in(fact.value, chars_max=FACT_TEXT_CHARS_MAX) if fact.value is not None else ()
+    value = loads(fact.value.stored) if isinstance(fact.value, UnreadValue) else fact.value
+    inside = texts_in(value, chars_max=FACT_TEXT_CHARS_MAX) if value is not None else ()
     return " ".join([fact.text, *fact.tags, *inside])
 
 
 def version_of(fact: Fact) -> str:
-    """What a fact's content comes to, as far as it is found by it."""
-    content = [fact.text, [*fact.tags], fields_of(fact).get("value")]
-    return sha256(dumps(content, option=OPT_SORT_KEYS, default=str)).hexdigest()[:16]
+    """What a fact's content comes to, as far as it is found by it: the same whether its value can be read here or not."""
+    content = [fact.text, [*fact.tags], stored_value(fact)]
+    return sha256(dumps(content, option=OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 # -- the index --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ What other runs say of it (a parent of its child, a fork of its origin) is their
 
 from collections.abc import Iterator, Sequence
 from math import inf, nextafter
-from typing import Final
+from typing import Final, NamedTuple
 
 from orjson import dumps, loads
 
@@ -38,34 +38,47 @@ _ADDRESSES_MAX: Final = 10_000
 _NAMES_MAX: Final = 5
 
 
+class _Damage(NamedTuple):
+    """What could not be read, and what is left because of that: each said once, however often it is come across."""
+
+    unread: dict[str, None]
+    left: dict[str, None]
+
+
 def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
     """Remove the run. Nothing of it is in the store's files when it returns. RunHeld, RunHasForks, UnknownRun.
 
     StoreBusy when somebody reads the store all the time: the run is gone, its bytes are not yet; erase it again.
+    A damaged run goes too: ``unread`` says what of it could not be read, ``left`` what may be left because of that.
     """
     store = workshop.store
-    row = store.find_run(run)
+    row = store.find_run(run, damaged=True)
     is_cut_off = bool(_notes(store, run)) or find_sound(store, _RECLAIMING, "due") is not None
     if row is None and not is_cut_off:
         raise UnknownRun(run=run, store=store.url)
     store.put_record(_RECLAIMING, "due", b"", revision=0)
-    events, flattened = (0, ()) if row is None else _delete_run(workshop, run, flatten=flatten)
+    damage = _Damage({}, {})
+    events, flattened = (0, ()) if row is None else _delete_run(workshop, run, damage, flatten=flatten)
     forget_run(store, run)
     delete_records(store, run)
     blobs = _delete_blobs(store, run)
-    return Erased(run, events, blobs, tuple(flattened), _reclaim(store))
+    return Erased(
+        run, events, blobs, tuple(flattened), _reclaim(store), tuple(damage.unread), tuple(damage.left)
+    )
 
 
-def _delete_run(workshop: Workshop, run: str, *, flatten: bool) -> tuple[int, Sequence[str]]:
+def _delete_run(workshop: Workshop, run: str, damage: _Damage, *, flatten: bool) -> tuple[int, Sequence[str]]:
     """The run itself, its events and its letters; how many events, and which forks had to be seen to."""
     store = workshop.store
     flattened: list[str] = []
     with holding(workshop, run) as hold:
         while True:
-            row = hold.row()
+            row = hold.row(damaged=True)
             flattened += see_to_forks(workshop, hold, flatten=flatten)
             events = store.measure(run).events
-            _note_blobs(store, hold, at=workshop.clock.wall())
+            if row.damage:
+                damage.unread[row.damage] = None
+            _note_blobs(store, hold, damage, at=workshop.clock.wall())
             # Refused when it was forked meanwhile: then that fork is seen to as well.
             if store.delete_run(run, fence=hold.fence, revision=row.revision):
                 return events, flattened
@@ -87,33 +100,43 @@ def see_to_forks(workshop: Workshop, hold: Hold, *, flatten: bool) -> list[str]:
 # -- what is to go ----------------------------------------------------------------------------------------------
 
 
-def _note_blobs(store: StorePort, hold: Hold, *, at: float) -> None:
+def _note_blobs(store: StorePort, hold: Hold, damage: _Damage, *, at: float) -> None:
     """Write down which blobs go with the run: once it is deleted, nobody can tell any more."""
     for note in _notes(store, hold.run):  # of an earlier try, which may have seen less of it
         store.delete_record(_ERASING, note.key, revision=note.revision)
-    doomed = _own_references(store, hold.run)
+    doomed = _own_references(store, hold.run, damage)
     if doomed:
-        doomed -= _needed_by_others(store, hold)
+        doomed -= _needed_by_others(store, hold, doomed, damage)
     # Somebody's clock may have been ahead: what was touched in its future goes all the same.
     touched = [info.touched_at for info in _all_blobs(store) if info.address in doomed] if doomed else []
     since = max([at, *(nextafter(latest, inf) for latest in touched)])
-    addresses, lineage = sorted(doomed), kin.lineage_name(store, hold.run)
+    addresses, lineage = sorted(doomed), _lineage(store, hold.run)
     for number, first in enumerate(range(0, max(1, len(addresses)), _ADDRESSES_MAX)):
         told = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineage": lineage}
         body = dumps(told)
         store.put_record(_ERASING, f"{hold.run}@{number}", body, revision=0)
 
 
-def _own_references(store: StorePort, run: str) -> set[str]:
+def _lineage(store: StorePort, run: str) -> str:
+    """Where the run is noted; nowhere where its row, or that of an origin, cannot be read: a note too many does no harm."""
+    try:
+        return kin.lineage_name(store, run)
+    except Corrupt:
+        return ""
+
+
+def _own_references(store: StorePort, run: str, damage: _Damage) -> set[str]:
     """The blobs that the run's events and letters name. Where they cannot be read, all that no other run needs."""
     try:
         with as_damage(store, run):
             return _named_in_letters(store, run) | references(store, *_events(store, run))
-    except Corrupt:
+    except Corrupt as error:
+        damage.unread[error.problem] = None
         return {info.address for info in _all_blobs(store)}
 
 
-def _needed_by_others(store: StorePort, hold: Hold) -> set[str]:
+def _needed_by_others(store: StorePort, hold: Hold, doomed: set[str], damage: _Damage) -> set[str]:
+    """What every other run needs. Corrupt where that cannot be told; of a run that is damaged itself, nothing goes then."""
     needed: set[str] = set()
     for row in all_runs(store):
         if row.run == hold.run:
@@ -122,7 +145,11 @@ def _needed_by_others(store: StorePort, hold: Hold) -> set[str]:
             with as_damage(store, row.run):
                 needed |= _named_in_letters(store, row.run) | references(store, *_events(store, row.run))
         except Corrupt as error:
-            problem = f"what run {row.run} needs cannot be told, so nothing is taken away: {error.problem}"
+            why = f"what run {row.run} needs cannot be told"
+            if damage.unread:
+                damage.left[f"contents, since {why}: {error.problem}"] = None
+                return doomed
+            problem = f"{why}, so nothing is taken away: {error.problem}"
             raise Corrupt(store=store.url, problem=problem) from error
         hold.beat()
     return needed

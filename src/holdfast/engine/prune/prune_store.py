@@ -17,6 +17,7 @@ from holdfast.engine.damage.damaged_records import find_sound
 from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.inbox import waiting
+from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.load_view import SPACE, forget_snapshot
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
@@ -82,13 +83,18 @@ class Sweep:
         return self._report(lines, before, self._size(all_rows(self._store)), count, size)
 
     def _family(self, family: Family, doomed: set[str]) -> Iterator[RunPruned]:
-        """The runs of one lineage, newest first."""
+        """The runs of one lineage, newest first. One that is damaged may need anything of the others: they stay as they are."""
         needs = Needs(self._store, Walk(self._store, family))
+        hurt = next((row for row in family.rows.values() if row.damage), None)
         for row in sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run)):
             self._after = None
-            line = self._delete(row) if row.run in doomed else self._prune(row, needs)
+            if hurt is not None:
+                line = RunPruned(row.run, "skipped", _beside(row, hurt))
+            else:
+                line = self._delete(row) if row.run in doomed else self._prune(row, needs)
             if self._dry_run:
-                self._marks.add(row.run, self._after, partial(needs.walk.own, row.run))
+                own = partial(_marked, self._store, row) if row.damage else partial(needs.walk.own, row.run)
+                self._marks.add(row.run, self._after, own)
             elif line.outcome in {"pruned", "deleted"}:
                 needs.walk.forget(row.run, is_gone=line.outcome == "deleted")
             yield line
@@ -153,8 +159,12 @@ class Sweep:
         size = self._store.measure(row.run)
         if self._dry_run:
             self._after = ()
-        elif not self._delete_held(row):
-            return RunPruned(row.run, "kept", "it changed while it was to be deleted")
+        else:
+            try:
+                if not self._delete_held(row):
+                    return RunPruned(row.run, "kept", "it changed while it was to be deleted")
+            except Corrupt as damage:
+                return RunPruned(row.run, "skipped", str(damage))
         gone = Part("events", size.events, size.bytes, "finished, and beyond the policy")
         return RunPruned(row.run, "deleted", "finished, and beyond the policy", (gone,), (), size.bytes)
 
@@ -166,16 +176,17 @@ class Sweep:
                 return False
             packs = of_lineage(store, own_events(store, now))
             family, lineage = kin.family_of(store, run), kin.lineage_name(store, run)
+            others = {name: row for name, row in family.rows.items() if name != run}
+            if family.is_whole:  # before the run goes: what another one needs may turn out to be unreadable
+                packs -= of_lineage(
+                    store, [event for other in others.values() for event in own_events(store, other)]
+                )
             if not store.delete_run(run, fence=hold.fence, revision=now.revision):
                 return False
         forget_snapshot(store, run)
         forget_run(store, run)
         kin.forget(store, lineage, run)
-        others = {name: row for name, row in family.rows.items() if name != run}
         if family.is_whole:
-            packs -= of_lineage(
-                store, [event for other in others.values() for event in own_events(store, other)]
-            )
             for batch in batches(sorted(packs)):
                 store.delete_blobs(batch, untouched_since=self._began_at - (BLOB_GRACE_S if others else 0.0))
         return True
@@ -188,9 +199,9 @@ class Sweep:
             return 0, 0
         if not self._dry_run:
             for name in rows:
-                row = self._store.find_run(name)
+                row = self._store.find_run(name, damaged=True)
                 if row is not None:
-                    self._marks.add(name, None, partial(own_events, self._store, row))
+                    self._marks.add(name, None, partial(_marked, self._store, row))
         if self._marks.damage is not None:
             self._notes.append(
                 f"contents are left as they are, since not every journal can be read: {self._marks.damage}"
@@ -252,6 +263,19 @@ class _Marks:
             self.found |= blobs_named(letter.get("body") or {})
 
 
+def _beside(row: RunRow, hurt: RunRow) -> str:
+    why = f"{hurt.damage}; `holdfast doctor` tells more"
+    return why if row is hurt else f"of one lineage with a damaged run, which may need it: {why}"
+
+
+def _marked(store: StorePort, row: RunRow) -> list[Event]:
+    """The run's own events; where its row is damaged, it does not tell from where on."""
+    if not row.damage:
+        return own_events(store, row)
+    first = store.read_events(row.run, limit=1)
+    return read_own(store, row.run, first[0].seq - 1, None) if first else []
+
+
 def _line(pruned: Pruned) -> RunPruned:
     plan: Plan = pruned.plan
     goes = plan.goes
@@ -267,7 +291,7 @@ def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now
     """The finished runs beyond the policy that nothing depends on: no fork, no pin, no run they are part of."""
     if policy.finished == type(policy.finished)():
         return []
-    finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head]
+    finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head and not row.damage]
     ends = {row.run: _ended_at(store, row) for row in finished}
     sizes = {row.run: store.measure(row.run).bytes for row in finished}
     finished.sort(key=lambda row: ends[row.run])

@@ -25,9 +25,9 @@ class Hold:
         self._workshop = workshop
         self._beaten = workshop.clock.monotonic()
 
-    def row(self) -> RunRow:
-        """The run as it stands now. LeaseLost when somebody else took it."""
-        row = self._workshop.store.find_run(self.run)
+    def row(self, *, damaged: bool = False) -> RunRow:
+        """The run as it stands now. LeaseLost when somebody else took it; Corrupt, unless a damaged one is asked for."""
+        row = self._workshop.store.find_run(self.run, damaged=damaged)
         if row is None or row.lease.fence != self.fence:
             raise self._lost(row.lease if row else Lease(), row.head if row else 0)
         return row
@@ -39,7 +39,7 @@ class Hold:
             return
         self._beaten = clock.monotonic()
         if self._workshop.store.renew({self.run: self.fence}, at=clock.wall()):
-            self.row()
+            self.row(damaged=True)
 
     def append(
         self, after_seq: int, events: tuple[Event, ...], *, status: str, blobs: tuple[Blob, ...] = ()

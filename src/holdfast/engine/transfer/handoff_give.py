@@ -16,6 +16,7 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_at, content_in, read_blob
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.lineage.fork_and_rewind import entries_told
 from holdfast.engine.llm.conversation import entries_at
 from holdfast.engine.queue.queue import hand_back
 from holdfast.engine.resume.unseen_ends import catching_up
@@ -28,7 +29,7 @@ from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
 from holdfast.engine.state.state_store import read_state
 from holdfast.engine.steps.marks import ask, given, placed
-from holdfast.errors import Misuse, RunFinished, UnknownRun
+from holdfast.errors import HoldfastError, Misuse, RunFinished, UnknownRun
 from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDOFF, Kind
@@ -53,6 +54,7 @@ def document(
         whole=lambda address: read_blob(store, address),
         is_gone=lambda owner: bool(owner) and store.probe(owner) == "dead",
         unread=len(inbox.waiting(store, run)),
+        behind=_behind(store, view),
     )
     read = Reader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
     return document_of(
@@ -66,6 +68,22 @@ def document(
         sealed=sealed,
         baggage=baggage,
     )
+
+
+def _behind(store: StorePort, view: View) -> list[tuple[dict[str, Any], bytes | None]]:
+    """The effects behind the point of a fork or a rewind that the run has not asked for, each with its intent."""
+    entries = entries_told(store, view.behind).values() if view.behind else ()
+    return [(entry, _intent(store, entry)) for entry in entries if entry["key"] not in view.calls]
+
+
+def _intent(store: StorePort, entry: dict[str, Any]) -> bytes | None:
+    """The intent of an effect in the journal that has it; None where that is gone, or cannot be read."""
+    try:
+        events = read_all(store, entry["run"])
+    except HoldfastError:
+        return None
+    found = (e for e in reversed(events) if e.kind == Kind.STEP_STARTED and e.key == entry["key"])
+    return next((event.body for event in found if event.seq <= entry["event"]), None)
 
 
 def checked_name(to: str) -> str:

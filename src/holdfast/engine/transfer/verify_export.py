@@ -17,10 +17,10 @@ from holdfast.core.lineage.lineage import effective
 from holdfast.core.state.nodes import unpack_nodes
 from holdfast.core.transfer.event_check import (
     UNSOUND,
+    body_problem,
     content_problem,
     event_problem,
     letter_problem,
-    shape_problem,
 )
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
 from holdfast.core.transfer.moves import move_of
@@ -247,7 +247,7 @@ def _check_mark(parcel: Parcel, run: ExportedRun, event: Event) -> None:
     data = parcel.read(blob_file(address))
     problem = content_problem(data)
     if not problem:
-        problem = shape_problem(event._replace(body=filled(event.body, "value", data)))
+        problem = body_problem(event._replace(body=filled(event.body, "value", data)))
     if problem:
         raise _damaged(parcel, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
 

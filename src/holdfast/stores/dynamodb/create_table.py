@@ -7,6 +7,8 @@ from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.dynamodb.address import Target
 from holdfast.stores.dynamodb.errors import code_of, table_service, translated
+from holdfast.stores.dynamodb.format_mark import FORMAT, MARK_KEY
+from holdfast.stores.dynamodb.table.actions import encoded
 from holdfast.stores.dynamodb.table.client import client_of
 
 _KEYS: Final = {"pk": "HASH", "sk": "RANGE"}
@@ -22,6 +24,8 @@ def create_table(target: Target) -> bool:
         client.get_waiter("table_exists").wait(
             TableName=target.table, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS_MAX}
         )
+        if created:
+            client.put_item(TableName=target.table, Item=encoded({**MARK_KEY, "format": FORMAT}))
     except WaiterError as error:
         problem = f"table {target.table!r} does not become active: {error}"
         raise StoreUnavailable(store=target.url, problem=problem) from error

@@ -80,9 +80,9 @@ class DynamoStore:
         bounds.check_run_body(row.run, row.body)
         return create_run(self._table, row, origin_revision)
 
-    def find_run(self, run: str) -> RunRow | None:
+    def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         found = run_item.find_row(self._table, run)
-        return None if found is None else row_checksums.sound(found, self.url)
+        return found if found is None or damaged else row_checksums.sound(found, self.url)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)

@@ -78,6 +78,9 @@ class DamageRules:
         self.damage(store, what, "hurt")
         with pytest.raises(Corrupt, match="hurt"):
             store.find_run("hurt")
+        marked = store.find_run("hurt", damaged=True)
+        assert marked is not None
+        assert (marked.revision, "hurt" in marked.damage) == (revision, True), "who takes it away is given it"
         listed = store.list_runs(limit=9)
         assert [row.run for row in listed] == ["sound-2", "hurt", "sound-1"]
         assert ["hurt" in row.damage for row in listed] == [False, True, False]

@@ -10,6 +10,7 @@ from holdfast.core.context.context import context_of
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.lineage.later_effects import reason_of, treatment_of
 from holdfast.core.llm.reasoning import Read, value_in
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
@@ -50,6 +51,9 @@ class Baggage(NamedTuple):
     is_gone: Callable[[str], bool] = lambda _: False
     unread: int = 0
     """Letters in the giver's inbox."""
+    behind: Sequence[tuple[Mapping[str, Any], bytes | None]] = ()
+    """Effects behind the point of a fork or a rewind that the giver has not asked for, see core/lineage/later_effects.py; each with its intent,
+    where that can be read."""
 
 
 def document_of(
@@ -66,7 +70,7 @@ def document_of(
 ) -> dict[str, Any]:
     """What whoever takes this run's work over needs to know. ``is_held``: the giver is at work, and hands over itself."""
     told = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
-    writing = _Writing(Story(events), read, baggage or Baggage(), is_held=is_held)
+    writing = _Writing(Story(events), read, baggage or Baggage(), store=store, is_held=is_held)
     story, view = writing.story, writing.story.view
     started = {} if view.started is None else contents_of(view.started.body)
     document: dict[str, Any] = {
@@ -106,8 +110,9 @@ def document_of(
 class _Writing:
     """One document while it is written, and what it has to leave out."""
 
-    def __init__(self, story: Story, read: Read, baggage: Baggage, *, is_held: bool) -> None:
+    def __init__(self, story: Story, read: Read, baggage: Baggage, *, store: str, is_held: bool) -> None:
         self.story = story
+        self._store = store
         self.left_out: list[Loss] = []
         self._read = read
         self._baggage = baggage
@@ -127,8 +132,8 @@ class _Writing:
         doubted += [call for call in begun if is_once(call)]
         told = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_TOLD)]
         done = [call for call in story.steps() if is_done(call)]
-        effects = [*self._inherited(is_done=True), *self._done(done)]
-        in_doubt = [self._doubt(call) for call in (*doubted, *told)]
+        effects = [*self._inherited(is_done=True), *self._behind("answered"), *self._done(done)]
+        in_doubt = [*(self._doubt(call) for call in (*doubted, *told)), *self._behind("asked")]
         if len(in_doubt) > HANDOFF_DOUBTS_MAX:
             raise TooLarge(
                 what=f"the handoff of {run}",
@@ -137,7 +142,8 @@ class _Writing:
                 unit="effects in doubt (settle some with `holdfast resolve`)",
             )
         others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
-        pending = [*self._inherited(is_done=False), *self.listed("pending", others)]
+        begun_again = [*self._inherited(is_done=False), *self._behind("again")]
+        pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
         for number, step in enumerate(carried):
             step["number"] = number
@@ -168,6 +174,47 @@ class _Writing:
                 and effect.number not in HANDOFF.of(view).claimed
             ):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+
+    def _behind(self, treatment: str) -> Iterator[dict[str, Any]]:
+        """What this history knows to have happened behind the point that it begins at, and is to be treated so."""
+        view = self.story.view
+        for entry, intent in self._baggage.behind:
+            if treatment_of(entry, view.repeats) != treatment:
+                continue
+            name = entry["step"]
+            if intent is None or is_hollow(intent):
+                why = f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: a call of it is not recognised"
+                self._leave(
+                    "effect", name, why, f"before {name} is called, look whether that was done already"
+                )
+                continue
+            told = contents_of(intent)
+            step = {"step": name, "effect": entry["effect"], **self._asked(told)}
+            step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
+            step |= {field: told[field] for field in ("idempotency_key", "tool") if told.get(field)}
+            if treatment == "answered":
+                step |= self._outcome(name, entry["outcome"])
+            else:
+                step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
+            if treatment == "asked":
+                is_over = entry["over"] or self._baggage.is_gone(entry["owner"])
+                step |= {"doubt": reason_of(entry, view.repeats), "is_over": is_over}
+                step |= {"policy": told.get("in_doubt", "stop"), "verify": bool(told.get("verify"))}
+            source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
+            yield {**step, "from": source, "events": [self.story.cite(view.behind[-1].seq)]}
+
+    def _outcome(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What an effect came to, as far as it fits."""
+        if "lost" in fields:
+            return {"lost": fields["lost"]}
+        size = fields.get("value_bytes", 0)
+        if "value_blob" not in fields:
+            return {"result": fields.get("value")}
+        if size <= HANDOFF_VALUE_BYTES_MAX:
+            return {"result": loads(self._baggage.whole(fields["value_blob"]))}
+        why = f"what it returned is {size:,} bytes long: too long for the handoff"
+        self._leave("value", name, why, "give --from the giver's store")
+        return {"result_bytes": size}
 
     def _document_in(self, handed: Event) -> dict[str, Any]:
         fields = contents_of(handed.body)

@@ -14,6 +14,7 @@ pk                    sk                                    what
 ``part/STAGE``        five digits                           a piece of a long value; written once, never changed
 ``trash``             stage or journal                      what is to be swept
 ``due/AGENT``         when due, when made, and id           which runs of an agent are due when; a row says whether it is so
+``format``            ``format``                            the newest format that this table holds, from 2 on
 ``held/AGENT``        id                                    which runs of an agent somebody holds; a row says whether it is so
 ====================  ====================================  ============================================================
 

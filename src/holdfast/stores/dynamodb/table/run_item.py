@@ -7,6 +7,7 @@ Beside what ``RunRow`` has, the row keeps how many runs are forks of it and whet
 from typing import Any, Final
 
 from holdfast.model.store_rows import Lease, RunRow
+from holdfast.stores.dynamodb.format_mark import FORMAT, check_format
 from holdfast.stores.dynamodb.table.keys import row_key
 from holdfast.stores.dynamodb.table.split_bodies import read_body
 from holdfast.stores.dynamodb.table.table import Item, Table
@@ -15,13 +16,22 @@ from holdfast.stores.row_checksums import judged, run_crc, status_crc
 ROW_BODY_BYTES_MAX: Final = 2_000
 """Every append rewrites the row, and pays for its size: a longer body lies elsewhere."""
 
-STANDS: Final = "#fence = :fence AND #revision = :revision AND attribute_not_exists(#gone)"
+FENCE: Final = "(#fence2 = :fence OR #fence = :fence)"
+"""A run of format 1 has its fence under the other name, one of this format has none there: so an older Holdfast, which asks
+for it before it takes, changes or forks a run, stops. Taking a run and appending to it make it one of this format."""
+STANDS: Final = f"{FENCE} AND #revision = :revision AND attribute_not_exists(#gone)"
 
 
 def find_item(table: Table, run: str) -> Item | None:
     """The row's item, unless it is only the fence of a deleted run."""
     found = table.get(row_key(run))
-    return None if found is None or "gone" in found else found
+    return None if found is None or "gone" in found else known(table, found)
+
+
+def known(table: Table, item: Item) -> Item:
+    """A row's item with its fence, whatever format it is of. Raises NewerFormat."""
+    check_format(item.get("format", 1), table.target)
+    return item if "fence" in item else {**item, "fence": item["fence2"]}
 
 
 def find_row(table: Table, run: str) -> RunRow | None:
@@ -88,6 +98,7 @@ def fields_of(row: RunRow, journal: str) -> dict[str, Any]:
         "edition": 0,
         "agent": row.agent or None,
         "due_at": row.due_at,
+        "format": FORMAT,
         "crc": run_crc(row),
         "status_crc": status_crc(row.run, row.status),
     }

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from holdfast.stores.dynamodb.address import Target
 from holdfast.stores.dynamodb.errors import table_service
+from holdfast.stores.dynamodb.format_mark import FORMAT, MARK_KEY, check_format
 from holdfast.stores.dynamodb.s3_objects import Objects
 from holdfast.stores.dynamodb.table.actions import Action, decoded, encoded, projection
 from holdfast.stores.dynamodb.table.client import Line
@@ -26,6 +27,7 @@ class Table:
         self.target: Final = target
         self.line: Final = Line(table_service(target), target)
         self.objects: Final = Objects(target)
+        self._is_known = False
 
     @property
     def is_open(self) -> bool:
@@ -181,6 +183,11 @@ class Table:
         return answer
 
     def _ask(self, verb: str, request: Mapping[str, Any]) -> Any:
+        if not self._is_known:
+            mark = {"TableName": self.target.table, "Key": encoded(MARK_KEY), "ConsistentRead": True}
+            found = decoded(self.line.ask(lambda client: client.get_item(**mark)).get("Item", {}))
+            check_format(found.get("format", FORMAT), self.target)
+            self._is_known = True
         return self.line.ask(lambda client: getattr(client, verb)(**request))
 
 

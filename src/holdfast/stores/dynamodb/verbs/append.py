@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.errors import TooLarge
 from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal, inbox_space
+from holdfast.stores.dynamodb.format_mark import FORMAT
 from holdfast.stores.dynamodb.table.actions import Action, delete, update
 from holdfast.stores.dynamodb.table.keys import record_key, row_key
-from holdfast.stores.dynamodb.table.run_item import find_item, lease_of
+from holdfast.stores.dynamodb.table.run_item import FENCE, find_item, lease_of
 from holdfast.stores.dynamodb.table.split_bodies import discarded
 from holdfast.stores.dynamodb.table.table import ACTIONS_MAX, TRANSACTION_BYTES_MAX, Item, Table
 from holdfast.stores.dynamodb.verbs.blobs import (
@@ -32,7 +33,7 @@ from holdfast.stores.dynamodb.verbs.sweep import sweep_let_go
 from holdfast.stores.row_checksums import status_crc
 
 _JOURNALS_MAX: Final = 10_000
-_GUARD: Final = "#fence = :fence AND #head = :after AND #journal = :journal"
+_GUARD: Final = f"{FENCE} AND #head = :after AND #journal = :journal"
 
 
 class Sight(NamedTuple):
@@ -130,12 +131,13 @@ class Appender:
         raise contended(self._table, f"run {item.run}")
 
     def _actions(self, item: Append, journal: str, sight: Sight) -> list[Action]:
-        change = "SET #head = :head"
+        change = "SET #head = :head, #fence2 = :fence, #format = :format"  # see rows.FENCE
         told: dict[str, Any] = {"fence": item.fence, "after": item.after_seq, "journal": journal}
         if item.status is not None:
             change += ", #status = :status, #status_crc = :status_crc, #revision = #revision + :one"
             told |= {"status": item.status, "status_crc": status_crc(item.run, item.status), "one": 1}
-        actions = [update(row_key(item.run), change, _GUARD, head=_head(item), **told)]
+        change += " REMOVE #fence"
+        actions = [update(row_key(item.run), change, _GUARD, head=_head(item), format=FORMAT, **told)]
         for event in item.events:
             actions += event_actions(journal, event)
         for blob in wanted(item.blobs):

@@ -4,21 +4,23 @@ Of processes on other machines nothing can be proven: their leases are taken ove
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from holdfast.model.store_rows import Grant, Lease
+from holdfast.stores.dynamodb.format_mark import FORMAT
 from holdfast.stores.dynamodb.table.actions import Action, delete, put, update
 from holdfast.stores.dynamodb.table.keys import held_key, row_key
-from holdfast.stores.dynamodb.table.run_item import find_item, lease_of
+from holdfast.stores.dynamodb.table.run_item import FENCE, find_item, lease_of
 from holdfast.stores.dynamodb.table.table import Item, Table
 from holdfast.stores.dynamodb.verbs.blobs import TRIES_MAX, contended
 from holdfast.stores.server_owners import owner_here
 
-HELD: Final = "#fence = :fence AND #owner > :nobody"
+HELD: Final = "#fence2 = :fence AND #owner > :nobody"
 TAKE: Final = (
-    "SET #fence = :new, #owner = :owner, #beat = :zero, #since = :at, #beat_at = :at, #lease_s = :lease_s"
+    "SET #fence2 = :new, #owner = :owner, #beat = :zero, #since = :at, #beat_at = :at, #lease_s = :lease_s, "
+    "#format = :format REMOVE #fence"
 )
-AS_SEEN: Final = "#fence = :fence AND #owner = :held_by AND #journal = :journal"
+AS_SEEN: Final = f"{FENCE} AND #owner = :held_by AND #journal = :journal"
 
 
 def acquire(
@@ -37,8 +39,7 @@ def acquire(
         when = AS_SEEN
         if held.owner:
             when, values = f"{when} AND #beat = :beat", {**values, "beat": held.beat}
-        new = {"new": lease.fence, "owner": lease.owner, "zero": 0, "at": at, "lease_s": lease_s}
-        if table.transact([update(row_key(run), TAKE, when, **values, **new), *noted(row)]):
+        if table.transact([update(row_key(run), TAKE, when, **values, **take_values(lease)), *noted(row)]):
             return Grant(True, lease), row
     raise contended(table, f"the lease of {run}")
 
@@ -61,6 +62,12 @@ def release(table: Table, run: str, fence: int) -> bool:
     change = "SET #owner = :nobody REMOVE #beat, #since, #beat_at, #lease_s"
     gone = [delete(held_key(row["agent"], run))] if "agent" in row else []
     return table.transact([update(row_key(run), change, HELD, fence=fence, nobody=""), *gone])
+
+
+def take_values(lease: Lease) -> dict[str, Any]:
+    """The values of ``TAKE``."""
+    told = {"new": lease.fence, "owner": lease.owner, "zero": 0, "at": lease.since, "lease_s": lease.lease_s}
+    return {**told, "format": FORMAT}
 
 
 def noted(row: Item) -> list[Action]:

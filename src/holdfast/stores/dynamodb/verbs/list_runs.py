@@ -21,7 +21,7 @@ from holdfast.stores.dynamodb.table.keys import (
     listing_key,
     row_key,
 )
-from holdfast.stores.dynamodb.table.run_item import find_item, find_row, row_of
+from holdfast.stores.dynamodb.table.run_item import find_item, find_row, known, row_of
 from holdfast.stores.dynamodb.table.split_bodies import read_body
 from holdfast.stores.dynamodb.table.table import Table
 
@@ -89,9 +89,10 @@ def _starting_with(table: Table, prefix: str, below: str, limit: int) -> list[st
 
 
 def _rows(table: Table, runs: list[str]) -> Iterator[tuple[str, RunRow]]:
-    for item in table.get_all(map(row_key, runs)):
-        if "gone" in item:
+    for found in table.get_all(map(row_key, runs)):
+        if "gone" in found:
             continue
+        item = known(table, found)
         body = read_body(table, item)
         row = find_row(table, item["pk"].removeprefix("run/")) if body is None else row_of(item, body)
         if row is not None:

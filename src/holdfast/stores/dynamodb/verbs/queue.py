@@ -13,11 +13,11 @@ from typing import Any, Final
 from holdfast.model.store_rows import Lease, RunRow
 from holdfast.stores.dynamodb.table.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.table.keys import due_key, due_run, held_key, ordered, row_key
-from holdfast.stores.dynamodb.table.run_item import due_of, find_item, find_row, row_of
+from holdfast.stores.dynamodb.table.run_item import due_of, find_item, find_row, known, row_of
 from holdfast.stores.dynamodb.table.split_bodies import read_body
 from holdfast.stores.dynamodb.table.table import Item, Table
 from holdfast.stores.dynamodb.verbs.blobs import TRIES_MAX, contended
-from holdfast.stores.dynamodb.verbs.leases import AS_SEEN, HELD, TAKE, noted
+from holdfast.stores.dynamodb.verbs.leases import AS_SEEN, HELD, TAKE, noted, take_values
 from holdfast.stores.row_checksums import undamaged
 from holdfast.stores.server_owners import owner_here
 
@@ -128,7 +128,7 @@ def _is_so(table: Table, note: Item, rows: dict[str, Item]) -> bool:
 
 
 def _take(table: Table, row: Item, lease: Lease) -> RunRow | None:
-    new = {"new": lease.fence, "owner": lease.owner, "zero": 0, "at": lease.since, "lease_s": lease.lease_s}
+    new = take_values(lease)
     seen = {"fence": row["fence"], "held_by": "", "journal": row["journal"], "due": row["due_at"]}
     when = f"{AS_SEEN} AND #due_at = :due"
     if not table.transact([update(row_key(_run(row)), TAKE, when, **seen, **new), *noted(row)]):
@@ -149,7 +149,7 @@ def _left_alone(table: Table, item: Item) -> bool:
 
 def _items(table: Table, runs: Sequence[str]) -> dict[str, Item]:
     found = table.get_all(map(row_key, dict.fromkeys(runs)))
-    return {_run(item): item for item in found if "gone" not in item}
+    return {_run(item): known(table, item) for item in found if "gone" not in item}
 
 
 def _whole(table: Table, item: Item) -> RunRow | None:

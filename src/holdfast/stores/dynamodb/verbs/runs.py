@@ -24,7 +24,7 @@ def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
     fields = {**fields_of(row, new_id()), **attributes}
     told = {name: value for name, value in fields.items() if value is not None}
     sets = ", ".join(f"#{name} = :{name}" for name in told)
-    change = f"SET #fence = if_not_exists(#fence, :zero), {sets} REMOVE #gone"
+    change = f"SET #fence2 = if_not_exists(#fence, :zero), {sets} REMOVE #gone, #fence"
     actions = [
         update(row_key(row.run), change, _FREE, zero=0, **told),
         put(listing_key(row.run, row.created_at)),
@@ -54,7 +54,8 @@ def swap_run(table: Table, run: str, revision: int, status: str, body: bytes) ->
         return False
     row = sound(row_of(found, was), table.target.url)._replace(status=status, body=body)
     attributes, parts = bodied(body, ROW_BODY_BYTES_MAX)
-    sums = {"crc": run_crc(row), "status_crc": status_crc(run, status)}
+    # An older Holdfast may hold a run of format 1, and changes its status without a checksum.
+    sums = {"crc": run_crc(row), "status_crc": status_crc(run, status)} if "format" in found else {}
     told = {"status": status, **sums, **attributes}
     sets = ", ".join(f"#{name} = :{name}" for name in told)
     stale = [name for name in ("body", "stage", "parts") if name in found and name not in told]

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from holdfast.clock import SystemClock
 from holdfast.model.store_rows import Cursor, Cursors, inbox_space
 from holdfast.stores.dynamodb.table.keys import row_key
+from holdfast.stores.dynamodb.table.run_item import known
 from holdfast.stores.dynamodb.table.table import Table
 
 _POLL_S: Final = 0.05
@@ -75,10 +76,10 @@ class Waiter:
 def _moved(table: Table, cursors: Cursors) -> frozenset[str]:
     """The runs that stand elsewhere; where the row says so already, its letters are not counted."""
     rows = {run: Cursor(0, 0) for run in cursors}
-    for item in table.get_all(map(row_key, cursors), ("pk", "sk", "fence", "head", "gone")):
+    for item in table.get_all(map(row_key, cursors), ("pk", "sk", "fence", "fence2", "head", "gone")):
         if "gone" not in item:
             run = item["pk"].removeprefix("run/")
-            rows[run] = Cursor(item["fence"], item["head"], cursors[run].letters)
+            rows[run] = Cursor(known(table, item)["fence"], item["head"], cursors[run].letters)
             if rows[run] == cursors[run]:
                 rows[run] = rows[run]._replace(letters=table.count(f"space/{inbox_space(run)}"))
     return frozenset(run for run, row in rows.items() if row != cursors[run])
