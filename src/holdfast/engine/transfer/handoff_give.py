@@ -11,6 +11,7 @@ from orjson import dumps, loads
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_name
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.engine.context.context import Reader
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_at, content_in, read_blob
@@ -72,7 +73,7 @@ def document(
 
 def _behind(store: StorePort, view: View) -> list[tuple[dict[str, Any], bytes | None]]:
     """The effects behind the point of a fork or a rewind that the run has not asked for, each with its intent."""
-    entries = entries_told(store, view.behind).values() if view.behind else ()
+    entries = entries_told(store, LATER_EFFECTS.of(view).events).values()
     return [(entry, _intent(store, entry)) for entry in entries if entry["key"] not in view.calls]
 
 

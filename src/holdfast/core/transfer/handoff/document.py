@@ -11,6 +11,7 @@ from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.lineage.later_effects import reason_of, treatment_of
+from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.llm.reasoning import Read, value_in
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
@@ -179,7 +180,7 @@ class _Writing:
         """What this history knows to have happened behind the point that it begins at, and is to be treated so."""
         view = self.story.view
         for entry, intent in self._baggage.behind:
-            if treatment_of(entry, view.repeats) != treatment:
+            if treatment_of(entry, LATER_EFFECTS.of(view).repeats) != treatment:
                 continue
             name = entry["step"]
             if intent is None or is_hollow(intent):
@@ -198,10 +199,10 @@ class _Writing:
                 step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
             if treatment == "asked":
                 is_over = entry["over"] or self._baggage.is_gone(entry["owner"])
-                step |= {"doubt": reason_of(entry, view.repeats), "is_over": is_over}
+                step |= {"doubt": reason_of(entry, LATER_EFFECTS.of(view).repeats), "is_over": is_over}
                 step |= {"policy": told.get("in_doubt", "stop"), "verify": bool(told.get("verify"))}
             source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
-            yield {**step, "from": source, "events": [self.story.cite(view.behind[-1].seq)]}
+            yield {**step, "from": source, "events": [self.story.cite(LATER_EFFECTS.of(view).events[-1].seq)]}
 
     def _outcome(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """What an effect came to, as far as it fits."""
