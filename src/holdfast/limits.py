@@ -193,3 +193,7 @@ PREMISE_REACH_S: Final = 2.0
 """How long an endpoint gets to accept a connection."""
 CLOCK_BACK_S: Final = 5.0
 """A clock that is behind the last record by less is not told: machines that share a store differ by that."""
+
+AUTOSAVE_EVERY_S: Final = 60.0
+AUTOSAVE_EVERY_STEPS: Final = 3
+"""How often ``run.autosave`` saves where the program does not say."""

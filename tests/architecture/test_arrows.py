@@ -1,7 +1,10 @@
 """The layers, the subjects inside them, and the arrows between both: an import that points back fails here."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -124,3 +127,86 @@ def test_decisions_are_pure() -> None:
             if isinstance(node, ast.ImportFrom):
                 assert node.module not in forbidden, path
                 assert node.module != "time" or {a.name for a in node.names} <= {"gmtime", "strftime"}, path
+
+
+KERNEL = {"core": {"journal", "steps"}, "engine": {"journal", "steps", "run", "log", "sync_async"}}
+"""What every subject may know, and what knows no other: the kernel has no features."""
+FEATURES = {
+    "core": (
+        "text", "artifacts", "lineage", "loops", "queue", "state", "threads", "llm", "people", "premises", "memory",
+        "budget", "diff", "reports", "context", "prune", "resume", "transfer",
+    ),
+    "engine": (
+        "budget", "loops", "people", "premises", "state", "damage", "queue", "lineage", "memory", "context", "llm",
+        "prune", "threads", "transfer", "artifacts", "resume",
+    ),
+}  # fmt: skip
+"""A feature knows the kernel and the features before it: so there are no cycles."""
+
+
+def test_no_arrow_between_subjects_points_back() -> None:
+    """Inside core and engine, late imports and those for type checkers included."""
+    wrong = []
+    for layer, kernel in KERNEL.items():
+        order = FEATURES[layer]
+        folders = {
+            path.name for path in (PACKAGE / layer).iterdir() if path.is_dir() and path.name != "__pycache__"
+        }
+        assert folders <= kernel | {*order}, folders - kernel - {*order}
+        for path in sorted((PACKAGE / layer).rglob("*.py")):
+            _, subject, *rest = [*path.relative_to(PACKAGE).parts, ""]
+            if not any(rest):
+                continue
+            known = kernel | ({*order[: order.index(subject) + 1]} if subject in order else set())
+            for line, target in imported(path):
+                layer_of, _, inside = target.partition(".")
+                if layer_of == layer and inside.partition(".")[0] not in known:
+                    wrong.append(f"{path.relative_to(PACKAGE)}:{line}: {subject} must not know {target}")
+    assert wrong == []
+
+
+def test_only_two_tables_import_by_name() -> None:
+    """Features join the kernel through their tables; a name that is put together elsewhere would hide an arrow."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for layer in KERNEL
+        for path in (PACKAGE / layer).rglob("*.py")
+        if "import_module" in path.read_text(encoding="utf-8")
+    }
+    assert found == {"core/journal/folds.py", "engine/run/features.py"}
+
+
+ENTERED = """
+import sys, holdfast
+with holdfast.run("a", store=sys.argv[1]) as run:
+    print(*(name for name in sys.modules if name.startswith(("holdfast.core.", "holdfast.engine."))))
+"""
+
+
+def test_entering_a_run_loads_no_feature(tmp_path: Path) -> None:
+    """Neither a new run nor a resumed one that has used none: only the kernel, and how values read."""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", ENTERED, "memory://x"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        loaded = {tuple(name.split(".")[1:3]) for name in done.stdout.split()}
+        features = {(layer, subject) for layer, subject in loaded if subject not in KERNEL[layer] | {"text"}}
+        assert features == set()
+
+
+def test_every_row_of_the_tables_leads_somewhere() -> None:
+    """Names of classes in strings are no imports: a typing error would be found by the first user."""
+    from holdfast.core.journal.feature_fold import FeatureFold
+    from holdfast.core.journal.folds import ROWS as FOLDS
+    from holdfast.core.journal.folds import make_fold
+    from holdfast.engine.run.features import ROWS, Feature
+
+    for fold in FOLDS:
+        assert not fold.place or isinstance(make_fold(fold.name), FeatureFold)
+    for row in ROWS:
+        module, _, cls = row.place.partition(":")
+        assert issubclass(getattr(import_module(f"holdfast.engine.{module}"), cls), Feature), row.name

@@ -27,7 +27,7 @@ LOOKERS = {
 SEARCHES = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 OTHERS = {
     "core/transfer/moves.py",  # a record's
-    "core/transfer/event_check.py",  # a letter's
+    "core/journal/event_check.py",  # a letter's
     "engine/resume/recorded_command.py",  # a record's
     "codec/json_lines.py",  # a line's, before it is known what it is the body of
     "engine/memory/facts.py",  # a fact's

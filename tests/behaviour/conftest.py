@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.run.store_session import workshop_of
-from holdfast.engine.run.sync_async import AsyncHands, BlockingHands, drive
+from holdfast.engine.sync_async import AsyncHands, BlockingHands, drive
 from holdfast.model.event_fields import contents_of, lines_of
 from holdfast.model.event_schema import problems_in, schema_of
 from holdfast.model.store_rows import Append

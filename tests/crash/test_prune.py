@@ -12,7 +12,7 @@ from tests.crash.conftest import read_lines
 from tests.crash.sampling import EVERY
 
 from holdfast import Keep, Retention
-from holdfast.engine.journal.blob_references import references
+from holdfast.engine.state.blob_references import references
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 PROGRAM = Path(__file__).parent / "programs" / "pruned.py"

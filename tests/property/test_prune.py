@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import Keep, Retention
 from holdfast.core.journal.fold import fold
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
 from holdfast.core.lineage.reachable_points import is_kept
 from holdfast.engine.prune.auto_prune import Pruner
-from holdfast.engine.run.sync_async import BLOCKING, drive
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.steps.step import step
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.events import Event
 from holdfast.model.store_rows import Lease
 
@@ -250,10 +250,10 @@ class World:
         agent.open()
         before = self.kept(agent)
         tenure = agent.run._tenure
-        tenure.pruner = pruner = Pruner(policy, states=0, base=0)
-        pruner.prune(tenure)
-        assert tenure.pruner is pruner, "the plan would have changed what is kept"
-        tenure.pruner = None
+        pruner = tenure.features["pruning"] = Pruner(tenure, policy)
+        pruner.prune()
+        assert tenure.features.get("pruning") is pruner, "the plan would have changed what is kept"
+        tenure.put_to_sleep("pruning")
         self.check_kept(agent, before)
 
     def act_prune(self, agent: Agent, policy: Retention) -> None:

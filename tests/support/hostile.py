@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import holdfast
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
 from holdfast.model.store_rows import inbox_space
 from holdfast.views.event_detail import event_detail
 from holdfast.views.json_shape import as_plain

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.reports.value_text import money, one_line, readable
+from holdfast.core.text.value_text import money, one_line, readable
 
 
 def test_blanks_that_are_not_shown_do_not_push_out_what_is() -> None:

@@ -16,8 +16,8 @@ from holdfast.engine.budget.price_tables import Prices
 from holdfast.engine.queue.queue import check_poison
 from holdfast.engine.run.inputs import recorded_inputs
 from holdfast.engine.run.open import Entry, queue
-from holdfast.engine.run.sync_async import BLOCKING, drive
 from holdfast.engine.steps.call_options import budget_of, policy_of
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.budget import Budget

@@ -6,29 +6,35 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+from holdfast.api.features import (
+    artifacts,
+    checkpoints,
+    children,
+    context,
+    drawn_values,
+    facts,
+    handoff_give,
+    loop_detection,
+    model_call,
+    premises,
+    promises,
+    questions,
+    remember,
+    resume_plan,
+    run_messages,
+    text_stream,
+    waits,
+    write,
+)
 from holdfast.api.messages import AsyncMessages
 from holdfast.api.open_file import AsyncOpenFile
-from holdfast.api.shared import Handle, checked_label
+from holdfast.api.shared import Handle, checked_label, finish_run
 from holdfast.api.stream import AsyncStream
-from holdfast.core.llm.streams.recovery import OnPartial
-from holdfast.engine.artifacts import record
-from holdfast.engine.artifacts.write import Writing
-from holdfast.engine.context.context import draw_context
-from holdfast.engine.llm.model_call import Ask, answer_of
-from holdfast.engine.llm.text_stream import stream_texts
-from holdfast.engine.memory.facts import fact_of
-from holdfast.engine.memory.remember import recall_in_run, remember_in_run
-from holdfast.engine.people import promises, run_messages, waits
-from holdfast.engine.people.questions import Inquiry, inquire
-from holdfast.engine.premises import premises
-from holdfast.engine.queue.children import Entrant, child
-from holdfast.engine.run.close import finish, leave
+from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import AWAITING
-from holdfast.engine.state import checkpoints
-from holdfast.engine.steps import drawn_values, marks
+from holdfast.engine.steps import marks
 from holdfast.engine.steps.step import step
-from holdfast.engine.transfer.handoff_give import hand_over
+from holdfast.engine.sync_async import AWAITING
 from holdfast.model.calls import ONCE, READ, Treatment
 from holdfast.model.context import BUDGET_TOKENS, Count, Style
 from holdfast.model.facts import Fact, Recalled
@@ -36,7 +42,9 @@ from holdfast.model.handoff import Message, Promise
 from holdfast.model.premises import Act
 
 if TYPE_CHECKING:
+    from holdfast.core.llm.streams.recovery import OnPartial
     from holdfast.core.resume.resume_plan import ResumePlan
+    from holdfast.engine.queue.children import Entrant
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +98,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
     async def think(self, text: str) -> None:
         """Record a thought."""
-        await marks.think(self._tenure, AWAITING, text)
+        await loop_detection.think(self._tenure, AWAITING, text)
 
     async def decide(self, text: str, *, because: str = "") -> None:
         """Record a decision and its reason."""
@@ -139,7 +147,9 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
-        return await answer_of(self._tenure, AWAITING, Ask(name, request, model, provider), call)
+        return await model_call.answer_of(
+            self._tenure, AWAITING, model_call.Ask(name, request, model, provider), call
+        )
 
     async def stream(
         self,
@@ -150,7 +160,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         *,
         model: str = "",
         provider: str = "",
-        on_partial: OnPartial | None = None,
+        on_partial: "OnPartial | None" = None,
         go_on: Callable[[Q, str], Iterable[str] | AsyncIterable[str]] | None = None,
     ) -> AsyncStream[str]:
         """Ask a model for a stream of texts: given as they come, journaled as they come, and never lost to a kill.
@@ -158,8 +168,10 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         An answer that was cut off is begun again, kept as it is, or, with ``go_on(request, text_so_far)``, continued;
         the program is given all of it either way. Recorded whole, it is answered from the journal.
         """
-        ask = Ask(name, request, model, provider)
-        return AsyncStream(await stream_texts(self._tenure, AWAITING, ask, call, go_on, on_partial))
+        ask = model_call.Ask(name, request, model, provider)
+        return AsyncStream(
+            await text_stream.stream_texts(self._tenure, AWAITING, ask, call, go_on, on_partial)
+        )
 
     @overload
     async def ask(
@@ -198,8 +210,8 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         ``returns`` is bool, str, int, float, a list of choices, an Enum or a dataclass. The run waits ``wait_s`` in
         this process (None for as long as it takes) and then parks; after ``expires_s`` QuestionExpired is raised.
         """
-        inquiry = Inquiry(question, returns, about, wait_s, expires_s, choices)
-        return await inquire(self._tenure, AWAITING, inquiry)
+        inquiry = questions.Inquiry(question, returns, about, wait_s, expires_s, choices)
+        return await questions.inquire(self._tenure, AWAITING, inquiry)
 
     async def sleep(self, seconds: float, *, wait_s: float | None = None) -> None:
         """Wait so long, across restarts. With ``wait_s`` the run parks if more than that is left."""
@@ -210,14 +222,14 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         await waits.sleep_until(self._tenure, AWAITING, when, wait_s)
 
     async def child(
-        self, name: str, agent: Entrant | str, /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
+        self, name: str, agent: "Entrant | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
     ) -> Any:
         """Submit another agent's run for any worker, and give its result: it runs once, wherever there is room.
 
         Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
         and then parks; a worker takes it up again when the child has ended. ChildFailed.
         """
-        return await child(self._tenure, AWAITING, name, agent, args, kwargs, wait_s)
+        return await children.child(self._tenure, AWAITING, name, agent, args, kwargs, wait_s)
 
     async def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
         """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
@@ -233,7 +245,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         A copy is kept, each version of it, unless ``keep`` is False. ArtifactTooLarge; PathRefused where it lies outside of the
         run's ``workspace``. Synced when it returns.
         """
-        await record.artifact(self._tenure, AWAITING, path, keep=keep)
+        await artifacts.artifact(self._tenure, AWAITING, path, keep=keep)
 
     @overload
     def open(
@@ -262,7 +274,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         runs, and what it writes is discarded. PathRefused where the path leads out of the run's ``workspace``, or of the
         current directory where it has none.
         """
-        return AsyncOpenFile(Writing(self._tenure, path, mode, encoding, keep=keep))
+        return AsyncOpenFile(write.Writing(self._tenure, path, mode, encoding, keep=keep))
 
     async def context(
         self,
@@ -277,7 +289,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high. With what
         other runs have left in memory that fits, for everybody and for those that ``scopes`` name: ``users/42``.
         """
-        return await draw_context(self._tenure, AWAITING, budget_tokens, style, count, scopes)
+        return await context.draw_context(self._tenure, AWAITING, budget_tokens, style, count, scopes)
 
     async def remember(
         self,
@@ -293,21 +305,21 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
         What is known already is not kept twice; what it contradicts is superseded. Under a ``key``, what was there is replaced.
         """
-        fact = fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return await remember_in_run(self._tenure, AWAITING, fact)
+        fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
+        return await remember.remember_in_run(self._tenure, AWAITING, fact)
 
     async def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
         """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
-        return await recall_in_run(self._tenure, AWAITING, query, k, scope, tags)
+        return await remember.recall_in_run(self._tenure, AWAITING, query, k, scope, tags)
 
     async def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over, drawn once: ``store.accept(document, as_=…)`` begins a run with it.
 
         With ``seal`` the run is sealed in the same breath: nothing more is recorded here, and this attempt is over.
         """
-        return await hand_over(self._tenure, AWAITING, to, seal=seal)
+        return await handoff_give.hand_over(self._tenure, AWAITING, to, seal=seal)
 
     async def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
         """Record a promise, and tell it to the run it is made to where that is one of this store; it passes on with a handoff."""
@@ -337,7 +349,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
     async def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""
-        return await premises.plan(self._tenure, AWAITING)
+        return await resume_plan.plan(self._tenure, AWAITING)
 
     async def finish(
         self, result: Any = None, *, remember: bool | str | Iterable[str] = False, scope: str = ""
@@ -346,7 +358,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
         With ``remember``, its discoveries and its outcome are kept as facts that outlive it, or these texts; in this scope.
         """
-        await finish(self._tenure, AWAITING, result, remember, scope)
+        await finish_run(self._tenure, AWAITING, result, remember, scope)
 
     async def close(self) -> None:
         """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.run import Run
-from holdfast.api.store.store import Store, workshop_at
-from holdfast.core.premises.premises import check_policies
-from holdfast.engine.budget.price_tables import Prices
+from holdfast.api.store.place import workshop_at
 from holdfast.engine.run.call_site import HERE, Here, current_task, here_now
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.open import Entry, enter
 from holdfast.engine.run.store_session import Workshop, held_runs
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
 from holdfast.engine.steps.call_options import budget_of, choose, policy_of
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S
 from holdfast.model.budget import Budget
@@ -25,6 +23,8 @@ from holdfast.model.premises import Act
 from holdfast.model.retention import RETENTION, Retention
 
 if TYPE_CHECKING:
+    from holdfast.api.store.store import Store
+    from holdfast.engine.budget.price_tables import Prices
     from holdfast.engine.run.sigterm import Watch
 
 Mode = Literal["auto", "new", "resume"]
@@ -48,7 +48,7 @@ def run(
     loops: LoopPolicy | bool | None = None,
     retention: Retention | None = RETENTION,
     budget: Budget | Mapping[str, Any] | None = None,
-    prices: Prices | None = None,
+    prices: "Prices | None" = None,
     premises: Mapping[str, Act] | None = None,
     artifact_bytes_max: int = ARTIFACTS_BYTES_MAX,
 ) -> "Opening":
@@ -82,10 +82,18 @@ def run(
         retention=retention,
         budget=budget_of(budget),
         prices=prices,
-        premises=check_policies(premises),
+        premises=_policies(premises),
         artifact_bytes_max=artifact_bytes_max,
     )
     return Opening(entry, store)
+
+
+def _policies(premises: Mapping[str, Act] | None) -> dict[str, Act] | None:
+    if premises is None:
+        return None
+    from holdfast.core.premises.premises import check_policies
+
+    return check_policies(premises)
 
 
 def _roots(

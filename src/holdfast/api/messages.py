@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
+from holdfast.api.features import conversation
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
-from holdfast.engine.steps import marks
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse
 
 
@@ -18,17 +18,17 @@ class _Conversation(Sequence[Any]):
         self._tenure = tenure
 
     def __len__(self) -> int:
-        return len(self._tenure.conversation)
+        return len(conversation.MESSAGES_SEEN.of(self._tenure))
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        return self._tenure.conversation.read(index)
+        return conversation.MESSAGES_SEEN.of(self._tenure).read(index)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._tenure.conversation.read(slice(None)))
+        return iter(conversation.MESSAGES_SEEN.of(self._tenure).read(slice(None)))
 
 
 class Messages(_Conversation):
@@ -41,15 +41,15 @@ class Messages(_Conversation):
 
         With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
         """
-        drive(marks.add_messages(self._tenure, BLOCKING, [_signed(message, provider, model)]))
+        drive(conversation.add_messages(self._tenure, BLOCKING, [_signed(message, provider, model)]))
 
     def extend(self, messages: Iterable[Any]) -> None:
         """Add messages at the end, in one record."""
-        drive(marks.add_messages(self._tenure, BLOCKING, list(messages)))
+        drive(conversation.add_messages(self._tenure, BLOCKING, list(messages)))
 
     def drop(self, count: int) -> None:
         """Let the oldest messages go from the conversation; the journal still has them."""
-        drive(marks.drop_messages(self._tenure, BLOCKING, count))
+        drive(conversation.drop_messages(self._tenure, BLOCKING, count))
 
     def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
         """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
@@ -77,15 +77,15 @@ class AsyncMessages(_Conversation):
 
         With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
         """
-        await marks.add_messages(self._tenure, AWAITING, [_signed(message, provider, model)])
+        await conversation.add_messages(self._tenure, AWAITING, [_signed(message, provider, model)])
 
     async def extend(self, messages: Iterable[Any]) -> None:
         """Add messages at the end, in one record."""
-        await marks.add_messages(self._tenure, AWAITING, list(messages))
+        await conversation.add_messages(self._tenure, AWAITING, list(messages))
 
     async def drop(self, count: int) -> None:
         """Let the oldest messages go from the conversation; the journal still has them."""
-        await marks.drop_messages(self._tenure, AWAITING, count)
+        await conversation.drop_messages(self._tenure, AWAITING, count)
 
     async def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
         """The messages to send now, as plain data a provider takes. InvalidHistory where none would.

@@ -1,10 +1,12 @@
 """A file of the run's as a program writes it, blocking and awaited: blocks over the rules in ``engine.artifacts.write``."""
 
 from types import TracebackType
-from typing import IO, Any, AnyStr, Generic
+from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic
 
-from holdfast.engine.artifacts.write import Writing
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
+
+if TYPE_CHECKING:
+    from holdfast.engine.artifacts.write import Writing
 
 
 class OpenFile(Generic[AnyStr]):
@@ -12,7 +14,7 @@ class OpenFile(Generic[AnyStr]):
 
     __slots__ = ("_writing",)
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: "Writing") -> None:
         self._writing = writing
 
     def __enter__(self) -> IO[AnyStr]:
@@ -30,7 +32,7 @@ class AsyncOpenFile(Generic[AnyStr]):
 
     __slots__ = ("_writing",)
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: "Writing") -> None:
         self._writing = writing
 
     async def __aenter__(self) -> IO[AnyStr]:

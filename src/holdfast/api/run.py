@@ -6,29 +6,35 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+from holdfast.api.features import (
+    artifacts,
+    checkpoints,
+    children,
+    context,
+    drawn_values,
+    facts,
+    handoff_give,
+    loop_detection,
+    model_call,
+    premises,
+    promises,
+    questions,
+    remember,
+    resume_plan,
+    run_messages,
+    text_stream,
+    waits,
+    write,
+)
 from holdfast.api.messages import Messages
 from holdfast.api.open_file import OpenFile
-from holdfast.api.shared import Handle, checked_label
+from holdfast.api.shared import Handle, checked_label, finish_run
 from holdfast.api.stream import Stream
-from holdfast.core.llm.streams.recovery import OnPartial
-from holdfast.engine.artifacts import record
-from holdfast.engine.artifacts.write import Writing
-from holdfast.engine.context.context import draw_context
-from holdfast.engine.llm.model_call import Ask, answer_of
-from holdfast.engine.llm.text_stream import stream_texts
-from holdfast.engine.memory.facts import fact_of
-from holdfast.engine.memory.remember import recall_in_run, remember_in_run
-from holdfast.engine.people import promises, run_messages, waits
-from holdfast.engine.people.questions import Inquiry, inquire
-from holdfast.engine.premises import premises
-from holdfast.engine.queue.children import Entrant, child
-from holdfast.engine.run.close import finish, leave
+from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import BLOCKING, drive
-from holdfast.engine.state import checkpoints
-from holdfast.engine.steps import drawn_values, marks
+from holdfast.engine.steps import marks
 from holdfast.engine.steps.step import step
-from holdfast.engine.transfer.handoff_give import hand_over
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.calls import ONCE, READ, Treatment
 from holdfast.model.context import BUDGET_TOKENS, Count, Style
 from holdfast.model.facts import Fact, Recalled
@@ -36,7 +42,9 @@ from holdfast.model.handoff import Message, Promise
 from holdfast.model.premises import Act
 
 if TYPE_CHECKING:
+    from holdfast.core.llm.streams.recovery import OnPartial
     from holdfast.core.resume.resume_plan import ResumePlan
+    from holdfast.engine.queue.children import Entrant
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,7 +86,7 @@ class Run(Handle["RunOptions"]):
 
     def think(self, text: str) -> None:
         """Record a thought."""
-        drive(marks.think(self._tenure, BLOCKING, text))
+        drive(loop_detection.think(self._tenure, BLOCKING, text))
 
     def decide(self, text: str, *, because: str = "") -> None:
         """Record a decision and its reason."""
@@ -112,7 +120,8 @@ class Run(Handle["RunOptions"]):
         The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
-        return drive(answer_of(self._tenure, BLOCKING, Ask(name, request, model, provider), call))  # type: ignore[no-any-return]
+        ask = model_call.Ask(name, request, model, provider)
+        return drive(model_call.answer_of(self._tenure, BLOCKING, ask, call))  # type: ignore[no-any-return]
 
     def stream(
         self,
@@ -123,7 +132,7 @@ class Run(Handle["RunOptions"]):
         *,
         model: str = "",
         provider: str = "",
-        on_partial: OnPartial | None = None,
+        on_partial: "OnPartial | None" = None,
         go_on: Callable[[Q, str], Iterable[str]] | None = None,
     ) -> Stream[str]:
         """Ask a model for a stream of texts: given as they come, journaled as they come, and never lost to a kill.
@@ -131,8 +140,8 @@ class Run(Handle["RunOptions"]):
         An answer that was cut off is begun again, kept as it is, or, with ``go_on(request, text_so_far)``, continued;
         the program is given all of it either way. Recorded whole, it is answered from the journal.
         """
-        ask = Ask(name, request, model, provider)
-        return Stream(drive(stream_texts(self._tenure, BLOCKING, ask, call, go_on, on_partial)))
+        ask = model_call.Ask(name, request, model, provider)
+        return Stream(drive(text_stream.stream_texts(self._tenure, BLOCKING, ask, call, go_on, on_partial)))
 
     @overload
     def ask(
@@ -171,8 +180,8 @@ class Run(Handle["RunOptions"]):
         ``returns`` is bool, str, int, float, a list of choices, an Enum or a dataclass. The run waits ``wait_s`` in
         this process (None for as long as it takes) and then parks; after ``expires_s`` QuestionExpired is raised.
         """
-        inquiry = Inquiry(question, returns, about, wait_s, expires_s, choices)
-        return drive(inquire(self._tenure, BLOCKING, inquiry))
+        inquiry = questions.Inquiry(question, returns, about, wait_s, expires_s, choices)
+        return drive(questions.inquire(self._tenure, BLOCKING, inquiry))
 
     def sleep(self, seconds: float, *, wait_s: float | None = None) -> None:
         """Wait so long, across restarts. With ``wait_s`` the run parks if more than that is left."""
@@ -183,14 +192,14 @@ class Run(Handle["RunOptions"]):
         drive(waits.sleep_until(self._tenure, BLOCKING, when, wait_s))
 
     def child(
-        self, name: str, agent: Entrant | str, /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
+        self, name: str, agent: "Entrant | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
     ) -> Any:
         """Submit another agent's run for any worker, and give its result: it runs once, wherever there is room.
 
         Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
         and then parks; a worker takes it up again when the child has ended. ChildFailed.
         """
-        return drive(child(self._tenure, BLOCKING, name, agent, args, kwargs, wait_s))
+        return drive(children.child(self._tenure, BLOCKING, name, agent, args, kwargs, wait_s))
 
     def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
         """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
@@ -206,7 +215,7 @@ class Run(Handle["RunOptions"]):
         A copy is kept, each version of it, unless ``keep`` is False. ArtifactTooLarge; PathRefused where it lies outside of the
         run's ``workspace``. Synced when it returns.
         """
-        drive(record.artifact(self._tenure, BLOCKING, path, keep=keep))
+        drive(artifacts.artifact(self._tenure, BLOCKING, path, keep=keep))
 
     @overload
     def open(
@@ -235,7 +244,7 @@ class Run(Handle["RunOptions"]):
         runs, and what it writes is discarded. PathRefused where the path leads out of the run's ``workspace``, or of the
         current directory where it has none.
         """
-        return OpenFile(Writing(self._tenure, path, mode, encoding, keep=keep))
+        return OpenFile(write.Writing(self._tenure, path, mode, encoding, keep=keep))
 
     def context(
         self,
@@ -250,7 +259,7 @@ class Run(Handle["RunOptions"]):
         At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high. With what
         other runs have left in memory that fits, for everybody and for those that ``scopes`` name: ``users/42``.
         """
-        return drive(draw_context(self._tenure, BLOCKING, budget_tokens, style, count, scopes))
+        return drive(context.draw_context(self._tenure, BLOCKING, budget_tokens, style, count, scopes))
 
     def remember(
         self,
@@ -266,21 +275,21 @@ class Run(Handle["RunOptions"]):
 
         What is known already is not kept twice; what it contradicts is superseded. Under a ``key``, what was there is replaced.
         """
-        fact = fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return drive(remember_in_run(self._tenure, BLOCKING, fact))
+        fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
+        return drive(remember.remember_in_run(self._tenure, BLOCKING, fact))
 
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
         """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
-        return drive(recall_in_run(self._tenure, BLOCKING, query, k, scope, tags))
+        return drive(remember.recall_in_run(self._tenure, BLOCKING, query, k, scope, tags))
 
     def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over, drawn once: ``store.accept(document, as_=…)`` begins a run with it.
 
         With ``seal`` the run is sealed in the same breath: nothing more is recorded here, and this attempt is over.
         """
-        return drive(hand_over(self._tenure, BLOCKING, to, seal=seal))
+        return drive(handoff_give.hand_over(self._tenure, BLOCKING, to, seal=seal))
 
     def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
         """Record a promise, and tell it to the run it is made to where that is one of this store; it passes on with a handoff."""
@@ -310,7 +319,7 @@ class Run(Handle["RunOptions"]):
 
     def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""
-        return drive(premises.plan(self._tenure, BLOCKING))
+        return drive(resume_plan.plan(self._tenure, BLOCKING))
 
     def finish(
         self, result: Any = None, *, remember: bool | str | Iterable[str] = False, scope: str = ""
@@ -319,7 +328,7 @@ class Run(Handle["RunOptions"]):
 
         With ``remember``, its discoveries and its outcome are kept as facts that outlive it, or these texts; in this scope.
         """
-        drive(finish(self._tenure, BLOCKING, result, remember, scope))
+        drive(finish_run(self._tenure, BLOCKING, result, remember, scope))
 
     def close(self) -> None:
         """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""

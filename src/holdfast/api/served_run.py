@@ -12,17 +12,19 @@ from orjson import loads
 from holdfast.api.async_run import AsyncRun
 from holdfast.codec.values import canonical_arguments, decode_tree
 from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.steps.identity import site_of, split_key
 from holdfast.core.transfer.handoff.carried_effects import arguments_digest, effects_in
-from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_in, read_blob
+from holdfast.engine.people.questions import ASKED
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import AWAITING
 from holdfast.engine.state import checkpoints
 from holdfast.engine.steps.call_identity import value_of
+from holdfast.engine.sync_async import AWAITING
 from holdfast.engine.transfer.handoff_accept import seed_key
+from holdfast.engine.transfer.handoff_answers import TAKEN_OVER
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 
@@ -55,7 +57,7 @@ async def go_on(run: AsyncRun) -> None:
         )  # records that the history is not needed for a replay
     assert tenure.journal is not None
     tenure.move_cursor(tenure.journal.head)
-    tenure.posed.update(
+    ASKED.of(tenure).posed.update(
         QUESTIONS.of(tenure.view).open
     )  # nothing that is still asked is withdrawn for being at this place
     tenure.may_drift = False
@@ -123,8 +125,9 @@ def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found
 def forgo(run: AsyncRun, name: str, arguments: dict[str, Any]) -> None:
     """The client does it once more on purpose: what the handoff knows of it does not answer the next call."""
     tenure = run._tenure
-    if tenure.inheritance is not None:
-        tenure.inheritance.take(name, "", _canonical(name, arguments))
+    carried = TAKEN_OVER.of(tenure).carried
+    if carried is not None:
+        carried.take(name, "", _canonical(name, arguments))
 
 
 def _canonical(name: str, arguments: dict[str, Any]) -> bytes:

@@ -6,19 +6,27 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from holdfast.codec.values import decode
+from holdfast.api.features import (
+    autosave,
+    budget,
+    checkpoints,
+    context,
+    held_states,
+    keep_on_finish,
+    loop_detection,
+    promise_fold,
+)
+from holdfast.codec.values import decode, encode
 from holdfast.core.journal.names import check_name
-from holdfast.core.people.promises import PROMISES
 from holdfast.core.steps.identity import scope_of
-from holdfast.engine.context.context import handed_to
 from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, locate
+from holdfast.engine.run.close import finish
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.open import Entry
-from holdfast.engine.state import checkpoints
-from holdfast.engine.state.autosave import EVERY_S, EVERY_STEPS, Autosaver
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.call_options import treat
-from holdfast.limits import LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
+from holdfast.engine.sync_async import Hands
+from holdfast.limits import AUTOSAVE_EVERY_S, AUTOSAVE_EVERY_STEPS, LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.budget import Spent
 from holdfast.model.calls import Effect, InDoubtPolicy, Treatment
 from holdfast.model.handoff import Handed, Promises
@@ -104,12 +112,12 @@ class Handle(Neutral, Generic[OptionsT]):
     @property
     def nudge(self) -> str | None:
         """What to tell the model because it goes in circles; None once it has done something new. The same in every replay."""
-        return self._tenure.nudge
+        return loop_detection.LOOP_DETECTION.of(self._tenure).nudge
 
     @property
     def spent(self) -> Spent:
         """What the run's model calls took, over all attempts."""
-        return self._tenure.spending.spent
+        return budget.SPENDING.of(self._tenure).spent
 
     @property
     def state(self) -> Any:
@@ -119,24 +127,24 @@ class Handle(Neutral, Generic[OptionsT]):
     @property
     def promises(self) -> Promises:
         """What the run has promised, and what it was promised; what others tell is taken in when it is entered, and when it receives."""
-        return PROMISES.of(self._tenure.view).both()
+        return promise_fold.PROMISES.of(self._tenure.view).both()
 
     @property
     def handed(self) -> Handed | None:
         """What the run began with where it has taken over: the giver's document, its state and messages, and what was lost."""
-        return handed_to(self._tenure)
+        return context.handed_to(self._tenure)
 
     @property
     def to_rebuild(self) -> tuple[str, ...]:
         """The paths in the restored state where ephemeral values stood: None is there, for the program to replace."""
-        return self._tenure.to_rebuild
+        return held_states.STATES.of(self._tenure).to_rebuild
 
     def autosave(
         self,
         get_state: Callable[[], Any],
         *,
-        every_s: float | None = EVERY_S,
-        every_steps: int | None = EVERY_STEPS,
+        every_s: float | None = AUTOSAVE_EVERY_S,
+        every_steps: int | None = AUTOSAVE_EVERY_STEPS,
         thread_safe: bool = False,
     ) -> None:
         """Save ``get_state()`` by itself: every few steps, every so often, and before each once effect.
@@ -145,7 +153,7 @@ class Handle(Neutral, Generic[OptionsT]):
         another thread. ``restore`` gives the latest, as it does after ``checkpoint``.
         """
         self._tenure.check_usable()
-        Autosaver(get_state, every_s, every_steps, thread_safe=thread_safe).begin(self._tenure)
+        autosave.Autosaver(get_state, every_s, every_steps, thread_safe=thread_safe).begin(self._tenure)
 
     @property
     def result(self) -> Any:
@@ -222,3 +230,14 @@ class Handle(Neutral, Generic[OptionsT]):
 
 def checked_label(label: str | None) -> str | None:
     return None if label is None else check_name("label", label, LABEL_CHARS_MAX)
+
+
+async def finish_run(
+    tenure: Tenure, hands: Hands, result: Any, remember: bool | str | Iterable[str], scope: str
+) -> None:
+    """Record the run's result. What is to outlive the run is kept first. Durable when it returns."""
+    if remember and not tenure.is_finished:
+        tenure.check_usable()
+        encode(result, what=f"result of run {tenure.run}")  # refused before anything is kept
+        await keep_on_finish.promote(tenure, hands, remember, result, scope)
+    await finish(tenure, hands, result)

@@ -1,10 +1,13 @@
 """Streamed answers as a program reads them, blocking and awaited: iterators over the rules in ``engine.llm.stream``."""
 
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from holdfast.engine.llm.stream import END, Streaming
-from holdfast.engine.run.sync_async import drive
+from holdfast.api.features import stream
+from holdfast.engine.sync_async import drive
+
+if TYPE_CHECKING:
+    from holdfast.engine.llm.stream import Streaming
 
 C = TypeVar("C")
 
@@ -14,7 +17,7 @@ class Stream(Generic[C]):
 
     __slots__ = ("_streaming",)
 
-    def __init__(self, streaming: Streaming) -> None:
+    def __init__(self, streaming: "Streaming") -> None:
         self._streaming = streaming
 
     @property
@@ -27,7 +30,7 @@ class Stream(Generic[C]):
 
     def __next__(self) -> C:
         chunk: Any = drive(self._streaming.next())
-        if chunk is END:
+        if chunk is stream.END:
             raise StopIteration
         return chunk  # type: ignore[no-any-return]  # the caller knows what its call gives
 
@@ -50,7 +53,7 @@ class AsyncStream(Generic[C]):
 
     __slots__ = ("_streaming",)
 
-    def __init__(self, streaming: Streaming) -> None:
+    def __init__(self, streaming: "Streaming") -> None:
         self._streaming = streaming
 
     @property
@@ -63,7 +66,7 @@ class AsyncStream(Generic[C]):
 
     async def __anext__(self) -> C:
         chunk: Any = await self._streaming.next()
-        if chunk is END:
+        if chunk is stream.END:
             raise StopAsyncIteration
         return chunk  # type: ignore[no-any-return]  # the caller knows what its call gives
 

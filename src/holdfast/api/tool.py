@@ -14,9 +14,9 @@ from holdfast.core.journal.names import check_name
 from holdfast.core.steps.arguments import has_parameter
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import held_runs
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.steps.step import step
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse, NoCurrentRun
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Approve, Effect, InDoubtPolicy, Treatment

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from holdfast.api.agent import Agent, agents
 from holdfast.api.store.store import Store, store_at
 from holdfast.clock import SystemClock
+from holdfast.engine.log import log
 from holdfast.engine.queue.claim import Claims
 from holdfast.engine.queue.queue import is_suspect, let_go, stand_down
 from holdfast.engine.run.close import how_it_ended
-from holdfast.engine.run.log import log
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, RunRefused, StopSignal, StoreError
 from holdfast.limits import (
     WORKER_CRASHES_MAX,

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.core.transfer.event_check import UNSOUND
+from holdfast.core.journal.event_check import UNSOUND
 from holdfast.errors import HoldfastError, NewerExport, NotAnExport
 from holdfast.model.facts import Fact
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from holdfast.api.async_run import AsyncRun
-from holdfast.core.reports.value_text import one_line
+from holdfast.core.text.value_text import one_line
 from holdfast.errors import ArtifactTooLarge, AwaitingAnswer, Misuse
 from holdfast.mcp.held_runs import Holder
 from holdfast.mcp.parameters import Json, RunName

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from orjson import dumps
 
 from holdfast.api.served_run import Found
-from holdfast.core.reports.value_text import one_line
+from holdfast.core.text.value_text import one_line
 from holdfast.errors import HoldfastError, RunFinished, StepInDoubt, StopSignal, UnknownRun
 from holdfast.mcp.held_runs import LOST, Holder, StepFailed, StepUnclear
 from holdfast.mcp.sdk import result

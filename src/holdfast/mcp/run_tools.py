@@ -7,7 +7,7 @@ from pydantic import Field
 
 from holdfast.api.served_run import Found
 from holdfast.api.store.store import Store
-from holdfast.core.reports.value_text import count, one_line
+from holdfast.core.text.value_text import count, one_line
 from holdfast.errors import Misuse, UnknownRun
 from holdfast.mcp.held_runs import HeldRun, Holder
 from holdfast.mcp.parameters import Budget, Json, RunName

@@ -19,7 +19,7 @@ from holdfast.core.context.quoting import ELLIPSIS, one_line
 from holdfast.core.context.sentences import PHRASES, SECTIONS, Phrase, pieces_of, text_of
 from holdfast.core.llm.reasoning import split_thinking
 from holdfast.core.llm.streams import fold_partial
-from holdfast.core.reports.times import YEAR_10000, moment, span
+from holdfast.core.text.times import YEAR_10000, moment, span
 from holdfast.model.context import Context, Line, Style
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind

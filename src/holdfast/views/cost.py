@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from holdfast.core.budget.spending import allowed_words, known_cost, known_tokens
-from holdfast.core.reports.value_text import count, money
+from holdfast.core.text.value_text import count, money
 from holdfast.model.budget import Budget, Spent
 
 UNKNOWN = "?"

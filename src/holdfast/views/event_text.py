@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.core.people.questions import told_end
-from holdfast.core.reports.times import moment, span
-from holdfast.core.reports.value_text import readable
+from holdfast.core.text.times import moment, span
+from holdfast.core.text.value_text import readable
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDED_OVER, HANDOFF, MENDED, PENDING, Event, Kind
 from holdfast.model.store_rows import owner_name

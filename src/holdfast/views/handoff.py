@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from holdfast.core.journal.fold import View
-from holdfast.core.reports.value_text import count
-from holdfast.core.transfer.handoff_fold import HANDOFF
+from holdfast.core.lineage.handoff_fold import HANDOFF
+from holdfast.core.text.value_text import count
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.handoff import Loss, Promise, Promises
 

@@ -7,7 +7,7 @@ moment; ``mood`` is for the eye and left out; everything else is written as it i
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.core.reports.times import is_told
+from holdfast.core.text.times import is_told
 
 
 def as_plain(value: Any) -> Any:

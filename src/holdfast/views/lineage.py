@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from holdfast.core.lineage.lineage import Branch
+from holdfast.core.journal.lineage import Branch
 
 
 class BranchLine(NamedTuple):

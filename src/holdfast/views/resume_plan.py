@@ -2,9 +2,9 @@
 
 from typing import Final, NamedTuple
 
-from holdfast.core.reports.times import moment
-from holdfast.core.reports.value_text import count, money
 from holdfast.core.resume.resume_plan import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
+from holdfast.core.text.times import moment
+from holdfast.core.text.value_text import count, money
 from holdfast.model.premises import Judged
 from holdfast.model.recorded_command import Command
 from holdfast.model.waits import Waiting

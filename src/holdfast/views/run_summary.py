@@ -240,8 +240,8 @@ def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
     last = ""
     if open_calls:
         last = "in the middle of " + ", ".join(repr(call.name) for call in open_calls[-5:])
-    elif view.last is not None and (path := ARTIFACTS.of(view).written_at(view.last)):
-        last = f"while it was writing {path!r}"
+    elif view.last is not None and (doing := view.doing_at(view.last)):
+        last = doing
     elif view.last is not None:
         last = f"after {view.last.kind} {view.last.name!r}" if view.last.name else f"after {view.last.kind}"
     return info.status, last

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from holdfast.core.budget.budget_fold import BUDGET
+from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.reports.progress import Overview, last_sign, plan_position
-from holdfast.core.transfer.event_check import UNSOUND
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.event_fields import contents_of
 from holdfast.model.store_rows import OVER, Liveness, Status, owner_name

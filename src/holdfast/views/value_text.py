@@ -7,8 +7,8 @@ user's has to be importable. Every text it gives is one line.
 from typing import Any, Final
 
 from holdfast.core.llm.request_shapes import answered_line, asked_line, tokens_line
-from holdfast.core.reports.times import ago, clock_time, moment, span
-from holdfast.core.reports.value_text import (
+from holdfast.core.text.times import ago, clock_time, moment, span
+from holdfast.core.text.value_text import (
     CHARS_MAX,
     count,
     failure_line,

@@ -21,6 +21,7 @@ from langgraph.types import interrupt
 import holdfast
 from holdfast.adapters.langgraph import HoldfastSaver
 from holdfast.cli.app import app
+from holdfast.engine.threads.recent_states import Recent
 from holdfast.model.retention import Keep, Retention
 
 NOTHING = Retention(checkpoints=Keep(last=0))
@@ -80,7 +81,7 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> HoldfastSaver:
 
 def fresh(saver: HoldfastSaver) -> HoldfastSaver:
     """A saver that knows nothing yet."""
-    saver.workshop.recent = type(saver.workshop.recent)()
+    saver.workshop._parts.pop(Recent, None)
     return HoldfastSaver(saver.store)
 
 

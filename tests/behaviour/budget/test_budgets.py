@@ -22,7 +22,7 @@ from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import fold
 from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
 from holdfast.engine.run.store_session import workshop_of
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import Lease

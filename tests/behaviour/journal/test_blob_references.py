@@ -3,8 +3,8 @@
 import pytest
 
 import holdfast
-from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import read_all
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt
 from holdfast.model.events import Kind
 from holdfast.testing.store_rules.builders import an_event

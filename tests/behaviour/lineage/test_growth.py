@@ -16,7 +16,7 @@ from bench.many_runs import EVENTS, add_runs, name_of
 import holdfast
 from holdfast import Keep, Retention
 from holdfast.clock import SystemClock
-from holdfast.core.lineage.lineage import Branch
+from holdfast.core.journal.lineage import Branch
 from holdfast.engine.lineage import dependents, kin
 from holdfast.engine.prune.prune_run import Pruning
 from holdfast.model.retention import RETENTION

@@ -214,7 +214,7 @@ def test_what_is_damaged_does_not_hide_the_others(tmp_path: Path) -> None:
             run.step("s", noise, LARGE)
             run.checkpoint({"text": noise(60_000)})
     (lost,) = [e for e in store.events("lost") if e.kind == "checkpoint"]
-    from holdfast.engine.journal.blob_references import references
+    from holdfast.engine.state.blob_references import references
 
     store._port.delete_blobs(sorted(references(store._port, lost)), untouched_since=2e9)
     import apsw

@@ -11,7 +11,7 @@ from orjson import dumps
 import holdfast
 from holdfast.core.llm.conversation import AGAIN, DOUBT, NOT_RUN, validate
 from holdfast.engine.llm.conversation_repair import settle_request
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.events import Kind
 
 Message = dict[str, Any]

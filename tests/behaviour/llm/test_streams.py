@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.engine.llm.stream_flusher import Flusher
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.retention import RETENTION
@@ -257,7 +258,7 @@ def test_a_lease_that_is_lost_in_mid_stream_hides_nothing(url: str) -> None:
         tenure.journal.lost = Lease(fence=99)
         1 / 0  # noqa: B018
     assert tenure.is_closed
-    assert not tenure.workshop.flusher._streams
+    assert not tenure.workshop.part(Flusher)._streams
 
 
 def test_a_fork_from_the_middle_of_an_answer_goes_on_from_there(url: str) -> None:

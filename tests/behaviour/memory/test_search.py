@@ -9,8 +9,7 @@ from tests.support.stores import over_shared_stores
 
 import holdfast
 from holdfast.core.context.context import context_of
-from holdfast.engine.context.context import Reader
-from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.blob_content import BoundedReader, read_blob
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory import facts as facts_
 from holdfast.stores.port import StorePort
@@ -283,7 +282,7 @@ def test_the_context_has_what_other_runs_left(tmp_path: Path) -> None:
     assert attempt() == told
     port = store._port
     events = read_all(port, "second")
-    context = context_of(events, Reader(port))
+    context = context_of(events, BoundedReader(port))
     assert verify(context, events, lambda address: read_blob(port, address)) == []
 
 

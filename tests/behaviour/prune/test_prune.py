@@ -22,10 +22,10 @@ from holdfast.engine.prune import auto_prune, prune_run
 from holdfast.engine.prune.auto_prune import Pruner
 from holdfast.engine.prune.prune_run import Pruning
 from holdfast.engine.run.call_site import HERE
-from holdfast.engine.run.sync_async import BLOCKING, drive
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.steps.step import step
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Diverged, Misuse, PointPruned, PruneMismatch
 from holdfast.model.events import Kind
 
@@ -359,7 +359,7 @@ def test_a_call_on_its_way_is_found_again(url: str, world: World) -> None:
         for i in range(3):
             run.step("fetch", world.fetch, 2)
             run.checkpoint({"i": i})
-        Pruner(ALL, states=0, base=0).prune(run._tenure)
+        Pruner(run._tenure, ALL).prune()
         world.may_end.set()
         thread.join()
         del state
@@ -530,7 +530,7 @@ def test_a_mark_on_its_way_is_found_again(url: str, world: World) -> None:
         rounds(run, world, 3)
         tenure, data = run._tenure, b'{"text":"again"}'
         asked = marks.ask(tenure, "thought", data)
-        Pruner(ALL, states=0, base=0).prune(tenure)
+        Pruner(tenure, ALL).prune()
         drive(marks.append(tenure, BLOCKING, asked, data))
         tenure.land(asked.site)
         raise KeyError
@@ -549,7 +549,7 @@ def test_an_outcome_that_was_never_asked_for_goes_with_the_rest(url: str, world:
         raise KeyError
     with pytest.raises(KeyError), holdfast.run("r", store=url, on_drift="warn") as run:
         rounds(run, world, 3)
-        Pruner(ALL, states=0, base=0).prune(run._tenure)
+        Pruner(run._tenure, ALL).prune()
         value = run.step("late", world.fetch, 5)
         raise KeyError
     with holdfast.run("r", store=url) as run:
@@ -612,7 +612,7 @@ def test_a_state_that_is_still_to_be_saved_is_thought_of(url: str, world: World)
         for i in range(5):
             run.step("fetch", world.fetch, i)
         run.checkpoint({"n": 5})
-        Pruner(ALL, states=0, base=0).prune(run._tenure)
+        Pruner(run._tenure, ALL).prune()
         run.step("fetch", world.fetch, 5)  # saves, and that state knows nothing of the five
         raise KeyError
     with holdfast.run("r", store=url) as run:
@@ -633,7 +633,7 @@ def test_a_snapshot_from_before_is_not_used(url: str, world: World, monkeypatch:
         raise KeyError
     with pytest.raises(KeyError), holdfast.run("r", store=url) as run:  # leaves a snapshot
         run.restore()
-        Pruner(ALL, states=0, base=0).prune(run._tenure)
+        Pruner(run._tenure, ALL).prune()
         value = run.step("seldom", world.fetch, 1)
         raise KeyError
     with holdfast.run("r", store=url) as run:

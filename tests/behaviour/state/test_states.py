@@ -451,6 +451,13 @@ def test_an_effect_that_changed_after_an_autosave_is_drift(url: str) -> None:
     assert done == [1]
 
 
+def autosaver_of(tenure: Any) -> autosave.Autosaver:
+    """The autosaver that a program has asked for."""
+    found = autosave.AUTOSAVING.of(tenure).saver
+    assert found is not None
+    return found
+
+
 class Ticking:
     """A clock for the autosaver alone."""
 
@@ -486,7 +493,7 @@ def test_a_long_step_is_saved_from_inside(url: str) -> None:
     def write(run: holdfast.Run) -> None:
         done.append("write")
         state["partial"] = "in the middle of the third paragraph"
-        saver = run._tenure.autosaver
+        saver = autosaver_of(run._tenure)
         assert saver is not None
         assert saver.save_inside(run._tenure)
         raise Crash
@@ -511,9 +518,9 @@ def test_a_state_is_not_taken_between_a_steps_end_and_the_programs_next_move(url
     """Nothing is in flight there, and nobody knows whether the result is in the state."""
     with holdfast.run("a", store=url) as run:
         run.autosave(dict, every_s=3600, thread_safe=True)
-        assert not run._tenure.autosaver.save_inside(run._tenure)  # type: ignore[union-attr]
+        assert not autosaver_of(run._tenure).save_inside(run._tenure)
         run.step("look", lambda: 1)
-        assert not run._tenure.autosaver.save_inside(run._tenure)  # type: ignore[union-attr]
+        assert not autosaver_of(run._tenure).save_inside(run._tenure)
 
 
 def test_a_step_that_ends_while_its_state_is_taken_is_not_saved(url: str) -> None:
@@ -537,7 +544,7 @@ def test_a_step_that_ends_while_its_state_is_taken_is_not_saved(url: str) -> Non
 
         def save() -> None:
             assert entered.wait(10)
-            saved.append(tenure.autosaver.save_inside(tenure))  # type: ignore[union-attr]
+            saved.append(autosaver_of(tenure).save_inside(tenure))
 
         thread = threading.Thread(target=save)
         thread.start()
@@ -573,8 +580,8 @@ def test_a_save_that_comes_to_the_journal_after_its_step_ended_does_not_swallow_
 
         def save() -> None:
             assert entered.wait(10)
-            assert tenure.autosaver is not None
-            assert tenure.autosaver.save_inside(tenure)
+            assert autosaver_of(tenure) is not None
+            assert autosaver_of(tenure).save_inside(tenure)
 
         thread = threading.Thread(target=save)
         thread.start()
@@ -607,7 +614,7 @@ def test_the_thread_saves_by_itself(url: str, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(autosave, "settle", settled)
         run.options(key="slow").step("slow", saved.wait, 10)
         assert saved.is_set()
-        assert tenure.autosaver is not None
+        assert autosaver_of(tenure) is not None
     assert Kind.CHECKPOINT in kinds(url)
 
 

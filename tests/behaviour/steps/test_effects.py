@@ -194,7 +194,7 @@ def test_not_done_waits_until_the_world_had_time(url: str, monkeypatch: pytest.M
     async def sleep(self: object, clock: object, seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("holdfast.engine.run.sync_async.BlockingHands.sleep", sleep)
+    monkeypatch.setattr("holdfast.engine.sync_async.BlockingHands.sleep", sleep)
 
     @holdfast.tool(verify=verify, settle_s=60)
     def pay() -> str:

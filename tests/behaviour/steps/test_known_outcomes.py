@@ -21,7 +21,7 @@ from tests.behaviour.conftest import SetClock
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.run import sync_async
+from holdfast.engine import sync_async
 from holdfast.engine.run.store_session import workshop_of
 from holdfast.limits import OUTCOME_BACKOFF_S_MAX, OUTCOME_HOLD_S, OUTCOME_TELL_S
 from holdfast.stores.url import open_store

@@ -19,7 +19,7 @@ from tests.support.postgres.sharing import drop_schema, new_schema
 from tests.support.stores import some_marks
 
 import holdfast
-from holdfast.engine.journal.blob_references import references
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import Misuse, RunSealed, UnknownRun
 from holdfast.model.events import Event, Kind
 from holdfast.model.exports import CopyProgress, CopyReport

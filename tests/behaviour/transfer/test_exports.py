@@ -16,8 +16,8 @@ import pytest
 from tests.support.stores import a_mark, some_marks
 
 import holdfast
-from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import read_own
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import ImportClash, Misuse, RunHeld, RunSealed, UnknownPoint, UnknownRun
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind

@@ -17,7 +17,7 @@ from holdfast.adapters.shared.turns import scoped
 from holdfast.api.enter import Opening
 from holdfast.api.enter import run as enter_run
 from holdfast.api.store.store import Store
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.errors import Misuse
 from holdfast.model.calls import Effect
 

@@ -14,9 +14,9 @@ from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.shared.class_swap import Hold, only_holder
 from holdfast.adapters.shared.journaled_calls import Seam, treatments
 from holdfast.adapters.shared.turns import Turns
-from holdfast.core.reports.value_text import one_line
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import StopSignal
 from holdfast.model.calls import Effect, Treatment
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.core.reports.value_text import one_line
+from holdfast.core.text.value_text import one_line
 from holdfast.engine.llm.model_call import Ask
 from holdfast.limits import STEP_NAME_CHARS_MAX
 

@@ -24,7 +24,7 @@ from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.crewai.llms import DurableLLM
 from holdfast.adapters.shared.journaled_calls import is_step, storable
 from holdfast.adapters.shared.turns import scoped
-from holdfast.engine.run.sync_async import is_async
+from holdfast.engine.sync_async import is_async
 from holdfast.errors import StopSignal
 from holdfast.model.calls import Treatment
 

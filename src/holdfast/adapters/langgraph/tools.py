@@ -27,8 +27,8 @@ from holdfast.core.steps.arguments import has_parameter
 from holdfast.core.steps.identity import scope_of
 from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, here_now
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, Hands, drive
 from holdfast.engine.steps.step import minted_key, step
+from holdfast.engine.sync_async import AWAITING, BLOCKING, Hands, drive
 from holdfast.engine.threads.shared_hold import stint
 from holdfast.errors import NotStorable, TooLarge
 from holdfast.model.calls import Effect, Treatment

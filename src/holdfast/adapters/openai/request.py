@@ -24,7 +24,7 @@ from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.llm.stream import END, Streaming
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands, drive
+from holdfast.engine.sync_async import Hands, drive
 from holdfast.errors import UnusableAnswer
 from holdfast.model.provider_patience import Patience
 

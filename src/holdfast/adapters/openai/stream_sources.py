@@ -21,7 +21,7 @@ from holdfast.core.llm.streams.replay_events import (
     text_event,
     with_text,
 )
-from holdfast.engine.run.sync_async import is_async
+from holdfast.engine.sync_async import is_async
 
 Chunk = dict[str, Any]
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")

@@ -23,8 +23,8 @@ from holdfast.engine.llm.model_call import ask_model
 from holdfast.engine.llm.stream import ON_PARTIAL
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import held_runs
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
 from holdfast.engine.steps.call_options import choose
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse, NoCurrentRun
 from holdfast.model.provider_patience import PATIENCE, Patience
 

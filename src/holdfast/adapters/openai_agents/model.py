@@ -16,7 +16,7 @@ from holdfast.adapters.shared.turns import turns_taken
 from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.stream import END, Streaming
 from holdfast.engine.run.call_site import here_now
-from holdfast.engine.run.sync_async import AWAITING
+from holdfast.engine.sync_async import AWAITING
 
 _NAMES: Final = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs")
 _HOW: Final = ("extra_headers", "retry", "timeout")

@@ -14,8 +14,8 @@ from pydantic_ai.exceptions import UserError
 from pydantic_core import to_jsonable_python
 
 from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.engine.log import log
 from holdfast.engine.run.call_site import here_now
-from holdfast.engine.run.log import log
 from holdfast.engine.steps.call_options import treat
 
 unit_scope: Callable[[], AbstractContextManager[None]] = nullcontext

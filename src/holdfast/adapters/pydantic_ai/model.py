@@ -20,7 +20,7 @@ from holdfast.core.llm.streams import Partial
 from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.llm.stream import END, Streaming
-from holdfast.engine.run.sync_async import AWAITING
+from holdfast.engine.sync_async import AWAITING
 from holdfast.model.provider_patience import Patience
 
 _OF_AN_ATTEMPT: Final = frozenset({"timestamp", "metadata"})

@@ -15,9 +15,9 @@ from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.people.approvals import decide_about, usual_question
 from holdfast.engine.run.call_site import HERE, Here, here_now
 from holdfast.engine.run.store_session import held_runs
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, drive
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.steps.step import step
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import AdapterNotInstalled, Misuse, NoCurrentRun, NotStorable
 from holdfast.model.calls import READ, Effect, Treatment
 from holdfast.model.markers import Act, AwaitedAct

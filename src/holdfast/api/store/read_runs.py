@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import loads
 
 from holdfast.api.store.doctor import Examining
+from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View
+from holdfast.core.journal.lineage import Branch, effective, tree
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import status_seen
-from holdfast.core.lineage.lineage import Branch, effective, tree
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
 from holdfast.core.people.promises import PROMISES
@@ -21,7 +22,6 @@ from holdfast.core.people.questions import told_end
 from holdfast.core.reports.counts import Source, Stats
 from holdfast.core.reports.progress import Overview
 from holdfast.core.reports.statistics import gather
-from holdfast.core.transfer.event_check import UNSOUND
 from holdfast.engine.context.context import recount
 from holdfast.engine.damage.damaged_runs import as_damage, check_row, check_run
 from holdfast.engine.journal import inbox as letters
@@ -32,14 +32,7 @@ from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.lineage.overview import Overviews
 from holdfast.engine.run.store_session import forget, workshop_of
 from holdfast.engine.state.state_store import read_state
-from holdfast.errors import (
-    AlreadyAnswered,
-    Corrupt,
-    PointPruned,
-    UnknownPoint,
-    UnknownQuestion,
-    UnknownRun,
-)
+from holdfast.errors import AlreadyAnswered, Corrupt, PointPruned, UnknownPoint, UnknownQuestion, UnknownRun
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.calls import Call
 from holdfast.model.context import BUDGET_TOKENS, Context, Count, Style
@@ -51,8 +44,7 @@ from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
 from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
-# Every program that opens a run loads this module. What few of them call (diff, prune, pins, export, import, erase)
-# brings much along, and is imported where it is called.
+# What few programs call (diff, prune, pins, export, import, erase) brings much along, and is imported where it is called.
 if TYPE_CHECKING:
     from holdfast.api.store.memory import Memory
     from holdfast.core.diff.diff_types import Diff

@@ -18,13 +18,13 @@ from holdfast.core.journal.names import check_name
 from holdfast.core.people.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import NOTHING
-from holdfast.core.reports.times import moment
+from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.run.cancel import cancel
 from holdfast.engine.run.open import Entry, queue
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import (
     AlreadyAnswered,
     AlreadyResolved,

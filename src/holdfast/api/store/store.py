@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.api.store.change_runs import Moving
+from holdfast.api.store.place import workshop_at
 from holdfast.api.store.read_runs import Reading
 from holdfast.api.store.settle import How, Settling, whoami
 from holdfast.engine.run.call_site import here_now
@@ -82,11 +83,6 @@ def check_export(
 
     with open_parcel(path) as parcel:
         check_free(parcel, (lambda _: None) if again else (lambda url: origin_at(url, named)))
-
-
-def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
-    """The workshop of a store handle, or of the store at a URL or path; as ``store_at``."""
-    return store_at(place)._workshop  # noqa: SLF001 - its own handle
 
 
 def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:

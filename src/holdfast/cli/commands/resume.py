@@ -30,7 +30,7 @@ from holdfast.cli.output.plaintext import safe
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, words
 from holdfast.core.journal.fold import fold
-from holdfast.core.reports.times import ago, moment
+from holdfast.core.text.times import ago, moment
 from holdfast.errors import Corrupt, ForeignCommand, RunHeld
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event

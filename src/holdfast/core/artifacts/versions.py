@@ -69,10 +69,10 @@ class ArtifactFold(FeatureFold):
             begun = begun._replace(size_bytes=body["bytes"], sha256=body["sha256"])
         self.under_way[event.key] = begun
 
-    def written_at(self, event: Event) -> str:
-        """The path that was being written as of this event; empty where it tells of something else."""
+    def doing_at(self, event: Event) -> str:
+        """Writing a file, if this event says so."""
         begun = self.under_way.get(event.key)
-        return begun.path if begun is not None and begun.seq == event.seq else ""
+        return f"while it was writing {begun.path!r}" if begun is not None and begun.seq == event.seq else ""
 
     def _found(self, event: Event) -> None:
         """A premise was found not to hold: an orphan, if the finding names the write that left it."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from holdfast.core.llm.request_shapes import usage_of
-from holdfast.core.reports.times import span
-from holdfast.core.reports.value_text import count, money
+from holdfast.core.text.times import span
+from holdfast.core.text.value_text import count, money
 from holdfast.model.budget import NOTHING_SPENT, Budget, Spent
 from holdfast.model.event_fields import fields_of
 from holdfast.model.usage import Usage

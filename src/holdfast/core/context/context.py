@@ -17,7 +17,7 @@ from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story
 from holdfast.core.context.token_estimate import estimate
 from holdfast.core.llm.reasoning import Read
-from holdfast.core.reports.value_text import count as counted
+from holdfast.core.text.value_text import count as counted
 from holdfast.errors import BadOption, Misuse
 from holdfast.model.context import BUDGET_TOKENS, STYLES, Context, Count, Left, Line, Style
 from holdfast.model.events import Event

@@ -8,7 +8,7 @@ from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story
 from holdfast.core.llm.reasoning import Read, value_in
 from holdfast.core.people.promises import PROMISES
-from holdfast.core.reports.times import YEAR_10000, moment
+from holdfast.core.text.times import YEAR_10000, moment
 from holdfast.model.event_fields import contents_of
 from holdfast.model.handoff import Promise
 

@@ -29,7 +29,7 @@ from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
-from holdfast.core.reports.times import YEAR_10000, moment, span
+from holdfast.core.text.times import YEAR_10000, moment, span
 from holdfast.model.calls import Call
 from holdfast.model.context import Style
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of

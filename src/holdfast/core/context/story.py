@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.hollow import REASONING
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.view_parts import Attempt
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.steps.identity import enclosing
-from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, is_hollow, part_of
 from holdfast.model.events import HANDED_OVER, RECALLED, Event, Kind

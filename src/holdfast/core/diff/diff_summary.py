@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from holdfast.core.diff.diff_types import CallAt, Diff
 from holdfast.core.diff.state_changes import StateChange
-from holdfast.core.reports.value_text import count
+from holdfast.core.text.value_text import count
 
 _EACH_MAX: Final = 2
 """Of one sort of sentence."""

@@ -28,8 +28,8 @@ from holdfast.core.diff.diff_types import (
 )
 from holdfast.core.journal.fold import View
 from holdfast.core.llm.message_shapes import call_text, message_line, role_of
-from holdfast.core.reports.value_text import count, one_line, readable
 from holdfast.core.steps.identity import split_key
+from holdfast.core.text.value_text import count, one_line, readable
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import DROPPED, MENDED, MESSAGES, Event, Kind

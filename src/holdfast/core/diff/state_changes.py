@@ -9,11 +9,11 @@ from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.core.diff.state_diff import Found, Path
+from holdfast.core.diff.state_lookup import ABSENT, Peek
 from holdfast.core.diff.text_diff import Piece, is_rewritten, with_context, word_count, word_diff
 from holdfast.core.llm.message_shapes import message_line, role_of
-from holdfast.core.reports.value_text import CHARS_MAX, one_line, readable
-from holdfast.core.state.lookup import ABSENT, Peek
 from holdfast.core.state.nodes import Nodes
+from holdfast.core.text.value_text import CHARS_MAX, one_line, readable
 
 _LONG_TEXT_WORDS: Final = 6
 """From so many words on, a text that changed is shown by its words."""

@@ -40,6 +40,10 @@ class FeatureFold:
     def concluded(self, event: "Event", *, good: bool) -> None:
         """A step came to an outcome."""
 
+    def doing_at(self, event: "Event") -> str:  # noqa: ARG002 - for those that take time outside of calls
+        """What the run was in the middle of as of this event; empty where it tells of something else."""
+        return ""
+
     def finished(self) -> None:
         """The run has finished."""
 

@@ -300,6 +300,10 @@ class View:
             return self.worked_s
         return self.worked_s + max(0.0, self.last.at - attempt.event.at)
 
+    def doing_at(self, event: Event) -> str:
+        """What the run was in the middle of as of this event, where a feature knows; empty where none does."""
+        return next((doing for fold in self.folds.values() if (doing := fold.doing_at(event))), "")
+
     def open_calls(self) -> list[Call]:
         """Calls that were started and never reported back, oldest first."""
         return sorted((c for c in self.calls.values() if c.is_open), key=lambda c: c.seq)

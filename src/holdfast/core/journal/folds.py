@@ -94,7 +94,7 @@ ROWS: Final = (
     ),
     Row(
         "handoff",
-        "transfer.handoff_fold:HandoffFold",
+        "lineage.handoff_fold:HandoffFold",
         ("handed", "claimed"),
         marks=(HANDED_OVER,),
         parts=("handed",),

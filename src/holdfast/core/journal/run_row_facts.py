@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
-from holdfast.core.transfer.event_check import fact_problem, facts_problem, time_problem
+from holdfast.core.journal.event_check import fact_problem, facts_problem, time_problem
 from holdfast.errors import Corrupt
 from holdfast.model.store_rows import RunRow, Status
 

@@ -60,18 +60,6 @@ def treatment_of(entry: Mapping[str, Any], repeats: str) -> str:
     return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "asked"
 
 
-def origin_in(intent: bytes) -> dict[str, Any] | None:
-    """Where the effect stands recorded that this intent goes on with; None for any other intent."""
-    found: dict[str, Any] | None = fields_of(intent).get("origin")
-    return found
-
-
-def is_for_a_person(intent: bytes) -> bool:
-    """Whether nothing but a person decides about this call: it happened, as far as anybody could find out."""
-    origin = origin_in(intent)
-    return origin is not None and origin["how"] == "done"
-
-
 def reason_of(entry: Mapping[str, Any], repeats: str) -> str:
     """Why a person is asked; it is told after "was started at … and"."""
     place = f"in run {entry['run']} (its #{entry['event']}), behind the point that this history begins at"

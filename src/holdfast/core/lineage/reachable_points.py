@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from holdfast.core.journal.fold import fold
-from holdfast.core.journal.views_by_event import walk
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
+from holdfast.core.lineage.views_by_event import walk
 from holdfast.model.event_fields import is_hollow
 from holdfast.model.events import COVERING, Event, Kind
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
-from holdfast.core.reports.value_text import one_line, readable
+from holdfast.core.text.value_text import one_line, readable
 
 _BODIES: Final = ("content", "parts", "tool_calls", "function_call", "tool_call_id")
 _TEXT_CHARS_MAX: Final = 160

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.core.llm.message_shapes import message_line, role_of
-from holdfast.core.reports.value_text import count, one_line
+from holdfast.core.text.value_text import count, one_line
 from holdfast.model.usage import Usage
 
 _LINE_CHARS_MAX: Final = 100

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from holdfast.core.reports.value_text import readable
+from holdfast.core.text.value_text import readable
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.questions import Question, Wants

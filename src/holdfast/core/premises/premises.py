@@ -8,9 +8,9 @@ is said to be unknown, and stops nobody. A file in the run's workspace that some
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.core.reports.times import moment
-from holdfast.core.reports.value_text import count
-from holdfast.core.transfer.event_check import UNSOUND
+from holdfast.core.journal.event_check import UNSOUND
+from holdfast.core.text.times import moment
+from holdfast.core.text.value_text import count
 from holdfast.errors import Misuse
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.premises import (

@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple
 from holdfast.core.journal.feature_fold import Read
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.hollow import class_of, hollowed
-from holdfast.core.journal.views_by_event import walk
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
+from holdfast.core.lineage.views_by_event import walk
 from holdfast.core.prune.compaction import Reduced, reduce
 from holdfast.core.prune.kept_view import difference, upto_of
 from holdfast.core.reports.statistics import tally_stretch

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from holdfast.core.budget.spending import plus, since, total
 from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import is_once
-from holdfast.core.lineage.lineage import effective
 from holdfast.core.llm.request_shapes import usage_of
 from holdfast.core.reports.counts import (
     AttemptStats,

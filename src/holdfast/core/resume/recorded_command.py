@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from orjson import dumps
 
 from holdfast.core.journal.run_row_facts import facts_of, holder_of
-from holdfast.core.reports.times import moment
+from holdfast.core.text.times import moment
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.recorded_command import Command, Here

@@ -13,7 +13,7 @@ from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import plan_position, planned
-from holdfast.core.reports.value_text import failure_line, one_line, readable, size
+from holdfast.core.text.value_text import failure_line, one_line, readable, size
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import AUTOSAVE, Event, Kind

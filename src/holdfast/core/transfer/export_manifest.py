@@ -11,13 +11,13 @@ from typing import Any, Final, NoReturn
 from orjson import OPT_INDENT_2, JSONDecodeError, dumps, loads
 
 from holdfast import limits
-from holdfast.core.journal.names import check_run_id
-from holdfast.core.transfer.event_check import (
+from holdfast.core.journal.event_check import (
     birth_problem,
     facts_problem,
     status_problem,
     time_problem,
 )
+from holdfast.core.journal.names import check_run_id
 from holdfast.errors import BadName, DamagedExport, NewerExport, NotAnExport
 from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest, SingleUse
 

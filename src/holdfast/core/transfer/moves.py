@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.core.transfer.event_check import time_problem
+from holdfast.core.journal.event_check import time_problem
 from holdfast.model.events import Event
 
 _ID_CHARS: Final = 32

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View, fold
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.artifacts.orphans import find_orphans, is_temp
-from holdfast.engine.artifacts.workspace import roots_of
 from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import all_runs, read_all
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.premises import probes
+from holdfast.engine.run.inputs import roots_of
 from holdfast.errors import Corrupt, UnknownArtifact
 from holdfast.model.artifacts import NOT_KEPT, Artifact, OnDisk, Stray, Version
 from holdfast.model.event_fields import blobs_in, contents_of

@@ -16,10 +16,11 @@ from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import NOTHING, orphaned
 from holdfast.engine.artifacts import file_operations
+from holdfast.engine.log import log
 from holdfast.engine.premises import probes
-from holdfast.engine.premises.premises import as_found, finding_of, look_aside, note_of
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.premises.premises import RELIANCE, as_found, finding_of, look_aside, note_of
+from holdfast.engine.run.features import Feature
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import PremiseMissing
 from holdfast.model.artifacts import Underway
 from holdfast.model.premises import Act, Broken, Judged, Premise
@@ -43,12 +44,21 @@ def is_temp(name: str) -> bool:
     return name.startswith(_PREFIX) and name.endswith(".tmp")
 
 
+class Orphans(Feature):
+    """Files that attempts which were killed have left."""
+
+    async def entered(self, hands: Hands) -> None:
+        """Before premises are looked at: an orphan is told as one, and not as a file that somebody changed."""
+        if self.held.resumed and ARTIFACTS.of(self.held.view).under_way:
+            RELIANCE.of(self.held).orphans = await report(self.held, hands)
+
+
 async def report(tenure: "Tenure", hands: Hands) -> list[Judged]:
     """Record and tell the orphans, then remove the temporary files. PremiseMissing if an orphan is to pause the run."""
     view = tenure.view
     begun = list(ARTIFACTS.of(view).under_way.values())
     found: list[tuple[Underway, Judged]] = await look_aside(
-        hands, find_orphans, view, tenure.premises.policies
+        hands, find_orphans, view, RELIANCE.of(tenure).policies
     )
     for one, judged in found:
         await _record(tenure, hands, one, judged)

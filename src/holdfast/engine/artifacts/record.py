@@ -16,18 +16,13 @@ from holdfast.codec.blobs import address_of, pack
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.state.chunking import chunks
 from holdfast.engine.artifacts import file_operations
-from holdfast.engine.artifacts.workspace import (
-    Spot,
-    refused_on_the_way,
-    roots_of,
-    spot_at,
-    spot_in,
-)
+from holdfast.engine.artifacts.workspace import Spot, refused_on_the_way, spot_at, spot_in
 from holdfast.engine.journal.journal import Draft
 from holdfast.engine.premises import probes
-from holdfast.engine.premises.premises import asked_path, look_aside, note_declared, note_of
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.premises.premises import RELIANCE, asked_path, look_aside, note_declared, note_of
+from holdfast.engine.run.inputs import roots_of
 from holdfast.engine.steps.marks import given, placed, record
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import ArtifactTooLarge, Misuse
 from holdfast.limits import ARTIFACT_BYTES_MAX, PREMISE_BYTES_MAX
 from holdfast.model.event_fields import contents_of
@@ -131,7 +126,7 @@ def content_of(tenure: "Tenure", spot: Spot, fd: int, *, keep: bool) -> Content:
 
 
 def _check_room(tenure: "Tenure", spot: Spot, size: int) -> None:
-    limit = tenure.premises.copies_bytes_max
+    limit = RELIANCE.of(tenure).copies_bytes_max
     if size > ARTIFACT_BYTES_MAX:
         raise ArtifactTooLarge(
             what=f"artifact {spot.name}", path=spot.at, size=size, size_max=ARTIFACT_BYTES_MAX, unit="bytes"

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine.premises.probes import is_of_open_store, name_of
 from holdfast.errors import FileFailed, PathRefused
-from holdfast.model.event_fields import contents_of, fields_of
 
 if TYPE_CHECKING:
-    from holdfast.core.journal.fold import View
+    pass
 
 
 class Spot(NamedTuple):
@@ -34,18 +33,6 @@ class Spot(NamedTuple):
     def directory(self) -> str:
         """The real directory that it lies in."""
         return os.path.join(self.root, *self.below)
-
-
-def roots_of(view: "View") -> tuple[str, ...]:
-    """The directories that the run was given, by its latest attempt that named any; none where it was given none."""
-    for attempt in reversed(view.attempts):
-        named = fields_of(attempt.event.body).get("roots")
-        if named:
-            return tuple(named)
-    if view.started is None:
-        return ()
-    body = contents_of(view.started.body)
-    return tuple(body.get("roots") or ([body["workspace"]] if body.get("workspace") else ()))
 
 
 def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> Spot:

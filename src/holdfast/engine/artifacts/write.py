@@ -27,18 +27,13 @@ from holdfast.engine.artifacts.record import (
     maker_of,
     note_version,
 )
-from holdfast.engine.artifacts.workspace import (
-    Spot,
-    file_failed,
-    refused_on_the_way,
-    roots_of,
-    spot_in,
-)
+from holdfast.engine.artifacts.workspace import Spot, file_failed, refused_on_the_way, spot_in
 from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.log import log
 from holdfast.engine.premises.premises import asked_path, look_aside
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.run.inputs import roots_of
 from holdfast.engine.steps.marks import given, placed
+from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import Misuse
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of

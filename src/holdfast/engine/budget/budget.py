@@ -5,25 +5,23 @@ outcome is about to be recorded: killed before, it will be made again and was ne
 has it. So it is counted exactly once, whoever counts.
 """
 
-from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import Limit, Verdict, judge, plus
+from holdfast.engine.budget.price_tables import own_prices
 from holdfast.engine.journal.journal import draft
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Feature, Slot
 from holdfast.errors import BudgetExceeded
-from holdfast.model.budget import Budget, Spent
+from holdfast.model.budget import Spent
 from holdfast.model.events import Kind
 from holdfast.model.usage import Usage
 
 if TYPE_CHECKING:
-    from holdfast.clock import Clock
-    from holdfast.core.budget.prices import Price
-    from holdfast.core.journal.fold import View
     from holdfast.engine.run.held_run import Tenure
-    from holdfast.engine.run.sync_async import Hands
+    from holdfast.engine.sync_async import Hands
 
 
 async def check_before_model_call(tenure: "Tenure", hands: "Hands") -> None:
@@ -31,7 +29,7 @@ async def check_before_model_call(tenure: "Tenure", hands: "Hands") -> None:
 
     Near a limit it warns: once, in the log and in the journal. At a limit, BudgetExceeded: nothing is to be sent.
     """
-    spending = tenure.spending
+    spending = SPENDING.of(tenure)
     journal = tenure.require_journal("a model call")
     verdict, news = spending.ask()
     if verdict.stop is not None:
@@ -48,43 +46,31 @@ async def check_before_model_call(tenure: "Tenure", hands: "Hands") -> None:
 
 def note(tenure: "Tenure", usage: Usage) -> Usage:
     """Count a model call whose outcome is about to be recorded. The usage as it is to be recorded: with its cost, if known."""
-    return tenure.spending.note(usage)
+    return SPENDING.of(tenure).note(usage)
 
 
 def note_failure(tenure: "Tenure") -> None:
     """The call ended without an answer: nobody knows whether it is to be paid for, and nothing is counted."""
-    tenure.spending.end_call()
+    SPENDING.of(tenure).end_call()
 
 
-class Spending:
+class Spending(Feature):
     """What a run has spent, and may. Its own lock guards it: calls end in any thread."""
 
-    def __init__(
-        self,
-        clock: "Clock",
-        view: "View",
-        budget: Budget | None = None,
-        prices: "Mapping[str, Price] | None" = None,
-    ) -> None:
-        self.budget = budget
-        self.spent: Spent = BUDGET.of(view).spent
-        self._prices = prices or {}
-        self._warned = dict(BUDGET.of(view).warned)
-        self._worked_s = view.worked_s
-        self._clock = clock
-        self._began = clock.monotonic()
+    def __init__(self, held: "Tenure") -> None:
+        super().__init__(held)
+        known = BUDGET.of(held.view)
+        self.budget = held.entry.budget if held.entry is not None else None
+        self.spent: Spent = known.spent
+        self._prices = own_prices(held.entry.prices if held.entry is not None else None)
+        self._warned = dict(known.warned)
         self._under_way = 0
         self._lock = Lock()
 
     @property
-    def took_s(self) -> float:
-        """How long this attempt took so far, by the clock that never jumps."""
-        return self._clock.monotonic() - self._began
-
-    @property
     def worked_s(self) -> float:
-        """The same of all attempts."""
-        return self._worked_s + self.took_s
+        """How long all attempts took, this one so far."""
+        return self.held.view.worked_s + self.held.took_s
 
     def ask(self) -> tuple[Verdict, list[Limit]]:
         """What the budget says to one more call, which is under way if it may; and the limits not warned of yet."""
@@ -123,6 +109,9 @@ class Spending:
         from holdfast.engine.budget.price_tables import shipped_prices
 
         return cost_of(usage, self._prices, shipped_prices())
+
+
+SPENDING: Final = Slot("budget", Spending)
 
 
 def _warning(limit: Limit) -> str:

@@ -11,6 +11,7 @@ from holdfast.errors import BadPrices
 
 if TYPE_CHECKING:
     from holdfast.core.budget.prices import Price
+    from holdfast.engine.run.open import Entry
 
 Prices = Mapping[str, object] | str | os.PathLike[str]
 """A table, or the path of one."""
@@ -27,6 +28,11 @@ def own_prices(given: Prices | None) -> "dict[str, Price]":
     if given is None:
         return own
     return own | (parse_prices(given, "prices=") if isinstance(given, Mapping) else _read(given))
+
+
+def check_prices(entry: "Entry") -> None:
+    """Refuse a table that cannot be read. BadPrices."""
+    own_prices(entry.prices)
 
 
 @cache

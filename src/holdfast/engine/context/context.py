@@ -10,15 +10,14 @@ from typing import Final
 from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree, encode
-from holdfast.core.transfer.handoff_fold import HANDOFF
-from holdfast.engine.journal.blob_content import content_in, read_blob
+from holdfast.core.lineage.handoff_fold import HANDOFF
+from holdfast.engine.journal.blob_content import BoundedReader, content_in
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.remember import recall_for_context
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.marks import append, ask, given
-from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
+from holdfast.engine.sync_async import Hands
 from holdfast.model.context import Context, Count, Style
 from holdfast.model.event_fields import contents_of, part_of
 from holdfast.model.events import CONTEXT
@@ -30,27 +29,6 @@ _SUBJECTS_MAX: Final = 5
 _AT_HAND_CHARS_MAX: Final = 1_000
 
 # Every program that opens a run loads this module; the words of a context are imported when one is made.
-
-
-class Reader:
-    """Reads stored values up to a bound, each and together; what is beyond it is told by its size."""
-
-    def __init__(
-        self,
-        store: StorePort,
-        *,
-        each_bytes: int = CONTEXT_VALUE_BYTES_MAX,
-        all_bytes: int = CONTEXT_READ_BYTES_MAX,
-    ) -> None:
-        self._store = store
-        self._each, self._left = each_bytes, all_bytes
-
-    def __call__(self, address: str, size_bytes: int) -> bytes | None:
-        """The content at an address, of so many bytes; None beyond the bound. Corrupt if it is damaged."""
-        if size_bytes > min(self._each, self._left):
-            return None
-        self._left -= size_bytes
-        return read_blob(self._store, address)
 
 
 def recount(
@@ -68,7 +46,7 @@ def recount(
 
     return context_of(
         read_all(store, run, upto_seq=upto_seq),
-        Reader(store),
+        BoundedReader(store),
         budget_tokens=budget_tokens,
         style=style,
         count=count,
@@ -123,7 +101,7 @@ def _at_hand(tenure: Tenure) -> str:
     from holdfast.core.context.story import Story
     from holdfast.core.llm.reasoning import value_in
 
-    story, read = Story(read_all(tenure.store, tenure.run)), Reader(tenure.store)
+    story, read = Story(read_all(tenure.store, tenure.run)), BoundedReader(tenure.store)
     started = {} if story.view.started is None else contents_of(story.view.started.body)
     told = [str(started.get("goal") or tenure.run)]
     for mark in [mark for mark in story.marks if mark.name in _SUBJECTS][-_SUBJECTS_MAX:]:

@@ -8,7 +8,7 @@ from holdfast.engine.journal.journal import Journal, draft
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import holding
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun
 from holdfast.model.events import Kind
 

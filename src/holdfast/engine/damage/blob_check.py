@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from holdfast.codec.blobs import unpack
-from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import read_own
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt
 from holdfast.limits import BLOB_PAGE_MAX
 from holdfast.model.store_rows import BlobInfo, Finding, RunRow

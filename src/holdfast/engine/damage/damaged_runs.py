@@ -8,10 +8,10 @@ around whatever reads a run that was not looked at before.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from holdfast.core.journal.event_check import UNSOUND, event_problem
 from holdfast.core.journal.fold import View
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.run_row_facts import row_damage
-from holdfast.core.lineage.lineage import effective
-from holdfast.core.transfer.event_check import UNSOUND, event_problem
 from holdfast.engine.journal.journal import read_all
 from holdfast.errors import Corrupt
 from holdfast.model.store_rows import RunRow

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.codec.blobs import unpack
-from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import draft, placed_after
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding
 from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, Misuse
 from holdfast.limits import BLOB_SIZE_BYTES_MAX
 from holdfast.model.event_fields import fields_of

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.codec.blobs import unpack
 from holdfast.errors import Corrupt
+from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
 from holdfast.model.event_fields import fields_of, raw_part
 from holdfast.model.events import Event
 from holdfast.stores.port import StorePort
@@ -36,3 +37,24 @@ def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str
         if address not in packed:
             raise Corrupt(store=store.url, problem=f"blob {address} is missing")
         yield address, unpack(packed.pop(address), address=address)
+
+
+class BoundedReader:
+    """Reads stored values up to a bound, each and together; what is beyond it is told by its size."""
+
+    def __init__(
+        self,
+        store: StorePort,
+        *,
+        each_bytes: int = CONTEXT_VALUE_BYTES_MAX,
+        all_bytes: int = CONTEXT_READ_BYTES_MAX,
+    ) -> None:
+        self._store = store
+        self._each, self._left = each_bytes, all_bytes
+
+    def __call__(self, address: str, size_bytes: int) -> bytes | None:
+        """The content at an address, of so many bytes; None beyond the bound. Corrupt if it is damaged."""
+        if size_bytes > min(self._each, self._left):
+            return None
+        self._left -= size_bytes
+        return read_blob(self._store, address)

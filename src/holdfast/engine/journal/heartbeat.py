@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread
 from holdfast.clock import Clock
 from holdfast.engine.journal.inbox import find_cancel
 from holdfast.engine.journal.journal import Journal
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.errors import HoldfastError
 from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
 from holdfast.stores.port import StorePort

@@ -8,19 +8,17 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
-from holdfast.core.premises.noted_premises import PREMISES
-from holdfast.core.transfer.event_check import letter_problem
-from holdfast.engine.damage.damaged_records import find_sound
+from holdfast.core.journal.event_check import letter_problem
+from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.premises.premises import note_of
+from holdfast.engine.log import log
+from holdfast.engine.run.features import LETTERS, LETTERS_ON_ENTERING
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.sync_async import Hands
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import blobs_named, split
 from holdfast.model.events import Kind
-from holdfast.model.premises import Premise
 from holdfast.model.store_rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
 
@@ -69,15 +67,14 @@ def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
     return None if record is None else dict(loads(record.body))
 
 
-async def drain(tenure: Tenure, hands: Hands) -> None:
-    """Take in every letter that says how a step of this run, or a run that it waits for, ended."""
+async def drain(tenure: Tenure, hands: Hands, *, enters: bool = False) -> None:
+    """Take in every letter that says how a step of this run ended, and those that features have a use for."""
+    owners = LETTERS_ON_ENTERING if enters else LETTERS
     for record, letter in await hands.store(waiting, tenure.store, tenure.run):
         if letter["kind"] in {"outcome", "resolve"}:
             await _take_in(tenure, hands, record, letter)
-        elif letter["kind"] == "accept":
-            await _accept(tenure, hands, record, letter)
-        elif letter["kind"] == "child":  # it was only to wake us: what became of the child, its own row tells
-            await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+        elif letter["kind"] in owners:
+            await tenure.feature(owners[letter["kind"]]).letter(hands, record, letter)
 
 
 async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
@@ -99,21 +96,6 @@ async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[st
     call.is_open = False
     if how != "retry":
         call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), event.body))
-
-
-async def _accept(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
-    """Somebody takes a premise as it is now: from here on the run relies on that."""
-    premise = accepted_in(letter)
-    assert tenure.journal is not None
-    event = note_of(premise, {"via": "person", "by": letter["by"]})
-    seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
-    PREMISES.of(tenure.view).note(premise._replace(seq=seq))
-    PREMISES.of(tenure.view).broken.pop(premise.id, None)
-
-
-def accepted_in(letter: dict[str, Any]) -> Premise:
-    """The premise that a letter accepts, as whoever wrote it found it; without facts, whatever comes."""
-    return Premise(letter["premise"], letter["name"], letter["facts"], letter["policy"])
 
 
 def _consequence(call: Call, letter: dict[str, Any]) -> Draft:

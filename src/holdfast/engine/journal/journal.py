@@ -10,13 +10,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from holdfast.codec.blobs import address_of, pack
+from holdfast.core.journal.event_check import event_problem
+from holdfast.core.journal.lineage import segments
 from holdfast.core.journal.run_row_facts import unchecked_upto
-from holdfast.core.lineage.lineage import segments
-from holdfast.core.transfer.event_check import event_problem
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.group_commit import Committer, Ticket
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.log import log
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, filled, write

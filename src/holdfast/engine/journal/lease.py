@@ -6,9 +6,9 @@ compare-and-set on (fence, beat). That proves silence, not death: only the file 
 """
 
 from holdfast.clock import Clock
-from holdfast.core.reports.times import ago, moment
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
+from holdfast.core.text.times import ago, moment
+from holdfast.engine.log import log
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import RunHeld
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.store_rows import Lease, RunRow, owner_name

@@ -10,12 +10,12 @@ from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.core.journal import snapshots
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.fold import load as load_snapshot
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.run_row_facts import facts_of
-from holdfast.core.lineage.lineage import effective
-from holdfast.engine.damage.damaged_records import discard, find_sound
+from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
 from holdfast.model.events import Kind

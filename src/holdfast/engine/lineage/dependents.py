@@ -10,9 +10,9 @@ from functools import cached_property
 from orjson import loads
 
 from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.lineage import effective, segments
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.run_row_facts import lineages
-from holdfast.core.lineage.lineage import effective, segments
 from holdfast.core.prune.prune_plan import Dependent, Lineage
 from holdfast.core.threads.chains import leans_of
 from holdfast.engine.damage.damaged_runs import as_damage

@@ -12,7 +12,7 @@ from holdfast.core.diff.histories import History, compare, shared_prefix
 from holdfast.core.diff.state_changes import StateChange, tell_changes
 from holdfast.core.diff.state_diff import Change, find_changes
 from holdfast.core.journal.fold import fold
-from holdfast.core.lineage.lineage import effective, meeting
+from holdfast.core.journal.lineage import effective, meeting
 from holdfast.core.state.nodes import Nodes
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, read_all

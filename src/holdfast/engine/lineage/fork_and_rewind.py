@@ -13,12 +13,12 @@ from orjson import dumps, loads
 from holdfast.codec.values import encode
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.later_effects import Reader, blobs_of, effects_behind, told
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.core.lineage.lineage import effective
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
 from holdfast.core.prune.compaction import effects_in
@@ -26,10 +26,11 @@ from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.journal.lease import take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
+from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.sealed import check_is_whole, check_may_act
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import (
     PointPruned,
     RunExists,
@@ -259,17 +260,11 @@ def _keep(workshop: Workshop, run: str, head: int, status: str) -> str:
 
 def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     """The first event of a fork's own, or None where the run is no fork, or has begun already."""
-    if not is_begun_by(row, view):
+    if row.origin is None or view.head != row.origin_seq:
         return None
-    assert row.origin is not None
     repeats = facts_of(row).get("effects", "")
     behind = entries_behind(store, row.origin, row.origin_seq) if repeats else []
     return forked_of(row, behind, repeats)
-
-
-def is_begun_by(row: RunRow, view: View) -> bool:
-    """Whether the run is a fork without an event of its own: whoever enters it now is the first."""
-    return row.origin is not None and view.head == row.origin_seq
 
 
 def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "") -> Draft:
@@ -286,6 +281,14 @@ def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, 
     more = {"effects": repeats, **({"blobs": named} if named else {})}
     made = draft(kind, "", "", {**fields, **more}, dumps(listed))
     return made._replace(blobs=(*made.blobs, *(Blob(address) for address in named)))
+
+
+class Forks(Feature):
+    """A fork that is held."""
+
+    async def entered(self, hands: Hands) -> None:
+        """Look how effects ended that were under way at the point."""
+        await settle_from_origin(self.held, hands, self.held.row)
 
 
 async def settle_from_origin(tenure: Tenure, hands: Hands, row: RunRow) -> None:

@@ -9,9 +9,9 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from holdfast.core.journal.fold import View, fold
-from holdfast.core.lineage.lineage import effective
-from holdfast.engine.journal.blob_references import references, refers
+from holdfast.core.journal.lineage import effective
 from holdfast.engine.journal.journal import read_all
+from holdfast.engine.state.blob_references import references, refers
 from holdfast.errors import Corrupt
 from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import RunRow

@@ -7,7 +7,7 @@ refused by the store, and planned again.
 from orjson import dumps, loads
 
 from holdfast.core.lineage.reachable_points import is_kept
-from holdfast.engine.damage.damaged_records import discard, find_sound
+from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.lineage.dependents import PINS, pin_records, place_of, seq_of
 from holdfast.errors import StoreUnavailable

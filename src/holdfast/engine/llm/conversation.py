@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orjson import dumps, loads
 
-from holdfast.codec.values import decode
+from holdfast.codec.values import decode, encode
 from holdfast.core.llm.conversation_fold import CONVERSATION, Said
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.load_view import Pager
+from holdfast.engine.run.features import Feature, Slot
+from holdfast.engine.steps.marks import mark_value
+from holdfast.engine.sync_async import Hands
+from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of
+from holdfast.model.events import DROPPED, MESSAGES
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
@@ -38,12 +43,24 @@ class Mending(NamedTuple):
     entries: list[bytes]
 
 
-class Conversation:
+class Conversation(Feature):
     """The messages that the program has come to, in order, as bytes: nobody can change them from outside."""
 
-    def __init__(self, tenure: "Tenure") -> None:
-        """Begin with what stood where the cursor was moved to; nothing, where the program runs from the top."""
-        self._tenure = tenure
+    def __init__(self, held: "Tenure") -> None:
+        """Begin with what was there where the cursor was moved to; nothing, where the program runs from the top."""
+        super().__init__(held)
+        self._begin()
+
+    def cursor_moved(self) -> None:
+        """The program has restored a state: it goes on with the messages of that state."""
+        self._begin()
+
+    def checkpoint_fields(self) -> dict[str, Any]:
+        """A state does not repeat the messages: it says which records of them its program has not come to."""
+        return {"unsaid": self.unsaid} if self._unsaid else {}
+
+    def _begin(self) -> None:
+        tenure = self.held
         self._entries: list[Entry] = []
         self._repairs: dict[int, Said] = {}
         """What was repaired while nobody held the run, by the record behind which that belongs."""
@@ -111,10 +128,11 @@ class Conversation:
             self.restored = len(self._entries)
 
     def _content(self, said: Said) -> "Content":
-        body = contents_of(self._tenure.body_at(said.seq, said.body))
-        return content_of(self._tenure.store, said, body)
+        body = contents_of(self.held.body_at(said.seq, said.body))
+        return content_of(self.held.store, said, body)
 
 
+MESSAGES_SEEN: Final = Slot("conversation", Conversation)
 Content = int | list[bytes] | Mending
 
 
@@ -137,15 +155,25 @@ def apply(entries: list[Entry], seq: int, content: Content) -> None:
         entries += [Entry(data, seq) for data in content]
 
 
-def unsaid_by(tenure: "Tenure") -> list[int]:
-    """The records of the conversation that the program has not come to, without looking into any."""
-    if tenure.has_conversation:
-        return tenure.conversation.unsaid
-    return [
-        said.seq
-        for said in CONVERSATION.of(tenure.view).messages
-        if said.place > tenure.cursor_seq or said.seq in tenure.unsaid
-    ]
+async def add_messages(tenure: "Tenure", hands: Hands, messages: Sequence[Any]) -> None:
+    """Add messages at the end, in one record; on replay they are known by their content."""
+    entries = [encode(message, what=WHAT) for message in messages]
+    if entries:
+        seq = await mark_value(tenure, hands, MESSAGES, b"[" + b",".join(entries) + b"]")
+        MESSAGES_SEEN.of(tenure).add(seq, entries)
+
+
+async def drop_messages(tenure: "Tenure", hands: Hands, count: int) -> None:
+    """Let the oldest messages go: what the model no longer sees, the journal still has."""
+    conversation = MESSAGES_SEEN.of(tenure)
+    if not 0 <= count <= len(conversation):
+        raise Misuse(
+            problem=f"run.messages.drop({count!r}): the conversation has {len(conversation)} messages",
+            advice="drop at most as many as there are",
+        )
+    if count:
+        seq = await mark_value(tenure, hands, DROPPED, b'{"first":%d}' % count)
+        conversation.drop(seq, count)
 
 
 def standing_in(messages: Sequence[Said], cursor_seq: int, unsaid: AbstractSet[int]) -> list[Said]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from orjson import dumps, loads
 
 from holdfast.codec.exceptions import describe_failure
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
 from holdfast.core.llm.conversation import (
     MENDABLE,
     Known,
@@ -29,10 +29,10 @@ from holdfast.core.llm.conversation.outgoing import SMOOTHED, refusal_of
 from holdfast.core.llm.conversation_fold import Said
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import draft, read_all
-from holdfast.engine.llm.conversation import Mending, content_of
+from holdfast.engine.llm.conversation import MESSAGES_SEEN, Mending, content_of
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.marks import ask, given, placed, record
+from holdfast.engine.sync_async import Hands
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Event, Kind
 from holdfast.stores.port import StorePort
@@ -44,7 +44,7 @@ _PRUNED: Final = "done: what it returned is not kept any more"
 async def mend_messages(tenure: Tenure, hands: Hands) -> list[str]:
     """Mend the conversation as it stands, whatever is wrong with it; what was done. Durable when it returns."""
     tenure.check_usable()
-    messages = tenure.conversation.plain()
+    messages = MESSAGES_SEEN.of(tenure).plain()
     if not any(problem.code in MENDABLE for problem in validate(messages)):
         return []
     return [f"message {repair.at}: {repair.text}" for repair in await _mend(tenure, hands, messages)]
@@ -53,14 +53,14 @@ async def mend_messages(tenure: Tenure, hands: Hands) -> list[str]:
 async def ready(tenure: Tenure, hands: Hands, provider: str | None, model: str | None) -> list[Any]:
     """The messages to send, as plain data. InvalidHistory where the program itself left them as no provider takes them."""
     tenure.check_usable()
-    messages = tenure.conversation.plain()
+    messages = MESSAGES_SEEN.of(tenure).plain()
     problems = [problem for problem in validate(messages) if problem.code not in SMOOTHED]
     own = [problem for problem in problems if not _is_left_over(tenure, messages, problem)]
     if own:
         raise refusal_of(own)
     if problems:
         await _mend(tenure, hands, messages)
-        messages = tenure.conversation.plain()
+        messages = MESSAGES_SEEN.of(tenure).plain()
     return prepare_request(messages, provider, model)
 
 
@@ -76,7 +76,7 @@ async def settle_request(
 
 def _is_left_over(tenure: Tenure, messages: list[Any], problem: Problem) -> bool:
     """Whether it is about what the program began with, and not about what it has added since."""
-    begun = tenure.conversation.restored
+    begun = MESSAGES_SEEN.of(tenure).restored
     if problem.code not in MENDABLE:
         return False
     calls = {call.id for message in messages[:begun] for call in read(message).asks}
@@ -104,12 +104,12 @@ async def _mend(tenure: Tenure, hands: Hands, messages: list[Any]) -> list[Repai
     finally:
         tenure.land(asked.site)
         trail.last = after  # the next call stands where it would have stood without
-    tenure.conversation.mend(seq, mending)
+    MESSAGES_SEEN.of(tenure).mend(seq, mending)
     return repairs
 
 
 def _mended(tenure: Tenure, settler: Settler, messages: list[Any]) -> tuple[Mending, list[Repair]]:
-    conversation = tenure.conversation
+    conversation = MESSAGES_SEEN.of(tenure)
     mended, repairs = mend(
         messages, found=lambda call, index: settler.text_of(call, after_seq=conversation.entry(index).seq)
     )

@@ -11,16 +11,17 @@ from typing import Any, Final, NamedTuple
 
 from orjson import dumps
 
-from holdfast.core.llm.request_shapes import known_of, model_in, summary, usage_in
+from holdfast.core.llm.request_shapes import known_of, model_in, parts, summary, usage_in
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
 from holdfast.engine.llm.provider_wait import Line, Watch
 from holdfast.engine.premises.premises import meet_model
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
-from holdfast.engine.state.state_store import Taken, blobs_of
+from holdfast.engine.state.held_states import STATES
+from holdfast.engine.state.state_store import Taken, blobs_of, read_state
 from holdfast.engine.steps.call_identity import Asked, answer, next_answer, place
 from holdfast.engine.steps.step import Work
+from holdfast.engine.sync_async import Hands
 from holdfast.model.calls import MODEL, Call, Outcome
 from holdfast.model.usage import Usage
 
@@ -74,12 +75,16 @@ async def ask_model(
 def identify_request(tenure: Tenure, ask: Ask) -> tuple[Taken, Asked]:
     """The request as it is now, and who this call is."""
     here, point = place(tenure, ask.name)
-    taken = tenure.states.take(ask.request, what=f"request of {ask.name!r}")
+    taken = STATES.of(tenure).store.take(ask.request, what=f"request of {ask.name!r}")
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
     n = tenure.claim(site)
     told = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
-    return taken, Asked(ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree)
+
+    def compare(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return parts(read_state(tenure.store, body["request"])), parts(taken.tree)
+
+    return taken, Asked(ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree, compare)
 
 
 class Waited(Exception):
@@ -125,8 +130,8 @@ class ModelWork(Work):
         tenure = self.tenure
         await check_before_model_call(tenure, self.hands)
         self._is_under_way = True
-        with tenure.states.building():
-            planted = tenure.states.build_on(tenure.known_roots(), self.taken)
+        with STATES.of(tenure).store.building():
+            planted = STATES.of(tenure).store.build_on(STATES.of(tenure).known_roots(), self.taken)
             fields = {
                 "model": self.ask.model_asked,
                 "provider": self.ask.provider,
@@ -136,8 +141,8 @@ class ModelWork(Work):
             intent = self._intent(fields, {"request": planted.root})._replace(blobs=blobs_of(planted))
             self.intent = intent.body
             self.intent_seq = await self.append(intent, synced=False)
-            tenure.states.settle(planted)
-        tenure.latest_request = self.intent_seq, planted.root
+            STATES.of(tenure).store.settle(planted)
+        STATES.of(tenure).latest_request = self.intent_seq, planted.root
         await self.watch.resume()
 
     async def _failed(self, error: Exception, began: float) -> Any:

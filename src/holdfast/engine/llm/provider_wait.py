@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.llm.provider_errors import backoff_s, outage_of, signs_of
 from holdfast.core.people.wait_fold import WAITS
-from holdfast.core.reports.times import moment
+from holdfast.core.text.times import moment
+from holdfast.engine.log import log
 from holdfast.engine.people import waits
-from holdfast.engine.run.log import log
 from holdfast.errors import AwaitingProvider
 from holdfast.model.provider_patience import PATIENCE, Outage, Patience
 

@@ -30,7 +30,7 @@ from holdfast.engine.llm.conversation import Entry, Mending, entries_at
 from holdfast.engine.llm.conversation_repair import mending_of, settler_of
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Kind

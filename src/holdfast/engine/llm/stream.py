@@ -19,10 +19,11 @@ from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.model_call import Ask, identify_request
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.llm.stream_journal import StreamWork
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import answer, next_answer
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import HoldfastError, StopSignal
 from holdfast.model.event_fields import contents_of
 
@@ -149,7 +150,7 @@ class Streaming:
         finally:
             if self._work is None:
                 tenure.land(asked.site)
-        tenure.streams.add(self)
+        STREAMS.of(tenure).open.add(self)
         written = [contents_of(body) for body in MODEL.of(tenure.view).partials.get(asked.key, ())]
         self._pieces = sum(body.get("pieces", 0) for body in written)
         await self._go_on_from(fold_partial(written), None)
@@ -334,7 +335,7 @@ class Streaming:
     def _stop(self) -> None:
         assert self._work is not None
         self._is_over = True
-        self._tenure.streams.discard(self)
+        STREAMS.of(self._tenure).open.discard(self)
         self._work.stop()
 
 
@@ -346,3 +347,19 @@ async def pull(hands: Hands, chunks: Any) -> Any:
         except StopAsyncIteration:
             return END
     return await hands.invoke(next, (chunks, END), {}, None)
+
+
+class Streams(Feature):
+    """Streamed answers that the program has begun to read."""
+
+    def __init__(self, held: Tenure) -> None:
+        super().__init__(held)
+        self.open: set[Any] = set()
+
+    def closing(self) -> None:
+        """The program reads them no more."""
+        for stream in tuple(self.open):
+            stream.let_go()
+
+
+STREAMS: Final = Slot("streams", Streams)

@@ -7,7 +7,7 @@ it came, also if nothing comes after it, and sooner where much comes. Starts wit
 from threading import Event, Lock, Thread
 from typing import Protocol
 
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.errors import HoldfastError, StopSignal
 from holdfast.limits import STREAM_FLUSH_S
 

@@ -11,7 +11,8 @@ from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.streams import merge
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.llm.model_call import ModelWork
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.llm.stream_flusher import Flusher
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of
@@ -40,7 +41,7 @@ class StreamWork(ModelWork):
             raise
         # Calls that the program makes between two pieces stand behind this one, live as in a replay.
         self.asked.here.trail.last = self.asked.key
-        tenure.workshop.flusher.add(self)
+        tenure.workshop.part(Flusher).add(self)
 
     def _said(self) -> dict[str, Any]:
         return {"stream": True}
@@ -59,7 +60,7 @@ class StreamWork(ModelWork):
             self._size += sum(len(text) for text in delta.values() if type(text) is str) or 16
             much = self._size >= STREAM_FLUSH_BYTES
         if much:
-            self.tenure.workshop.flusher.hurry()
+            self.tenure.workshop.part(Flusher).hurry()
 
     def flush(self) -> None:
         """Write the pieces that have come. Flushed when it returns."""
@@ -99,7 +100,7 @@ class StreamWork(ModelWork):
     def stop(self) -> None:
         """Nothing more comes: write what is left, unless the whole is recorded, and let go."""
         tenure = self.tenure
-        tenure.workshop.flusher.remove(self)
+        tenure.workshop.part(Flusher).remove(self)
         try:
             if not self._succeeded:
                 self.flush()

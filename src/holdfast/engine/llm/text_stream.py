@@ -8,8 +8,8 @@ from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.stream import ON_PARTIAL, Streaming
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_options import choose
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse
 
 

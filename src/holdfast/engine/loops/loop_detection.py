@@ -8,18 +8,22 @@ them. After a pause they begin again, because somebody has looked at the run and
 
 from collections.abc import Hashable
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orjson import loads
 
+from holdfast.codec.values import canonical
 from holdfast.core.loops.fast_check import Lookout, nudge_in
-from holdfast.core.loops.loop_acts import arguments_of, is_tool, manner_of
+from holdfast.core.loops.loop_acts import arguments_of, declared_as, is_tool, manner_of
 from holdfast.core.loops.loop_fold import LOOPS
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Extra, Feature, Slot
+from holdfast.engine.steps.marks import append, ask, given
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Corrupt, Looping
-from holdfast.limits import LOOP_FACTS_MAX
+from holdfast.limits import LOOP_FACTS_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, split
 from holdfast.model.events import Kind
@@ -27,6 +31,7 @@ from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.steps.step import Work
 
 THOUGHT: Final = "thought"
 """The name of the mark that counts as one."""
@@ -39,18 +44,52 @@ class Noticed(NamedTuple):
     sign: Sign | None
 
 
-class Circles:
-    """The search for circles in one tenure. Its own lock guards it: calls end in any thread."""
+class Loops(Feature):
+    """Loop detection in one held run. Its own lock guards it: calls end in any thread."""
 
-    def __init__(self, tenure: "Tenure", policy: LoopPolicy) -> None:
-        self._tenure = tenure
-        self._policy = policy
+    def __init__(self, held: "Tenure") -> None:
+        super().__init__(held)
+        self._policy = (held.entry and held.entry.loops) or LoopPolicy(on=False)
+        self._is_on = held.entry is not None and held.entry.loops is not None
         self._lookout: Lookout | None = None
         """Made with the first fact of this attempt: a replay has none."""
         self._said = -1
         """The gravest level said since anything new, by its place in ``LEVELS``."""
         self._has_nudged = False
         self._lock = Lock()
+
+    def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
+        """How the call declares itself: the next attempt looks at it the same way."""
+        manner = work.treatment.manner
+        return fields if manner is None else {**fields, "loops": declared_as(manner)}
+
+    def outcome(self, work: "Work", event: Draft) -> Extra | None:
+        """A live call has come to an outcome that is about to be recorded."""
+        if not self._is_on:
+            return None
+        asked, treatment = work.asked, work.treatment
+        arguments: Hashable = asked.arguments
+        if len(asked.arguments) > VALUE_INLINE_BYTES_MAX or not asked.site:
+            # Of a call that an earlier process began, only the journal has the intent.
+            intent = work.intent or self.held.intent_of(self.held.view.calls[asked.key])
+            arguments = arguments_of(asked.key, intent)
+        manner = self.manner_of(treatment.manner, is_tool=treatment.is_tool)
+        return self._extra(self.step_ended(asked.name, asked.key, arguments, event.body, manner))
+
+    def thought_of(self, text: object, key: str) -> Extra | None:
+        """A thought is about to be recorded."""
+        return self._extra(self.thought(text, key)) if self._is_on else None
+
+    def _extra(self, noticed: Noticed | None) -> Extra | None:
+        return None if noticed is None else Extra(noticed.event, lambda seq: self.told(noticed, seq))
+
+    @property
+    def nudge(self) -> str | None:
+        """What the model is to be told about a loop, at the place that the program has come to."""
+        held, signs = self.held, LOOPS.of(self.held.view).signs
+        if held.replaying:
+            signs = [signed for signed in signs if signed.seq <= held.replayed_upto]
+        return nudge_in(signs) or None
 
     def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
         """How a call is to be looked at: as it declares of itself, else as tools or as plain steps are."""
@@ -77,7 +116,7 @@ class Circles:
 
     def told(self, noticed: Noticed, seq: int) -> Looping | None:
         """What was noticed is in the journal, with the outcome at this seq. The stop-signal to raise, if it says so."""
-        sign, run, signs = noticed.sign, self._tenure.run, LOOPS.of(self._tenure.view).signs
+        sign, run, signs = noticed.sign, self.held.run, LOOPS.of(self.held.view).signs
         if sign is None:
             signs.append(Signed(seq, "left"))
             return None
@@ -107,7 +146,7 @@ class Circles:
     def _derive(self) -> Lookout:
         """Look at what was recorded before this attempt, and at what was said since anything new."""
         self._lookout = lookout = Lookout(self._policy)
-        signs = LOOPS.of(self._tenure.view).signs
+        signs = LOOPS.of(self.held.view).signs
         new_seq = max((signed.seq for signed in signs if signed.level == "again"), default=0)
         for outcome, call in self._facts(new_seq):
             try:
@@ -126,7 +165,7 @@ class Circles:
         """The last calls and thoughts that were recorded after this event, oldest first."""
         found = [
             (outcome, call)
-            for call in self._tenure.view.calls.values()
+            for call in self.held.view.calls.values()
             if call.seq or call.name == THOUGHT
             for outcome in call.outcomes
             if outcome.seq > after_seq
@@ -135,7 +174,7 @@ class Circles:
         return found[-LOOP_FACTS_MAX:]
 
     def _look_back(self, lookout: Lookout, call: Call, outcome: Outcome) -> None:
-        tenure = self._tenure
+        tenure = self.held
         body = tenure.body_of(outcome)
         if is_hollow(body):  # what it came to is gone: it may have been the same as before, or not
             return
@@ -146,6 +185,28 @@ class Circles:
             lookout.call(called, body, manner)
         else:
             lookout.thought(_text(tenure, body))
+
+
+LOOP_DETECTION: Final = Slot("loops", Loops)
+
+
+async def think(tenure: "Tenure", hands: Hands, text: str) -> None:
+    """Record a thought. Synced when it returns; Looping if it is the same one once too often."""
+    data = canonical({"text": text}, what=f"{THOUGHT} of run {tenure.run}")
+    asked = ask(tenure, THOUGHT, data)
+    try:
+        if given(tenure, asked) is not None:
+            return
+        extra = LOOP_DETECTION.of(tenure).thought_of(text, asked.key)
+        if extra is None:
+            await append(tenure, hands, asked, data)
+            return
+        seq = await append(tenure, hands, asked, data, extra.event)
+    finally:
+        tenure.land(asked.site)
+    stop = extra.recorded(seq - 1)
+    if stop is not None:
+        raise stop
 
 
 def _text(tenure: "Tenure", body: bytes) -> str:

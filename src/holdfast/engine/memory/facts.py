@@ -12,7 +12,7 @@ from orjson import dumps, loads
 
 from holdfast.codec.values import decode, decode_tree, encode, encode_tree
 from holdfast.core.journal.names import check_name
-from holdfast.engine.damage.damaged_records import discard, find_sound
+from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.errors import Misuse, StoreBusy, TooLarge, ValueUnreadable
 from holdfast.limits import (
     FACT_KEY_CHARS_MAX,

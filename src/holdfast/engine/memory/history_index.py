@@ -11,9 +11,9 @@ from typing import Any, Final
 from orjson import JSONDecodeError, loads
 
 from holdfast.core.memory.bm25 import texts_in
-from holdfast.core.reports.value_text import count
-from holdfast.engine.context.context import Reader
+from holdfast.core.text.value_text import count
 from holdfast.engine.damage.damaged_runs import as_damage
+from holdfast.engine.journal.blob_content import BoundedReader
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.fact_search import Texts, documents
 from holdfast.engine.memory.index_cache import IndexLost, watched
@@ -138,7 +138,7 @@ def _index_run(workshop: Workshop, index: IndexPort, row: RunRow, after: int) ->
 
 def told(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Event, str]]:
     """A run's own events behind a place, each with what it says; empty where there is nothing to look for in it."""
-    reader = Reader(store)
+    reader = BoundedReader(store)
     try:
         with as_damage(store, row.run):
             found = [(event, text_of(event, reader)) for event in read_all(store, row.run, after_seq=after)]
@@ -147,7 +147,7 @@ def told(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Event, str
         return
 
 
-def text_of(event: Event, reader: Reader) -> str:
+def text_of(event: Event, reader: BoundedReader) -> str:
     """What an event says."""
     fields = _TOLD.get(event.kind)
     if fields is None or (event.kind == Kind.MARK and event.name in ECHOES):

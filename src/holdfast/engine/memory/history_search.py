@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from holdfast.core.memory.bm25 import excerpt
 from holdfast.core.memory.terms import holds, query_of
-from holdfast.engine.context.context import Reader
+from holdfast.engine.journal.blob_content import BoundedReader
 from holdfast.engine.memory import history_index
 from holdfast.engine.memory.fact_search import Ranked, Scanned, find
 from holdfast.engine.memory.index_cache import with_index
@@ -37,7 +37,7 @@ def search(workshop: Workshop, query: str, rows: Iterable[RunRow], *, k: int, ar
         places = index or Scanned(history_index.scanned(workshop, runs), workshop.embedder)
         return find(places, EVENTS, query, within, embedder=workshop.embedder, now=workshop.clock.wall())
 
-    reader, hits = Reader(workshop.store), list[Hit]()
+    reader, hits = BoundedReader(workshop.store), list[Hit]()
     for one in with_index(workshop, look) if runs else ():
         run, seq = history_index.place_in(one.key)
         event = _event(workshop.store, run, seq)

@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.engine.run.store_session import Workshop
 from holdfast.errors import DiskFull, StoreBusy, StoreError
 from holdfast.stores.port import IndexPort, StorePort

@@ -12,12 +12,12 @@ from orjson import OPT_SORT_KEYS, dumps, loads
 from holdfast.codec.values import encode
 from holdfast.core.context.story import Story
 from holdfast.core.llm.reasoning import value_in
-from holdfast.engine.context.context import Reader
+from holdfast.engine.journal.blob_content import BoundedReader
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.facts import fact_of
 from holdfast.engine.memory.remember import remember_in_run
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.event_fields import contents_of
@@ -54,7 +54,7 @@ def _texts(remember: Any) -> list[str]:
 def _found_out(tenure: Tenure, result: Any, scope: str) -> list[Fact]:
     events = read_all(tenure.store, tenure.run)
     story = Story(events)
-    read = Reader(tenure.store)
+    read = BoundedReader(tenure.store)
     found = []
     for mark in story.marks:
         value = value_in(mark.body, read) if mark.name == _DISCOVERY else None

@@ -17,7 +17,7 @@ from typing import Any, Final
 from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.codec.values import canonical, encode
-from holdfast.engine.damage.damaged_records import find_sound
+from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.memory.facts import (
     SPACE,
     address,
@@ -40,9 +40,9 @@ from holdfast.engine.memory.facts import (
 from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.call_identity import value_of
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.events import RECALLED, REMEMBERED

@@ -16,9 +16,10 @@ from holdfast.core.llm.message_shapes import call_text
 from holdfast.core.steps.arguments import bind
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.people.questions import Inquiry, answered
+from holdfast.engine.run.features import Denied, Feature
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import place
+from holdfast.engine.sync_async import Hands
 from holdfast.model.calls import Treatment
 from holdfast.model.event_fields import fields_of
 
@@ -28,6 +29,27 @@ class Decision(NamedTuple):
 
     approved_seq: int
     denial: str = ""
+
+
+class Approvals(Feature):
+    """Calls of this held run that a person must approve."""
+
+    async def permit(
+        self,
+        hands: Hands,
+        treatment: Treatment,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Treatment | Denied:
+        """The call with its approval, or what the program is given instead. AwaitingAnswer where nobody has decided."""
+        if not treatment.approve:
+            return treatment
+        decision = await decide(self.held, hands, treatment, name, fn, args, kwargs)
+        if decision.denial:
+            return Denied(decision.denial)
+        return treatment._replace(approved_seq=decision.approved_seq)
 
 
 async def decide(

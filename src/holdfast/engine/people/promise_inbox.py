@@ -1,4 +1,4 @@
-"""What other runs tell of their promises to this one: taken out of the inbox into the journal, each word once."""
+"""Records promise updates from other runs, each once."""
 
 from typing import Any
 
@@ -6,11 +6,20 @@ from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import draft
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.sync_async import Hands
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Record
+
+
+class PromiseInbox(Feature):
+    """Promise updates that other runs leave in the inbox."""
+
+    async def letter(self, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+        """Record what another run tells of a promise, once."""
+        await _take_in(self.held, hands, record, letter)
 
 
 async def drain(tenure: Tenure, hands: Hands) -> None:

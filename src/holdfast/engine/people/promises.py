@@ -15,11 +15,11 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import Asked
 from holdfast.engine.steps.call_options import wall_time
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.steps.step import step
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse, RunSealed
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ

@@ -10,7 +10,8 @@ comes back to it. A letter that was not taken in lies where it lay.
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, Final, NamedTuple
 
 from orjson import dumps
 
@@ -26,14 +27,14 @@ from holdfast.core.people.questions import (
     typed,
     wants_of,
 )
-from holdfast.core.reports.times import moment
-from holdfast.engine.journal import inbox
+from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
+from holdfast.engine.log import log
 from holdfast.engine.people.waits import Letter, Vigil, ask
+from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import Tenure, remember_failure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import Asked, value_of
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import AwaitingAnswer, Misuse, QuestionExpired
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
@@ -122,7 +123,7 @@ async def _await(
         question = await _pose(tenure, hands, asked, inquiry, wants, about)
         # Others who were started beside this one ask theirs too, before the first of them parks the run.
         await hands.sleep(clock, 0)
-    tenure.posed.add(asked.key)
+    ASKED.of(tenure).posed.add(asked.key)
     vigil = Vigil(tenure, hands, ASK)
     park_at = None if inquiry.wait_s is None else clock.monotonic() + inquiry.wait_s
     while True:
@@ -163,9 +164,11 @@ async def _pose(
         fields["expires_at"] = at + inquiry.expires_s
     if forked:
         fields["forked"] = True
-    old = superseded(list(QUESTIONS.of(tenure.view).open.values()), Place(scope, after, forked), tenure.posed)
+    old = superseded(
+        list(QUESTIONS.of(tenure.view).open.values()), Place(scope, after, forked), ASKED.of(tenure).posed
+    )
     withdrawn = [draft(Kind.QUESTION_ANSWERED, q.id, q.key, {"how": "withdrawn"}) for q in old]
-    id_ = tenure.next_question()
+    id_ = ASKED.of(tenure).next_id()
     event = draft(Kind.QUESTION_ASKED, id_, asked.key, fields, about, "about", parts=parts)
     seq = await journal.append(hands, [*withdrawn, event], at)
     for q in old:
@@ -204,12 +207,30 @@ async def _expire(tenure: Tenure, hands: Hands, asked: Asked, question: Question
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-async def drain(tenure: Tenure, hands: Hands) -> None:
-    """Put away the letters that answer nothing which is still asked. The others wait until the program comes to ask."""
-    open_seqs = {question.seq for question in QUESTIONS.of(tenure.view).open.values()}
-    for record, letter in await hands.store(inbox.waiting, tenure.store, tenure.run):
-        if letter["kind"] == "answer" and letter["seq"] not in open_seqs:
-            await _put_away(tenure, hands, record, "it answers nothing that is still asked")
+class Questions(Feature):
+    """The questions of one held run."""
+
+    def __init__(self, held: Tenure) -> None:
+        super().__init__(held)
+        self.posed = set[str]()
+        """Those that the program has asked in this attempt, by key."""
+        self._lock = Lock()
+
+    def next_id(self) -> str:
+        """The id of one more question, for people to type."""
+        with self._lock:
+            fold = QUESTIONS.of(self.held.view)
+            fold.asked += 1
+            return f"q{fold.asked}"
+
+    async def letter(self, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+        """Put away an answer to a question that is not open. The others wait until the program comes to ask."""
+        open_seqs = {question.seq for question in QUESTIONS.of(self.held.view).open.values()}
+        if letter["seq"] not in open_seqs:
+            await _put_away(self.held, hands, record, "it answers nothing that is still asked")
+
+
+ASKED: Final = Slot("questions", Questions)
 
 
 async def _take_in(

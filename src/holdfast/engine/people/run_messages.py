@@ -15,16 +15,17 @@ from holdfast.codec.values import encode
 from holdfast.core.journal.names import check_run_id
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft, read_all, written_despite
+from holdfast.engine.log import log
 from holdfast.engine.people import promise_inbox
 from holdfast.engine.people.waits import Letter, Vigil, ask
 from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import Asked, value_of
 from holdfast.engine.steps.marks import given, placed
 from holdfast.engine.steps.step import minted_key, step
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import AwaitingMessage, TooLarge, Undeliverable, UnknownRun
 from holdfast.limits import INBOX_MESSAGES_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import READ, Outcome
@@ -98,6 +99,17 @@ def _received_by(store: StorePort, run: str) -> set[str]:
 # -- receiving ---------------------------------------------------------------------------------------------------------
 
 
+class Received(Feature):
+    """The messages that the journal of a held run has, by their ids; None until one is received."""
+
+    def __init__(self, held: Tenure) -> None:
+        super().__init__(held)
+        self.ids: set[str] | None = None
+
+
+RECEIVED: Final = Slot("messages", Received)
+
+
 async def receive(tenure: Tenure, hands: Hands, wait_s: float | None) -> Message:
     """The next message, recorded before it is returned: the same in every replay. AwaitingMessage (parked) where none comes."""
     asked = ask(tenure, RECEIVE, b"")
@@ -119,9 +131,10 @@ async def receive(tenure: Tenure, hands: Hands, wait_s: float | None) -> Message
 async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | None) -> Outcome:
     tenure.require_journal(RECEIVE)
     clock = tenure.clock
-    if tenure.heard is None:
+    received = RECEIVED.of(tenure)
+    if received.ids is None:
         # One of them may lie there a second time, where its sender was killed.
-        tenure.heard = await hands.store(_received_by, tenure.store, tenure.run)
+        received.ids = await hands.store(_received_by, tenure.store, tenure.run)
     vigil = Vigil(tenure, hands, RECEIVE)
     park_at = None if wait_s is None else clock.monotonic() + wait_s
     while True:
@@ -138,13 +151,14 @@ async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | Non
 
 async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Letter]) -> Outcome | None:
     """Record the first message that lies there; None where there is none, or another task has it."""
-    assert tenure.heard is not None
+    ids = RECEIVED.of(tenure).ids
+    assert ids is not None
     for record, letter in in_order(found):
-        if letter["id"] in tenure.heard:
+        if letter["id"] in ids:
             log().info("letter %s for run %s was received before", record.key, tenure.run)
             await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
             continue
-        tenure.heard.add(letter["id"])  # tasks that receive side by side get one each
+        ids.add(letter["id"])  # tasks that receive side by side get one each
         event = _received(asked, letter)
         journal = tenure.require_journal(RECEIVE)
         seq: int | None = None
@@ -153,7 +167,7 @@ async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Lett
         except BaseException as cut:
             seq = written_despite(cut)
             if seq is None:
-                tenure.heard.discard(letter["id"])
+                ids.discard(letter["id"])
             raise
         finally:
             if seq is not None:  # cut off behind the write, the next call is given it

@@ -16,14 +16,14 @@ from typing import Any, Final, Literal
 from orjson import dumps
 
 from holdfast.core.people.wait_fold import WAITS
-from holdfast.core.reports.times import moment
+from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.call_identity import Asked
 from holdfast.engine.steps.call_options import wall_time
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse, Sleeping
 from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import Outcome

@@ -11,12 +11,13 @@ Crash windows: what does not hold is recorded before the run stops for it; kille
 # ruff: noqa: PTH109, PTH118, PTH119 - pathlib is not loaded for a few names
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.codec.values import canonical
 from holdfast.core.artifacts.versions import ARTIFACTS
+from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import (
     NOTHING,
@@ -26,14 +27,14 @@ from holdfast.core.premises.premises import (
     is_broken,
     judge,
 )
-from holdfast.core.transfer.event_check import UNSOUND
-from holdfast.engine.artifacts.workspace import roots_of
 from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.log import log
 from holdfast.engine.premises import probes
-from holdfast.engine.premises.attempt_premises import LOADED_BY
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.premises.attempt_premises import LOADED_BY, Reliance
+from holdfast.engine.run.features import Slot
+from holdfast.engine.run.inputs import roots_of
 from holdfast.engine.steps.marks import ask, given, placed, record
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse, PremiseMissing
 from holdfast.limits import APPEND_EVENTS_MAX
 from holdfast.model.calls import Treatment
@@ -51,13 +52,54 @@ from holdfast.model.premises import (
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
-    from holdfast.core.resume.resume_plan import ResumePlan
     from holdfast.engine.run.held_run import Tenure
     from holdfast.engine.steps.call_identity import Asked
+    from holdfast.engine.steps.step import Work
+    from holdfast.model.store_rows import Record
 
 _LATER: Final = "is told when the program comes to it"
 _ANY_MORE: Final = " any more"
 _OUTSIDE: Final = PLACES | {"endpoint"}
+
+
+class Premises(Reliance):
+    """The premises of one held run."""
+
+    async def entered(self, hands: Hands) -> None:
+        """A resumed run is looked at before its program runs."""
+        if self.held.resumed:
+            await check(self.held, hands)
+
+    def meet(
+        self, hands: Hands, treatment: Treatment, name: str, fn: Callable[..., Any]
+    ) -> "Coroutine[Any, Any, None] | None":
+        """A call is asked for: nothing to do where its function was met before."""
+        if self.met.get(name, self) is getattr(fn, "__code__", None):
+            return None
+        return meet(self.held, hands, treatment, name, fn)
+
+    def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
+        """What is new of the function that is called. It comes first, so that a fold finds it without looking."""
+        if not self.to_note or work.treatment.effect == "model":
+            return fields
+        noted = self.to_note.pop(work.asked.name, None)
+        return fields if noted is None else {"noted": notes(noted), **fields}
+
+    async def letter(self, hands: Hands, record: "Record", letter: dict[str, Any]) -> None:
+        """A person takes a premise as it is now: from here on the run relies on that."""
+        held, premise = self.held, accepted_in(letter)
+        assert held.journal is not None
+        event = note_of(premise, {"via": "person", "by": letter["by"]})
+        seq = await held.journal.append(hands, [event], held.clock.wall(), consumed=(record.key,))
+        note_declared(held, premise, seq)
+
+
+RELIANCE: Final = Slot("premises", Premises)
+
+
+def accepted_in(letter: dict[str, Any]) -> Premise:
+    """The premise that a letter accepts, as its writer found it; without facts, whatever comes."""
+    return Premise(letter["premise"], letter["name"], letter["facts"], letter["policy"])
 
 
 # -- declared by the program -------------------------------------------------------------------------------------
@@ -120,7 +162,7 @@ async def _declared_missing(
     tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, found: Observation
 ) -> None:
     """What the program says that it needs is not there in the first place."""
-    judged = act_on(judge(premise, found), tenure.premises.policies)
+    judged = act_on(judge(premise, found), RELIANCE.of(tenure).policies)
     judged = judged._replace(text=judged.text.removesuffix(_ANY_MORE))
     tenure.require_journal(asked.name)
     await _append(tenure, hands, [finding_of(judged)])
@@ -138,7 +180,7 @@ async def meet(
     tenure: "Tenure", hands: Hands, treatment: Treatment, name: str, fn: Callable[..., Any]
 ) -> None:
     """Find out whether a function that the program comes to in this attempt is what it called before."""
-    reliance = tenure.premises
+    reliance = RELIANCE.of(tenure)
     code = reliance.met[name] = getattr(fn, "__code__", None)
     if (name, id(code)) in reliance.seen or tenure.journal is None:
         return
@@ -168,9 +210,9 @@ def _compare(tenure: "Tenure", step: str, found: list[Premise]) -> list[Judged]:
     for now in found:
         noted = PREMISES.of(tenure.view).get(now.id)
         if noted is None or noted.facts is None or not _is_same_function(noted.facts, now):
-            tenure.premises.to_note.setdefault(step, []).append(now)
+            RELIANCE.of(tenure).to_note.setdefault(step, []).append(now)
             continue
-        judged = act_on(judge(noted, Observation(now.facts)), tenure.premises.policies)
+        judged = act_on(judge(noted, Observation(now.facts)), RELIANCE.of(tenure).policies)
         if is_broken(judged):
             # A tool that is declared otherwise has other source too: that is told once.
             broken.append(judged._replace(act="ignore") if broken and judged.act == "warn" else judged)
@@ -187,14 +229,14 @@ def _is_same_function(noted: Facts, now: Premise) -> bool:
 
 async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, provider: str) -> None:
     """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
-    if name in tenure.premises.models:
+    if name in RELIANCE.of(tenure).models:
         return
     noted = PREMISES.of(tenure.view).get(f"model:{name}")
     if noted is not None and (model or provider):
         judged = judge(noted, Observation({"model": model, "provider": provider}))
         if is_broken(judged):
-            await settle(tenure, hands, [act_on(judged, tenure.premises.policies)])
-    tenure.premises.models.add(name)
+            await settle(tenure, hands, [act_on(judged, RELIANCE.of(tenure).policies)])
+    RELIANCE.of(tenure).models.add(name)
 
 
 # -- looked at when a run is resumed ------------------------------------------------------------------------------
@@ -202,32 +244,22 @@ async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, prov
 
 async def check(tenure: "Tenure", hands: Hands) -> None:
     """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
-    view, reliance = tenure.view, tenure.premises
-    orphans = await _report_orphans(tenure, hands)
+    view, reliance = tenure.view, RELIANCE.of(tenure)
     world = [premise for premise in PREMISES.of(view).values() if premise.kind in WORLD]
     takes_time = any(premise.kind in _OUTSIDE for premise in world)
     look = look_around, world, look_from(view), reliance.policies
     judged = await look_aside(hands, *look) if takes_time else look_around(*look[1:])
     clock = judge(
-        Premise("clock", "wall", {"at": reliance.last_at}, seq=reliance.entered_seq),
+        Premise("clock", "wall", {"at": tenure.last_at}, seq=tenure.entered_seq),
         Observation({"at": tenure.clock.wall()}),
     )
     clock = act_on(clock, reliance.policies)
-    reliance.judged = (*with_orphans(judged, orphans), clock)
+    reliance.judged = (*with_orphans(judged, reliance.orphans), clock)
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
     await _append(tenure, hands, [note_of(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
         del PREMISES.of(view).broken[one.premise.id]
     await settle(tenure, hands, [one for one in (*judged, clock) if is_broken(one)])
-
-
-async def _report_orphans(tenure: "Tenure", hands: Hands) -> list[Judged]:
-    """Before its files are looked at: what attempts that were killed have left of those they were writing."""
-    if not ARTIFACTS.of(tenure.view).under_way:
-        return []
-    from holdfast.engine.artifacts.orphans import report  # which few runs leave any of
-
-    return await report(tenure, hands)
 
 
 def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[Judged, ...]:
@@ -313,14 +345,6 @@ def as_found(judged: Judged) -> Premise:
         found = {"asked": [*noted["asked"], [found["model"], found["provider"]]]}
     kept = {name: value for name, value in noted.items() if name in {"workspace", "step"}}
     return judged.premise._replace(facts={**kept, **found})
-
-
-async def plan(tenure: "Tenure", hands: Hands) -> "ResumePlan":
-    """The resume plan of this very entry."""
-    from holdfast.engine.resume.resume_plan import plan_of_entry  # which few programs ask for
-
-    found: ResumePlan = await look_aside(hands, plan_of_entry, tenure)
-    return found
 
 
 # -- the records ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
+from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
 from holdfast.errors import Misuse
 from holdfast.limits import (
     PREMISE_BYTES_MAX,
@@ -29,23 +30,6 @@ from holdfast.stores.own_files import own_files
 _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
 """What changes in a directory by being looked at or worked in, and is nobody's content."""
 _PORTS: Final = {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432, "redis": 6379}
-_PACKAGES: Final = {
-    "holdfast": "holdfast",
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "litellm": "litellm",
-    "ollama": "ollama",
-    "pydantic": "pydantic",
-    "pydantic_ai": "pydantic-ai-slim",
-    "crewai": "crewai",
-    "agents": "openai-agents",
-    "langchain_core": "langchain-core",
-    "transformers": "transformers",
-    "vllm": "vllm",
-    "llama_cpp": "llama-cpp-python",
-    "mcp": "mcp",
-}
-"""The packages whose version matters to an agent: by the module that tells it, the distribution it comes in."""
 
 
 # -- files and directories ---------------------------------------------------------------------------------------
@@ -180,16 +164,6 @@ def reach(url: str) -> Observation:
 # -- packages ----------------------------------------------------------------------------------------------------
 
 
-def packages_loaded() -> dict[str, str]:
-    """The versions of Python and of those packages that this process has loaded, as they say themselves."""
-    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
-    for module in _PACKAGES:
-        version = getattr(sys.modules.get(module), "__version__", None)
-        if isinstance(version, str):
-            found[module] = version
-    return found
-
-
 def look_at_package(module: str, *, python: str) -> Observation:
     """The version of a package that a program started with this interpreter gets, if it is the one that asks."""
     if python != sys.executable:
@@ -201,7 +175,7 @@ def look_at_package(module: str, *, python: str) -> Observation:
     from importlib.util import find_spec
 
     try:
-        return Observation({"version": version(_PACKAGES.get(module, module))})
+        return Observation({"version": version(PACKAGES.get(module, module))})
     except PackageNotFoundError:
         is_gone = find_spec(module) is None
         return Observation(

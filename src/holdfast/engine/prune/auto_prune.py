@@ -5,13 +5,16 @@ grown by a good part of that. Whatever goes wrong here is told and left for the 
 """
 
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Feature, Slot
+from holdfast.engine.state.autosave import AUTOSAVING
+from holdfast.engine.state.held_states import STATES
 from holdfast.errors import HoldfastError, PruneMismatch, StoreError
 from holdfast.limits import PRUNE_CHECKPOINTS, PRUNE_EVENTS
 from holdfast.model.events import Kind
-from holdfast.model.retention import Retention
+from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.store_rows import Lease
 
 if TYPE_CHECKING:
@@ -23,19 +26,25 @@ _GROWTH = 4
 """The journal is read again when it has grown by a fourth since."""
 
 
-class Pruner:
-    """Prunes one tenure's run when it is due."""
+class Pruner(Feature):
+    """Prunes one held run when it is due."""
 
-    def __init__(self, retention: Retention, *, states: int, base: int) -> None:
-        self._retention = retention
-        self._states = states
+    def __init__(self, held: "Tenure", retention: Retention | None = None) -> None:
+        super().__init__(held)
+        declared = held.entry.retention if held.entry is not None else None
+        self._retention = retention or declared or RETENTION
+        # It wakes with the first checkpoint of this attempt, which the view does not have.
+        self._states = held.view.states
         """Checkpoints with their states that the journal holds."""
-        self._seen_seq = base
+        self._seen_seq = held.view.base or held.row.origin_seq
         self._seen_events = 0
 
-    def note_checkpoint(self) -> None:
-        """One more state is in the journal."""
+    def checkpointed(self, is_between_steps: bool) -> None:
+        """One more state is in the journal: see whether older ones may go."""
         self._states += 1
+        journal = self.held.journal
+        if is_between_steps and journal is not None and self.is_due(journal.head):
+            self.prune()
 
     def is_due(self, head: int) -> bool:
         """Whether enough has come since the last look."""
@@ -46,8 +55,9 @@ class Pruner:
         has_many = last is not None and self._states >= last + PRUNE_CHECKPOINTS
         return has_many or since >= PRUNE_EVENTS
 
-    def prune(self, tenure: "Tenure") -> None:
+    def prune(self) -> None:
         """Prune the run now, under the lease that this process holds."""
+        tenure = self.held
         from holdfast.engine.prune.prune_run import (
             prune_run,  # brings much along that most programs never need
         )
@@ -64,13 +74,13 @@ class Pruner:
                 tenure.run,
                 self._retention,
                 journal.fence,
-                stands_at=lambda: tenure.autosaver.stands_at if tenure.autosaver else None,
-                ready=tenure.states.let_go,
+                stands_at=lambda: _stands_at(tenure),
+                ready=STATES.of(tenure).store.let_go,
                 compact=lambda compacting, write: _compact(tenure, compacting, write),
             )
         except PruneMismatch as refused:
             log().error("%s; %s", refused, refused.hint)
-            tenure.pruner = None
+            tenure.put_to_sleep("pruning")
         except HoldfastError as error:
             log().warning("run %s was not pruned: %s", tenure.run, error)
         else:
@@ -79,6 +89,15 @@ class Pruner:
                 self._seen_events = pruned.events
         finally:
             tenure.forget_claims()
+
+
+def _stands_at(tenure: "Tenure") -> int | None:
+    """The event that the state which would be autosaved next belongs to."""
+    autosave = AUTOSAVING.find(tenure)
+    return None if autosave is None or autosave.saver is None else autosave.saver.stands_at
+
+
+PRUNING: Final = Slot("pruning", Pruner)
 
 
 def _compact(tenure: "Tenure", compacting: "Compacting", write: "Write") -> bool:

@@ -14,16 +14,16 @@ from typing import Final, NamedTuple
 
 from orjson import dumps, loads
 
-from holdfast.engine.damage.damaged_records import discard, find_sound
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import all_runs, forks_of
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.flatten import flatten as give_own_copy
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, RunHasForks, UnknownRun
 from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
 from holdfast.model.event_fields import blobs_named

@@ -20,13 +20,13 @@ from holdfast.codec.blobs import address_of, pack
 from holdfast.core.journal.run_row_facts import with_facts
 from holdfast.core.prune.prune_plan import Compacting, Plan, apply, mismatch, plan
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import own_links, read_all, read_own
 from holdfast.engine.journal.load_view import forget_snapshot, is_flagged
 from holdfast.engine.lineage.dependents import Family, Walk, lineage_at
 from holdfast.engine.lineage.kin import family_of, note_all
+from holdfast.engine.log import log
 from holdfast.engine.memory.unindex import forget_run
-from holdfast.engine.run.log import log
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import PruneMismatch, StoreError, UnknownRun
 from holdfast.limits import (
     BLOB_GRACE_S,

@@ -13,9 +13,8 @@ from functools import partial
 from orjson import loads
 
 from holdfast.core.prune.prune_plan import Plan, within
-from holdfast.engine.damage.damaged_records import find_sound
 from holdfast.engine.damage.damaged_runs import as_damage, check_row
-from holdfast.engine.journal.blob_references import references
+from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.inbox import waiting
 from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.load_view import SPACE, forget_snapshot
@@ -36,6 +35,7 @@ from holdfast.engine.prune.prune_run import (
 )
 from holdfast.engine.run.maintenance_hold import holding
 from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.limits import BLOB_GRACE_S, BLOB_PAGE_MAX, RECORD_PAGE_MAX
 from holdfast.model.event_fields import blobs_named

@@ -14,17 +14,18 @@ from holdfast.core.queue.queue import waited_for_by
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.people.waits import Vigil
 from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.open import Entry, queue
-from holdfast.engine.run.sync_async import AWAITING, BLOCKING, Hands, drive
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.step import step
+from holdfast.engine.sync_async import AWAITING, BLOCKING, Hands, drive
 from holdfast.errors import AwaitingChild, ChildFailed, Misuse
 from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import part_of
 from holdfast.model.events import Kind
-from holdfast.model.store_rows import RunRow, Status
+from holdfast.model.store_rows import Record, RunRow, Status
 
 CHILD: Final = "child"
 _LOOK_S: Final = 30.0
@@ -131,3 +132,11 @@ def _end_of(tenure: Tenure, row: RunRow | None) -> str:
     last = tenure.store.read_events(row.run, after_seq=max(0, row.head - 1), limit=1)
     error = part_of(last[0].body, "error") if last and last[0].kind == Kind.ATTEMPT_ENDED else None
     return f"has failed: {describe_failure(error)}" if isinstance(error, dict) else "has failed"
+
+
+class Children(Feature):
+    """Letters that children leave when they end."""
+
+    async def letter(self, hands: Hands, record: Record, letter: dict[str, Any]) -> None:  # noqa: ARG002 - it only wakes
+        """It was only to wake the run: what became of the child, its own row tells."""
+        await hands.store(self.held.store.delete_record, record.space, record.key, revision=record.revision)

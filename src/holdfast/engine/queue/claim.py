@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.engine.run.store_session import Workshop
 from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.store_rows import Lease, Liveness, RunRow, owner_name

@@ -9,7 +9,9 @@ from holdfast.core.queue.queue import crashes_in_vain, due_after, waited_for_by
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Parked, Poisoned
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.event_fields import contents_of
@@ -24,19 +26,37 @@ _WAKING = frozenset({"child", "outcome"})
 _REASONS_MAX = 5
 
 
-def hand_back(tenure: Tenure, error: BaseException | None) -> None:
-    """Before the lease goes: say when the run is due next, and tell the one that waits for it."""
-    store, run, journal = tenure.store, tenure.run, tenure.journal
-    assert journal is not None
-    now = tenure.clock.wall()
-    if tenure.agent:
-        until = error.until if isinstance(error, Parked) else None
-        due_at = due_after(tenure.status, until, now, is_drained=journal.is_drained)
-        store.set_due(run, fence=journal.fence, due_at=due_at)
-        # A letter that came after we looked into the inbox has called the run up before it was said that nobody need come.
-        if tenure.status not in OVER and letter_ids(store, run) - tenure.letters_seen:
-            store.call_up(run, at=now)
-    tell_parent(store, run, tenure.waited_for_by, tenure.status, now)
+class Queue(Feature):
+    """The queue's part of a run that a worker may take, or that another run waits for."""
+
+    def __init__(self, held: Tenure) -> None:
+        super().__init__(held)
+        self.waited_for_by = waited_for_by(held.view)
+        self._letters_seen: frozenset[str] = frozenset()
+        """In the inbox, after it was drained."""
+
+    async def entered(self, hands: Hands) -> None:
+        """The inbox is drained: what comes now is new."""
+        if self.held.agent:
+            self._letters_seen = await hands.store(letter_ids, self.held.store, self.held.run)
+
+    async def ended(self, hands: Hands, error: BaseException | None) -> None:
+        """Before the lease goes: say when the run is due next, and tell the one that waits for it."""
+        await hands.store(self._hand_back, error)
+
+    def _hand_back(self, error: BaseException | None) -> None:
+        held = self.held
+        store, run, journal = held.store, held.run, held.journal
+        assert journal is not None
+        now = held.clock.wall()
+        if held.agent:
+            until = error.until if isinstance(error, Parked) else None
+            due_at = due_after(held.status, until, now, is_drained=journal.is_drained)
+            store.set_due(run, fence=journal.fence, due_at=due_at)
+            # A letter that came after we looked into the inbox has called the run up before it was said that nobody need come.
+            if held.status not in OVER and letter_ids(store, run) - self._letters_seen:
+                store.call_up(run, at=now)
+        tell_parent(store, run, self.waited_for_by, held.status, now)
 
 
 def tell_parent(store: StorePort, run: str, parent: str, status: str, now: float) -> None:

@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View, fold
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import is_once
-from holdfast.core.lineage.lineage import effective
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import act_on, judge
 from holdfast.core.resume.recorded_command import whence
 from holdfast.core.resume.resume_plan import ResumePlan, plan_resume
-from holdfast.engine.artifacts.workspace import roots_of
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.journal import chain_of, read_all
-from holdfast.engine.premises.premises import Look, look_around, look_from, with_orphans
+from holdfast.engine.premises.premises import (
+    RELIANCE,
+    Look,
+    accepted_in,
+    look_around,
+    look_aside,
+    look_from,
+    with_orphans,
+)
 from holdfast.engine.resume.recorded_command import command_of
+from holdfast.engine.run.inputs import roots_of
+from holdfast.engine.sync_async import Hands
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.premises import WORLD, Observation, Policies, Premise
@@ -30,8 +39,8 @@ if TYPE_CHECKING:
 
 def plan_of_entry(tenure: "Tenure") -> ResumePlan:
     """What was reused, in doubt and relied on when this attempt began."""
-    reliance, run = tenure.premises, tenure.run
-    upto = reliance.entered_seq
+    reliance, run = RELIANCE.of(tenure), tenure.run
+    upto = tenure.entered_seq
     events = effective(read_all(tenure.store, run, upto_seq=upto)) if upto else []
     view = fold(events)
     status = "crashed" if view.crashed_attempt is not None else view.status
@@ -44,6 +53,12 @@ def plan_of_entry(tenure: "Tenure") -> ResumePlan:
     ]
     plan = plan_resume(run, status, events, doubts=doubts, judged=judged)
     return with_command(tenure.store, run, view, plan)
+
+
+async def plan(tenure: "Tenure", hands: Hands) -> ResumePlan:
+    """The resume plan of this very entry."""
+    found: ResumePlan = await look_aside(hands, plan_of_entry, tenure)
+    return found
 
 
 def plan_from_outside(
@@ -80,7 +95,7 @@ def with_accepted(store: StorePort, run: str, view: View) -> View:
     """The view with what somebody has accepted, and no attempt has taken in yet."""
     for _, letter in letters.waiting(store, run):
         if letter["kind"] == "accept":
-            PREMISES.of(view).note(letters.accepted_in(letter))
+            PREMISES.of(view).note(accepted_in(letter))
     return view
 
 

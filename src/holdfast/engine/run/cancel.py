@@ -8,15 +8,15 @@ cancels it. The letter goes in the append that records it: killed in between, th
 from typing import Any
 
 from holdfast.core.journal.fold import View
-from holdfast.core.reports.times import moment
-from holdfast.engine.damage.damaged_records import discard
+from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
+from holdfast.engine.journal.damaged_records import discard
 from holdfast.engine.journal.journal import Draft, Journal, draft
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.resume.unseen_ends import catching_up
 from holdfast.engine.run.maintenance_hold import holding
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.run.unseen_ends import catching_up
+from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import RunCancelled, RunHeld
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind

@@ -4,22 +4,21 @@ Calls in flight are waited for first, so that what they did is recorded. Whateve
 (a lost lease, a full disk) never hides the error that led here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_inside_answered, is_once
-from holdfast.core.reports.times import moment
+from holdfast.core.text.times import moment
 from holdfast.engine.journal.inbox import CANCEL, find_cancel
 from holdfast.engine.journal.journal import draft, written_despite
-from holdfast.engine.queue.queue import hand_back
+from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.held_run import Tenure, failures_behind
-from holdfast.engine.run.log import log
 from holdfast.engine.run.open import Entry
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps import drift
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import (
     Cancelled,
     Diverged,
@@ -37,18 +36,12 @@ _POLL_S = 0.01
 _INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit", "Terminated", "CancelledError", "GeneratorExit"})
 
 
-async def finish(
-    tenure: Tenure, hands: Hands, result: Any, remember: bool | str | Iterable[str] = False, scope: str = ""
-) -> None:
-    """Record the run's result. Durable when it returns; after it the run takes no new work. What is to outlive it is kept first."""
+async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
+    """Record the run's result. Durable when it returns; after it the run takes no new work."""
     tenure.check_usable()
     if tenure.is_finished:
         return
     data = encode(result, what=f"result of run {tenure.run}")
-    if remember:
-        from holdfast.engine.memory.keep_on_finish import promote  # which few programs ask for
-
-        await promote(tenure, hands, remember, result, scope)
     await drift.judge_joined(tenure, hands, None)
     _check_settled(tenure)
     journal = tenure.require_journal("finish", begins=False)
@@ -87,8 +80,8 @@ async def leave(
     if tenure.journal is None or tenure.sealed is not None:
         tenure.is_closed = True
         return error
-    for stream in tuple(tenure.streams):
-        stream.let_go()
+    for closing in tenure.hooks.closing:
+        closing()
     try:
         hurry = await _drain(tenure, hands, entry.drain_s, is_hurried)
         error = error or hurry
@@ -98,7 +91,8 @@ async def leave(
             except (StopSignal, HoldfastError) as refused:
                 error = refused
         await _record_end(tenure, hands, error)
-        await hands.store(hand_back, tenure, error)
+        for ended in tenure.hooks.ended:
+            await ended(hands, error)
     except LeaseLost as lost:
         error = error or lost
         tenure.status = "lost"
@@ -169,7 +163,7 @@ async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None)
     status = Status.FINISHED if tenure.is_finished else Status.INTERRUPTED if how == "closed" else how
     if status == Status.INTERRUPTED and unsettled(tenure):
         status = Status.IN_DOUBT
-    fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.spending.took_s, 6)}
+    fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.took_s, 6)}
     parts: dict[str, Any] = {}
     if error is not None:
         parts["error"] = encode_failure(error)
@@ -202,8 +196,8 @@ def let_go(tenure: Tenure) -> None:
 
 def release(tenure: Tenure) -> None:
     """Beat no more, and let the lease go; the program may still be in the run's block."""
-    if tenure.autosaver is not None:
-        tenure.autosaver.stop()
+    for released in tenure.hooks.released:
+        released()
     journal = tenure.journal
     assert journal is not None
     tenure.workshop.tender.remove(journal)

@@ -13,41 +13,25 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from orjson import loads
-
 from holdfast.core.journal.run_row_facts import owner_of
-from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.core.llm.model_fold import MODEL
-from holdfast.core.loops.fast_check import nudge_in
-from holdfast.core.loops.loop_fold import LOOPS
-from holdfast.core.people.question_fold import QUESTIONS
-from holdfast.core.queue.queue import waited_for_by
 from holdfast.core.steps.drift import UNKNOWN_AFTER, Standing
-from holdfast.core.transfer.handoff_fold import HANDOFF
-from holdfast.engine.budget.budget import Spending
 from holdfast.engine.journal.load_view import Pager
-from holdfast.engine.llm.conversation import Conversation
-from holdfast.engine.premises.attempt_premises import Reliance
 from holdfast.engine.run.call_site import Trail, current_task
-from holdfast.engine.state.state_store import States
+from holdfast.engine.run.features import OPTIONS, Feature, Hooks, is_enabled, make_feature, waking_on
 from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
-from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import contents_of, part_of
+from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.event_fields import contents_of
 from holdfast.model.store_rows import RunRow, Status
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.core.prune.prune_plan import Compacting
     from holdfast.engine.journal.journal import Journal
-    from holdfast.engine.loops.loop_detection import Circles
-    from holdfast.engine.prune.auto_prune import Pruner
     from holdfast.engine.run.observers import Attendant
+    from holdfast.engine.run.open import Entry
     from holdfast.engine.run.store_session import Workshop
-    from holdfast.engine.state.autosave import Autosaver
     from holdfast.engine.steps.step import Work
-    from holdfast.engine.transfer.handoff_effects_left import Carried
     from holdfast.errors import RunSealed
-    from holdfast.model.events import Event
 
 _AGAIN = "_holdfast_again"
 """Where an exception carries the recorded failures it stands for. On the exception itself: a table of them
@@ -57,21 +41,29 @@ would keep every traceback of a long run alive."""
 class Tenure:
     """A run as this process holds it; without a journal when it only replays a finished run."""
 
-    def __init__(  # noqa: PLR0915 - many small facts make up a tenure
-        self, workshop: "Workshop", row: RunRow, view: "View", journal: "Journal | None"
+    def __init__(  # noqa: PLR0915 - many small facts make up a held run
+        self,
+        workshop: "Workshop",
+        row: RunRow,
+        view: "View",
+        journal: "Journal | None",
+        entry: "Entry | None" = None,
     ) -> None:
-        self.workshop = workshop
-        self.store = workshop.store
-        self.clock = workshop.clock
-        self.run, self.agent = row.run, row.agent
-        self.waited_for_by = waited_for_by(view)  # the run that has submitted this one, and waits for its end
-        self.letters_seen: frozenset[str] = frozenset()  # in the inbox, after it was drained
+        self.workshop, self.store, self.clock = workshop, workshop.store, workshop.clock
+        self.row: RunRow = row
+        self.run: str = row.run
+        self.agent: str = row.agent
+        self.entry = entry
+        """The options that it was entered with; None where no program entered it."""
         # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
         self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
         self.owner = owner_of(row)
-        self.view = view
-        self.journal = journal
-        self.number, self.resumed = view.attempts[-1].number if view.attempts else 0, view.started is not None
+        self.view: View = view
+        self.journal: Journal | None = journal
+        self.number = view.attempts[-1].number if view.attempts else 0
+        self.resumed: bool = view.started is not None
+        self.entered_seq, self.last_at = 0, 0.0
+        """The last event before this attempt, and when it was recorded."""
         self.status: str = Status.RUNNING if journal else Status.FINISHED
         self.points = view.points
         self._numbers = count(view.points + 1)
@@ -81,34 +73,22 @@ class Tenure:
         """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
         self.sealed: RunSealed | None = None  # since this tenure has handed the run over
-        self._inheritance: Carried | None = None
-        self._behind: dict[str, dict[str, Any]] | None = None
-        self.heard: set[str] | None = None  # messages in the journal, once one is received
-        self.states = States(workshop.store, row.run)
-        self.latest_root: Any = None if view.checkpoint is None else part_of(view.checkpoint.body, "state")
-        """The state as last recorded."""
-        self.latest_request = _request_of(MODEL.of(view).latest_request)
-        """The event of the model call that was begun last, and the root of its request."""
-        self.to_rebuild: tuple[str, ...] = ()
-        self.autosaver: Autosaver | None = None
-        self.pruner: Pruner | None = None
-        self.cursor_seq = 0  # up to here the program began with what stands recorded, instead of replaying it
+        self.cursor_seq = 0  # up to here the program began with what is recorded, instead of replaying it
         self.unsaid: frozenset[int] = frozenset()
         """The records of the conversation before the cursor that were not part of it when that state was taken."""
-        self._conversation: Conversation | None = None
-        self.circles: Circles | None = None
-        """Whoever notices that the agent goes in circles; None where nobody is to."""
-        # Questions that the program has asked in this tenure, by key; runs that were entered inside of it, and are no children.
-        self.posed, self.apart = set[str](), set[str]()
-        self.spending = Spending(workshop.clock, view)
-        self.premises = Reliance()
+        self.apart = set[str]()
+        """Runs that were entered inside of it, and are no children."""
+        self.features: dict[str, Feature] = {}
+        self.hooks = Hooks()
+        self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.result: bytes | None = None
         self.attendant: Attendant | None = None
-        """Whoever is told of what happens here; None where nobody looks on."""
+        """The observer of this attempt; None where there is none."""
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this tenure."""
         self.root = Trail(current_task(), "")
         self._pid = os.getpid()
+        self._began = workshop.clock.monotonic()
         self._pager = Pager(workshop.store, row.run)
         self._threads: dict[object, Trail] = {}
         self._counts: dict[str, int] = {}
@@ -122,11 +102,48 @@ class Tenure:
         self._standing: Standing | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
-        self.streams: set[Any] = set()
-        """Streamed answers that the program has begun to read."""
         self.unjudged: list[Any] = []
         """Live calls of tasks started side by side, until they are joined."""
         self._arrivals: dict[tuple[str, str], int] = {}
+
+    # -- features --------------------------------------------------------------------------------------------
+
+    def feature(self, name: str) -> Feature:
+        """The feature of this name, which wakes now where it has not."""
+        found = self.features.get(name)
+        if found is None:
+            made = make_feature(name, self)
+            with self._lock:  # two threads may come at once
+                found = self.features.setdefault(name, made)
+                self.hooks.collect(self.features)
+        return found
+
+    def put_to_sleep(self, name: str) -> None:
+        """The feature is not needed any more."""
+        with self._lock:
+            self.features.pop(name, None)
+            self.hooks.collect(self.features)
+
+    def wake_on(self, what: str) -> None:
+        """The first call, or the first checkpoint: whoever waits for it wakes."""
+        names = self._sleeping[what]
+        if names:
+            self._sleeping[what] = ()
+            for name in names:
+                if is_enabled(name, self):
+                    self.feature(name)
+
+    def wake_for(self, treatment: Treatment) -> None:
+        """The features that this call's options need wake."""
+        self.wake_on("call")
+        for option, name in OPTIONS:
+            if getattr(treatment, option):
+                self.feature(name)
+
+    @property
+    def took_s(self) -> float:
+        """How long this attempt took so far, by the clock that never jumps."""
+        return self.clock.monotonic() - self._began
 
     # -- may it act? -----------------------------------------------------------------------------------------
 
@@ -222,7 +239,9 @@ class Tenure:
 
     def move_cursor(self, seq: int, unsaid: Iterable[int] = ()) -> None:
         """Count everything recorded up to this event as given to the program; of the conversation all but ``unsaid``."""
-        self.cursor_seq, self.unsaid, self._conversation = seq, frozenset(unsaid), None
+        self.cursor_seq, self.unsaid = seq, frozenset(unsaid)
+        for moved in self.hooks.cursor_moved:
+            moved()
         with self._lock:
             self._counts, self._free = self.view.consume_upto(seq)
             self._replayed_upto = max(self._replayed_upto, seq)
@@ -238,12 +257,9 @@ class Tenure:
         return self._replayed_upto > self.cursor_seq
 
     @property
-    def nudge(self) -> str | None:
-        """What the model is to be told about going in circles, at the place that the program has come to."""
-        signs = LOOPS.of(self.view).signs
-        if self.replaying:
-            signs = [signed for signed in signs if signed.seq <= self._replayed_upto]
-        return nudge_in(signs) or None
+    def replayed_upto(self) -> int:
+        """The last recorded outcome that the program was given."""
+        return self._replayed_upto
 
     def standing(self) -> Standing | None:
         """The recorded calls by their points; None where nothing was recorded before this tenure."""
@@ -269,45 +285,6 @@ class Tenure:
     def body_at(self, seq: int, body: bytes | None) -> bytes:
         """The body of an event, read from the journal where the view has left it behind."""
         return self._pager.body_of(seq) if body is None else body
-
-    @property
-    def inheritance(self) -> "Carried | None":
-        """The effects that came with a handoff and that the program has not asked for; None where the run began otherwise."""
-        handed = HANDOFF.of(self.view).handed
-        if handed is None or self._inheritance is not None:
-            return self._inheritance
-        from holdfast.engine.journal.blob_content import content_in
-        from holdfast.engine.transfer.handoff_effects_left import Carried  # few runs begin so
-
-        document = loads(content_in(self.store, handed))
-        with self._lock:
-            self._inheritance = self._inheritance or Carried(document, HANDOFF.of(self.view).claimed)
-            return self._inheritance
-
-    @property
-    def behind(self) -> "dict[str, dict[str, Any]]":
-        """The effects that other histories have behind the points that this one left them at, by the keys of their calls."""
-        if self._behind is None:
-            from holdfast.engine.lineage.fork_and_rewind import entries_told  # few runs are forks
-
-            self._behind = entries_told(self.store, LATER_EFFECTS.of(self.view).events)
-        return self._behind
-
-    @property
-    def has_conversation(self) -> bool:
-        """Whether the program has looked at its messages."""
-        return self._conversation is not None
-
-    @property
-    def conversation(self) -> Conversation:
-        """The messages that the program has come to."""
-        if self._conversation is None:
-            self._conversation = Conversation(self)
-        return self._conversation
-
-    def known_roots(self) -> list[Any]:
-        """The state and the request as last recorded: most of the next ones is stored with them."""
-        return [root for root in (self.latest_root, self.latest_request[1]) if root is not None]
 
     def note_arrival(self, scope: str, after: str) -> None:
         """A task that was started at this point makes its first call."""
@@ -352,8 +329,8 @@ class Tenure:
                 self._counts.pop(site, None)
                 self._free.pop(site, None)
             self._standing = None
-            if self.latest_request[0] <= compacting.upto_seq:
-                self.latest_request = 0, None
+            for forget in self.hooks.compacted:
+                forget(compacting.upto_seq)
             self.view.shed(compacting.upto_seq, reduced.view())
             return True
 
@@ -401,20 +378,10 @@ class Tenure:
                 number -= 1
             return number
 
-    def next_question(self) -> str:
-        """The id of one more question, for people to type."""
-        with self._lock:
-            QUESTIONS.of(self.view).asked += 1
-            return f"q{QUESTIONS.of(self.view).asked}"
-
     def add_point(self) -> int:
         """Count one more step or checkpoint."""
         self.points = number = next(self._numbers)
         return number
-
-
-def _request_of(intent: "Event | None") -> tuple[int, Any]:
-    return (0, None) if intent is None else (intent.seq, part_of(intent.body, "request"))
 
 
 def remember_failure(error: BaseException, key: str, seq: int) -> None:

@@ -10,7 +10,7 @@ from holdfast.core.journal.fold import View
 from holdfast.core.steps.drift import arguments_diff
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.errors import InputsChanged
-from holdfast.model.event_fields import contents_of, part_of
+from holdfast.model.event_fields import contents_of, fields_of, part_of
 from holdfast.stores.port import StorePort
 
 
@@ -63,3 +63,15 @@ def _tree(inputs: Any, run: str) -> Any:
 
 def _by_name(tree: Any) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {"inputs": tree}
+
+
+def roots_of(view: "View") -> tuple[str, ...]:
+    """The directories that the run was given, by its latest attempt that named any; none where it was given none."""
+    for attempt in reversed(view.attempts):
+        named = fields_of(attempt.event.body).get("roots")
+        if named:
+            return tuple(named)
+    if view.started is None:
+        return ()
+    body = contents_of(view.started.body)
+    return tuple(body.get("roots") or ([body["workspace"]] if body.get("workspace") else ()))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from holdfast.engine.journal.lease import take
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Corrupt, LeaseLost
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, BEATS_PER_LEASE
 from holdfast.model.events import Event

@@ -15,31 +15,23 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import names_of, owner_of
 from holdfast.core.steps.drift import arguments_diff
-from holdfast.engine.artifacts.workspace import roots_of
-from holdfast.engine.budget.budget import Spending
-from holdfast.engine.budget.price_tables import Prices, own_prices
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
-from holdfast.engine.lineage import fork_and_rewind
-from holdfast.engine.loops.loop_detection import Circles
-from holdfast.engine.people import promise_inbox, questions
-from holdfast.engine.premises import premises as premising
-from holdfast.engine.premises.probes import packages_loaded
-from holdfast.engine.prune.auto_prune import Pruner
-from holdfast.engine.queue import queue as queueing
-from holdfast.engine.resume.unseen_ends import catching_up
+from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.features import check_options, waking
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.inputs import check_inputs
-from holdfast.engine.run.log import log
+from holdfast.engine.run.inputs import check_inputs, roots_of
+from holdfast.engine.run.loaded_packages import packages_loaded
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Corrupt, InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
@@ -70,7 +62,7 @@ class Entry(NamedTuple):
     loops: LoopPolicy | None = LoopPolicy()
     retention: Retention | None = RETENTION
     budget: Budget | None = None
-    prices: Prices | None = None
+    prices: "str | os.PathLike[str] | Mapping[str, Any] | None" = None
     premises: Policies | None = None
     defaults: Mapping[str, Any] | None = None
     """What the agent takes where an input is not given: whoever submitted the run may not have known."""
@@ -86,7 +78,7 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
     """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
     store = workshop.store
     keep_spare()
-    prices = own_prices(entry.prices)  # a table that cannot be read is refused before anything is written
+    check_options(entry)
     run = await _choose_run(hands, workshop, entry)
     row = await hands.store(store.find_run, run)
     if row is None:
@@ -109,13 +101,11 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
             store.release(run, fence=lease.fence)  # its holder came to its end just before we came
             return await enter(hands, workshop, entry._replace(lease=None))
         tenure = await _begin(hands, workshop, entry, row, lease)
-        tenure.spending = Spending(workshop.clock, tenure.view, entry.budget, prices)
     except BaseException:
         store.release(run, fence=lease.fence)
         raise
     _log_entry(tenure)
-    if tenure.resumed:
-        await _check_premises(hands, tenure, entry)
+    await _let_features_look(hands, tenure, entry)
     return tenure
 
 
@@ -127,10 +117,13 @@ def _log_entry(tenure: Tenure) -> None:
         log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
 
 
-async def _check_premises(hands: Hands, tenure: Tenure, entry: Entry) -> None:
-    """Before the program runs: whatever stops it here is the end of this attempt."""
+async def _let_features_look(hands: Hands, tenure: Tenure, entry: Entry) -> None:
+    """Before the program runs: what stops it here is the end of this attempt."""
     try:
-        await premising.check(tenure, hands)
+        for name in waking(tenure):
+            tenure.feature(name)
+        for entered in tenure.hooks.entered:
+            await entered(hands)
     except BaseException as error:
         from holdfast.engine.run.close import leave  # which knows this module
 
@@ -249,7 +242,7 @@ async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -
     """A finished run: no lease, no attempt, nothing is written."""
     view = await hands.store(load, workshop.store, row.run)
     _check(workshop.store, view, entry, row.run)
-    return Tenure(workshop, row, view, None)
+    return Tenure(workshop, row, view, None, entry)
 
 
 async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
@@ -265,7 +258,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     if view.started is None:
         drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
-    is_fork = fork_and_rewind.is_begun_by(row, view)
+    is_fork = row.origin is not None and view.head == row.origin_seq
     drafts += catching_up(store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
@@ -280,25 +273,14 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
     except BaseException as error:
         observers.gone(attendant, "lost", error)
         raise
-    tenure = Tenure(workshop, row, view, journal)
+    tenure = Tenure(workshop, row, view, journal, entry)
     tenure.attendant = attendant
     tenure.resumed = was_tried
-    tenure.premises.policies = entry.premises or {}
-    tenure.premises.entered_seq, tenure.premises.last_at = head, last_at
-    tenure.premises.copies_bytes_max = entry.artifact_bytes_max
+    tenure.entered_seq, tenure.last_at = head, last_at
     tenure.drift_stops = entry.on_drift == "stop"
-    if entry.retention is not None:
-        tenure.pruner = Pruner(entry.retention, states=view.states, base=view.base or row.origin_seq)
     workshop.tender.add(journal, workshop.lease_s)
     try:
-        await inbox.drain(tenure, hands)
-        await questions.drain(tenure, hands)
-        await promise_inbox.drain(tenure, hands)
-        if tenure.agent:
-            tenure.letters_seen = await hands.store(queueing.letter_ids, store, row.run)
-        await fork_and_rewind.settle_from_origin(tenure, hands, row)
-        if entry.loops is not None:
-            tenure.circles = Circles(tenure, entry.loops)
+        await inbox.drain(tenure, hands, enters=True)
     except BaseException as error:
         workshop.tender.remove(journal)
         observers.gone(attendant, "lost", error)

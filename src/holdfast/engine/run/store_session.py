@@ -5,20 +5,20 @@ Shared by every run on that store in this process, so that they share commits an
 
 import os
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.journal.group_commit import Committer
 from holdfast.engine.journal.heartbeat import Tender
 from holdfast.engine.journal.inbox_wakeup import Doorbell
-from holdfast.engine.llm.stream_flusher import Flusher
-from holdfast.engine.threads.recent_states import Recent
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
     from holdfast.embedding.embedders import Embedder
-    from holdfast.engine.threads.shared_hold import Stint
+
+
+PartT = TypeVar("PartT")
 
 
 class Workshop:
@@ -30,14 +30,22 @@ class Workshop:
         self.lease_s = lease_s
         self.committer = Committer(store)
         self.tender = Tender(store, clock)
-        self.flusher = Flusher()
         self.bell = Doorbell(store)
-        self.recent = Recent()
-        self.stints: dict[str, Stint] = {}
-        """The runs that are held for as long as some of their steps take."""
-        self.stints_lock = Lock()
+        self.framework_runs: set[str] = set()
+        """The runs that are held for a framework, for as long as some of their steps take: no program has entered them."""
+        self._parts: dict[type, Any] = {}
+        self._parts_lock = Lock()
         self._embedder: Embedder | None = None
         self._has_embedder = False
+
+    def part(self, cls: type[PartT]) -> PartT:
+        """The one object of this class that a feature keeps for this store, made when it is first asked for."""
+        with self._parts_lock:
+            found = self._parts.get(cls)
+            if found is None:
+                found = self._parts[cls] = cls()
+        assert isinstance(found, cls)
+        return found
 
     @property
     def embedder(self) -> "Embedder | None":
@@ -79,7 +87,7 @@ def held_runs() -> list[str]:
             run
             for workshop in _workshops.values()
             for run in workshop.tender.runs
-            if run not in workshop.stints
+            if run not in workshop.framework_runs
         ]
 
 

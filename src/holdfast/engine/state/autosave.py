@@ -18,17 +18,16 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any, Final, NamedTuple
 
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
-from holdfast.engine.state.checkpoints import draft_of, prune_if_due, settle
+from holdfast.engine.state.checkpoints import checkpointed, draft_of, settle
+from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken
 from holdfast.engine.steps.step import Work
+from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import Misuse, StopSignal
 from holdfast.model.events import AUTOSAVE
-
-EVERY_S: Final = 60.0
-EVERY_STEPS: Final = 3
 
 
 class Standing(NamedTuple):
@@ -68,11 +67,11 @@ class Autosaver:
         self._stopped = Flag()
 
     def begin(self, tenure: Tenure) -> None:
-        """Save from now on, in place of whoever saved before."""
-        if tenure.autosaver is not None:
-            tenure.autosaver.stop()
+        """Save from now on, in place of the one before."""
+        place = AUTOSAVING.of(tenure)
+        place.released()
         self._saved_at = tenure.clock.monotonic()
-        tenure.autosaver = self
+        place.saver = self
         if self._thread_safe and self._every_s is not None:
             Thread(target=self._watch, args=(tenure,), name="holdfast-autosave", daemon=True).start()
 
@@ -90,12 +89,12 @@ class Autosaver:
         if not _is_boundary(work):
             return
         tenure = work.tenure
-        taken = tenure.states.take(self._get_state())
+        taken = STATES.of(tenure).store.take(self._get_state())
         self._stand(work, taken.planted.identity)
         self._steps += 1
         if self._standing is not None and self._is_due(tenure, work.treatment.effect):
             await self._save(hands, tenure, taken, self._standing)
-            prune_if_due(tenure)
+            checkpointed(tenure)
 
     def _stand(self, work: Work, identity: bytes) -> None:
         """Find out where the state stands, now that it looks like this at the beginning of a step."""
@@ -118,7 +117,7 @@ class Autosaver:
     async def _save(self, hands: Hands, tenure: Tenure, taken: Taken, standing: Standing) -> None:
         journal = tenure.require_journal(AUTOSAVE)
         key = f"{AUTOSAVE}.{tenure.number}.{next(self._numbers)}"
-        with tenure.states.building():
+        with STATES.of(tenure).store.building():
             event, planted = draft_of(tenure, taken, AUTOSAVE, key, standing._asdict())
             self._head = await journal.append(hands, [event], tenure.clock.wall(), synced=False)
             settle(tenure, planted)
@@ -144,11 +143,33 @@ class Autosaver:
         work, standing = _waited_for(tenure), self._standing
         if work is None or standing is None:
             return False
-        taken = tenure.states.take(self._get_state())
+        taken = STATES.of(tenure).store.take(self._get_state())
         if _waited_for(tenure) is not work:
             return False  # part of it may be from before the step's end, part from after
         drive(self._save(BLOCKING, tenure, taken, standing))
+        checkpointed(tenure, is_between_steps=False)
         return True
+
+
+class Autosave(Feature):
+    """The autosaver of a held run, where its program has one."""
+
+    def __init__(self, held: Tenure) -> None:
+        super().__init__(held)
+        self.saver: Autosaver | None = None
+
+    async def before(self, hands: Hands, work: Work) -> None:
+        """A live step is about to begin."""
+        if self.saver is not None:
+            await self.saver.before(hands, work)
+
+    def released(self) -> None:
+        """The lease goes: save no more."""
+        if self.saver is not None:
+            self.saver.stop()
+
+
+AUTOSAVING: Final = Slot("autosave", Autosave)
 
 
 def _is_boundary(work: Work) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 
 from holdfast.core.state.tree import Planted
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.llm.conversation import unsaid_by
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
+from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, state_at
 from holdfast.engine.steps.marks import ask, given, placed, record
+from holdfast.engine.sync_async import Hands
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
@@ -21,20 +21,20 @@ from holdfast.model.events import Kind
 async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None) -> int:
     """Record the agent's state as it is now; the number of the point."""
     tenure.check_usable()
-    taken = tenure.states.take(state)
+    taken = STATES.of(tenure).store.take(state)
     asked = ask(tenure, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
     try:
         recorded = given(tenure, asked)
         if recorded is not None:
             return recorded.point
         tenure.require_journal(asked.name)
-        with tenure.states.building():
+        with STATES.of(tenure).store.building():
             event, planted = draft_of(tenure, taken, asked.name, asked.key, placed(asked, {"label": label}))
             await record(tenure, hands, asked, event)
             point = settle(tenure, planted)
     finally:
         tenure.land(asked.site)
-    prune_if_due(tenure)
+    checkpointed(tenure)
     return point
 
 
@@ -42,11 +42,11 @@ def draft_of(
     tenure: Tenure, taken: Taken, name: str, key: str, fields: dict[str, Any]
 ) -> tuple[Draft, Planted]:
     """The event that records a state, and what is to be settled once it is in the journal."""
-    planted = tenure.states.build_on(tenure.known_roots(), taken)
+    planted = STATES.of(tenure).store.build_on(STATES.of(tenure).known_roots(), taken)
     if taken.rebuild:
         fields["rebuild"] = taken.rebuild
-    if unsaid := unsaid_by(tenure):
-        fields["unsaid"] = unsaid
+    for own in tenure.hooks.checkpoint_fields:
+        fields |= own()
     fields["state_bytes"] = planted.size
     made = draft(Kind.CHECKPOINT, name, key, fields, parts={"state": planted.root})
     return made._replace(blobs=blobs_of(planted)), planted
@@ -54,17 +54,16 @@ def draft_of(
 
 def settle(tenure: Tenure, planted: Planted) -> int:
     """The state is in the journal; the number of its point."""
-    tenure.states.settle(planted)
-    tenure.latest_root = planted.root
-    if tenure.pruner is not None:
-        tenure.pruner.note_checkpoint()
+    STATES.of(tenure).store.settle(planted)
+    STATES.of(tenure).latest_root = planted.root
     return tenure.add_point()
 
 
-def prune_if_due(tenure: Tenure) -> None:
-    """A state was recorded: see whether older ones may go. Never inside of ``building``."""
-    if tenure.pruner is not None and tenure.journal is not None and tenure.pruner.is_due(tenure.journal.head):
-        tenure.pruner.prune(tenure)
+def checkpointed(tenure: Tenure, *, is_between_steps: bool = True) -> None:
+    """A state was recorded: let features know. Never inside of ``building``."""
+    tenure.wake_on("checkpoint")
+    for hook in tenure.hooks.checkpointed:
+        hook(is_between_steps)
 
 
 async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
@@ -82,10 +81,14 @@ async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
     if event is not None:
         tenure.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))
         tenure.root.last = body.get("after", event.key)
-        tenure.to_rebuild = tuple(body.get("rebuild", ()))
+        STATES.of(tenure).to_rebuild = tuple(body.get("rebuild", ()))
     return value
 
 
 def latest_state(tenure: Tenure) -> Any:
     """The state as last checkpointed, in this tenure or before; None where there is none."""
-    return None if tenure.latest_root is None else state_at(tenure.store, tenure.latest_root)
+    return (
+        None
+        if STATES.of(tenure).latest_root is None
+        else state_at(tenure.store, STATES.of(tenure).latest_root)
+    )

@@ -36,6 +36,8 @@ class Asked(NamedTuple):
     point: Point
     request: Any = None
     """Of a model call: all that is asked, as it is encoded; the arguments only tell of it."""
+    compare: "Callable[[dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]] | None" = None
+    """What is recorded and what is asked for now, by its parts: of a model call, whose arguments only tell of it."""
 
 
 def identify(

@@ -4,15 +4,13 @@ from typing import Any, NamedTuple
 
 from orjson import loads
 
-from holdfast.core.llm.request_shapes import parts
 from holdfast.core.steps.drift import UNKNOWN_AFTER, Standing, arguments_diff
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import draft
+from holdfast.engine.log import log
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import Hands
-from holdfast.engine.state.state_store import read_state
 from holdfast.engine.steps.call_identity import Asked
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Diverged
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of
@@ -84,8 +82,8 @@ async def _drifted(tenure: Tenure, hands: Hands, asked: Asked, call: Call, *, st
 def _arguments(tenure: Tenure, asked: Asked, call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is recorded and what is asked for now, by its parts; of a request that is compacted, what its intent tells."""
     body = contents_of(tenure.intent_of(call))
-    if "request" in body and asked.request is not None:
-        return parts(read_state(tenure.store, body["request"])), parts(asked.request)
+    if "request" in body and asked.compare is not None:
+        return asked.compare(body)
     if "args_blob" in body:
         body["args"] = loads(read_blob(tenure.store, body["args_blob"]))
     return body.get("args", {}), loads(asked.arguments)

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.exceptions import describe_failure, encode_failure
 from holdfast.core.journal.run_row_facts import is_from_elsewhere
-from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.core.reports.times import moment
 from holdfast.core.steps.arguments import bind, choose
 from holdfast.core.steps.in_doubt import Settlement, settle
-from holdfast.core.transfer.handoff_fold import HANDOFF
+from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, chain_of, draft, read_all
+from holdfast.engine.log import log
 from holdfast.engine.run.held_run import remember_failure
-from holdfast.engine.run.log import log
-from holdfast.engine.run.sync_async import BLOCKING, drive
 from holdfast.engine.steps import known_outcome
+from holdfast.engine.steps.begun_elsewhere import is_for_a_person, is_over
 from holdfast.engine.steps.call_identity import lost_of
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import EffectUnknown, HoldfastError, StepInDoubt, StopSignal
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of
@@ -114,11 +113,8 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
     await inbox.drain(tenure, work.hands)
     if not call.is_open:
         return tenure.next_outcome(call)
-    if LATER_EFFECTS.of(tenure.view).events:
-        from holdfast.core.lineage.later_effects import is_for_a_person  # few runs are forks
-
-        if is_for_a_person(tenure.intent_of(call)):
-            raise in_doubt(work, call.doubt or "is to be asked about", call)
+    if is_for_a_person(tenure.intent_of(call)):
+        raise in_doubt(work, call.doubt or "is to be asked about", call)
     decision = await _settle(work, since=call.started_at, owner_dead=_owner_is_dead(work, call))
     if decision.act == "done":
         return await _apply(work, call, _settled(work, "done", via="verify", value=decision.value), good=True)
@@ -134,12 +130,9 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:
     """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
-    if HANDOFF.of(work.tenure.view).handed is not None or LATER_EFFECTS.of(work.tenure.view).events:
-        from holdfast.engine.transfer.handoff_answers import is_over
-
-        was_given = is_over(work.tenure.store, work.tenure.intent_of(call))
-        if was_given is not None:
-            return was_given
+    was_given = is_over(work.tenure.store, work.tenure.intent_of(call))
+    if was_given is not None:
+        return was_given
     if call.doubt is not None:
         return True
     for attempt in reversed(work.tenure.view.attempts):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast import limits
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, note_written
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.errors import StoreError
 from holdfast.limits import OUTCOME_BACKOFF_S, OUTCOME_BACKOFF_S_MAX, OUTCOME_TELL_S
 from holdfast.model.events import Kind

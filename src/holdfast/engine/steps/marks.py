@@ -3,20 +3,18 @@
 They are calls like any other, with an identity and a place: on replay they are consumed, never appended twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.codec.values import canonical, encode
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.loops.loop_detection import THOUGHT
 from holdfast.engine.run.call_site import locate
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps.call_identity import Asked, value_of
-from holdfast.errors import Misuse
+from holdfast.engine.sync_async import Hands
 from holdfast.model.calls import Outcome
-from holdfast.model.events import DROPPED, MESSAGES, Kind
+from holdfast.model.events import Kind
 
 
 async def mark(tenure: Tenure, hands: Hands, name: str, content: dict[str, Any]) -> None:
@@ -32,25 +30,6 @@ async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> in
         return await append(tenure, hands, asked, data) if recorded is None else recorded.seq
     finally:
         tenure.land(asked.site)
-
-
-async def think(tenure: Tenure, hands: Hands, text: str) -> None:
-    """Record a thought. Synced when it returns; Looping if it is the same one once too often."""
-    data = canonical({"text": text}, what=f"{THOUGHT} of run {tenure.run}")
-    asked, circles = ask(tenure, THOUGHT, data), tenure.circles
-    try:
-        if given(tenure, asked) is not None:
-            return
-        noticed = None if circles is None else circles.thought(text, asked.key)
-        if circles is None or noticed is None:
-            await append(tenure, hands, asked, data)
-            return
-        seq = await append(tenure, hands, asked, data, noticed.event)
-    finally:
-        tenure.land(asked.site)
-    stop = circles.told(noticed, seq - 1)
-    if stop is not None:
-        raise stop
 
 
 async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any], data: bytes = b"") -> Any:
@@ -70,26 +49,6 @@ async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any],
         return value
     finally:
         tenure.land(asked.site)
-
-
-async def add_messages(tenure: Tenure, hands: Hands, messages: Sequence[Any]) -> None:
-    """Add messages at the end, in one record; on replay they are known by their content."""
-    entries = [encode(message, what="message") for message in messages]
-    if entries:
-        seq = await mark_value(tenure, hands, MESSAGES, b"[" + b",".join(entries) + b"]")
-        tenure.conversation.add(seq, entries)
-
-
-async def drop_messages(tenure: Tenure, hands: Hands, count: int) -> None:
-    """Let the oldest messages go: what the model no longer sees, the journal still has."""
-    if not 0 <= count <= len(tenure.conversation):
-        raise Misuse(
-            problem=f"run.messages.drop({count!r}): the conversation has {len(tenure.conversation)} messages",
-            advice="drop at most as many as there are",
-        )
-    if count:
-        seq = await mark_value(tenure, hands, DROPPED, b'{"first":%d}' % count)
-        tenure.conversation.drop(seq, count)
 
 
 def ask(tenure: Tenure, name: str, data: bytes) -> Asked:

@@ -6,28 +6,24 @@ is answered and never runs again.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any
 
 from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_once
-from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.core.loops.loop_acts import arguments_of, declared_as
-from holdfast.core.reports.times import moment
 from holdfast.core.steps.arguments import has_parameter, unwrap
 from holdfast.core.steps.identity import idempotency_key
-from holdfast.core.transfer.handoff_fold import HANDOFF
+from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
-from holdfast.engine.loops.loop_detection import Noticed
-from holdfast.engine.people import approvals
-from holdfast.engine.premises import premises
 from holdfast.engine.run.call_site import HERE, Here, Trail
+from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import Tenure, remember_failure
-from holdfast.engine.run.sync_async import Hands, OutOfTime, Straggler, load_threads
 from holdfast.engine.steps import drift, in_doubt, known_outcome
+from holdfast.engine.steps.begun_elsewhere import giver_key
 from holdfast.engine.steps.call_identity import Asked, answer, identify, lost_of, next_answer
+from holdfast.engine.sync_async import Hands, OutOfTime, Straggler, load_threads
 from holdfast.errors import (
     DeadlinePassed,
     HoldfastError,
@@ -38,7 +34,7 @@ from holdfast.errors import (
     StopSignal,
     TooLarge,
 )
-from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX, VALUE_INLINE_BYTES_MAX
+from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
@@ -60,20 +56,18 @@ async def step(
 ) -> Any:
     """The recorded outcome of this call, or the outcome of running it now, recorded before it is returned."""
     tenure.check_usable()
-    if treatment.approve:
-        decision = await approvals.decide(tenure, hands, treatment, name, fn, args, kwargs)
-        if decision.denial:
-            return decision.denial
-        treatment = treatment._replace(approved_seq=decision.approved_seq)
+    tenure.wake_for(treatment)
+    hooks = tenure.hooks
+    for permit in hooks.permit:
+        permitted = await permit(hands, treatment, name, fn, args, kwargs)
+        if isinstance(permitted, Denied):
+            return permitted.value
+        treatment = permitted
     asked = identify(tenure, treatment, name, fn, args, kwargs)
     try:
-        if tenure.premises.met.get(name, tenure) is not getattr(fn, "__code__", None):
-            await _meet(tenure, hands, treatment, asked, fn)
         call = tenure.view.calls.get(asked.key)
-        if call is None and (
-            HANDOFF.of(tenure.view).handed is not None or LATER_EFFECTS.of(tenure.view).events
-        ):
-            call = await _claim(tenure, hands, treatment, asked)
+        if hooks.meet or hooks.claim:
+            call = await _look_around(tenure, hands, treatment, asked, fn, call)
         if call is not None:
             outcome = next_answer(tenure, call)
             if outcome is not None:
@@ -88,24 +82,26 @@ async def step(
         tenure.land(asked.site)
 
 
-async def _meet(
-    tenure: Tenure, hands: Hands, treatment: Treatment, asked: Asked, fn: Callable[..., Any]
-) -> None:
+async def _look_around(
+    tenure: Tenure,
+    hands: Hands,
+    treatment: Treatment,
+    asked: Asked,
+    fn: Callable[..., Any],
+    call: Call | None,
+) -> Call | None:
+    """Let features see the call; the record that one of them has made of it, where the journal had none."""
     try:
-        await premises.meet(tenure, hands, treatment, asked.name, fn)
+        for meet in tenure.hooks.meet:
+            to_do = meet(hands, treatment, asked.name, fn)
+            if to_do is not None:
+                await to_do
+        for claim in tenure.hooks.claim if call is None else ():
+            call = call or await claim(hands, treatment, asked)
     except BaseException:
         tenure.unclaim(asked.site, asked.n)
         raise
-
-
-async def _claim(tenure: Tenure, hands: Hands, treatment: Treatment, asked: Asked) -> Call | None:
-    from holdfast.engine.transfer import handoff_answers  # few runs begin with a handoff, or are forks
-
-    try:
-        return await handoff_answers.claim(tenure, hands, treatment, asked)
-    except BaseException:
-        tenure.unclaim(asked.site, asked.n)
-        raise
+    return call
 
 
 class Work:
@@ -192,8 +188,8 @@ class Work:
     async def perform(self) -> Any:
         """Run the call to a recorded outcome, again as often as it may be."""
         try:
-            if self.tenure.autosaver is not None:
-                await self.tenure.autosaver.before(self.hands, self)
+            for before in self.tenure.hooks.before:
+                await before(self.hands, self)
             await self.begin()
             failures = 0
             while True:
@@ -256,14 +252,12 @@ class Work:
             fields["tool"] = True
         if self.treatment.effect == "once":
             fields |= self._in_doubt()
-        if self.treatment.manner is not None:
-            fields["loops"] = declared_as(self.treatment.manner)
         if self.deadline is not None:
             fields["deadline"] = self.deadline
         if self.treatment.approved_seq:
             fields["approved"] = self.treatment.approved_seq
-        if self.tenure.premises.to_note and self.treatment.effect != "model":
-            fields = {**self._noted(), **fields}
+        for intent in self.tenure.hooks.intent:
+            fields = intent(self, fields)
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args", parts=parts)
 
     def _keyed(self) -> dict[str, Any]:
@@ -278,11 +272,6 @@ class Work:
             **({} if policy == "stop" else {"in_doubt": policy}),
             **({} if verify is None else {"verify": True}),
         }
-
-    def _noted(self) -> dict[str, Any]:
-        """What is new of the function that is called. It stands first, so that whoever folds finds it without looking."""
-        noted = self.tenure.premises.to_note.pop(self.asked.name, None)
-        return {} if noted is None else {"noted": premises.notes(noted)}
 
     async def _try(self) -> Any:
         """Call the function and record what came of it. ``Again`` when it failed and may be tried again."""
@@ -415,49 +404,25 @@ class Work:
 
     async def conclude(self, event: Draft, *, good: bool) -> int:
         """Append an outcome: it is not given up while it may yet be written. If the lease is gone, leave it in the inbox."""
-        noticed = self._noticed(event)
-        more = () if noticed is None else (noticed.event,)
+        extras = [extra for hook in self.tenure.hooks.outcome if (extra := hook(self, event)) is not None]
         try:
-            seq = await known_outcome.append(self, self.written_with(event, *more)) - len(more)
+            events = self.written_with(event, *(extra.event for extra in extras))
+            seq = await known_outcome.append(self, events) - len(extras)
         except LeaseLost:
             if self.treatment.effect != "read":
                 await in_doubt.post_late_outcome(self, event, good=good)
             raise
         except BaseException as cut:
-            self._cut_off_in_writing(cut, event, good=good, behind=len(more))
+            self._cut_off_in_writing(cut, event, good=good, behind=len(extras))
             raise
-        if noticed is not None:
-            self._tell(noticed, event, seq, good=good)
+        stops = [stop for extra in extras if (stop := extra.recorded(seq)) is not None]
+        if stops and not self._delegated:  # else the program waits for this call no more
+            # A program that swallows the stop and asks again is given what is recorded.
+            self._conclude(event, seq, good=good, is_given=False)
+            raise stops[0]
         self._succeeded = good
         self._conclude(event, seq, good=good, is_given=True)
         return seq
-
-    def _noticed(self, event: Draft) -> Noticed | None:
-        """Whether this outcome says that the agent goes in circles, or that it has left them."""
-        asked, circles = self.asked, self.tenure.circles
-        if circles is None:
-            return None
-        arguments: Hashable = asked.arguments
-        if len(asked.arguments) > VALUE_INLINE_BYTES_MAX or not asked.site:
-            # Of a call that an earlier process began, only the journal has the intent.
-            intent = self.intent or self.tenure.intent_of(self.tenure.view.calls[asked.key])
-            arguments = arguments_of(asked.key, intent)
-        return circles.step_ended(
-            asked.name,
-            asked.key,
-            arguments,
-            event.body,
-            circles.manner_of(self.treatment.manner, is_tool=self.treatment.is_tool),
-        )
-
-    def _tell(self, noticed: Noticed, event: Draft, seq: int, *, good: bool) -> None:
-        assert self.tenure.circles is not None
-        stop = self.tenure.circles.told(noticed, seq)
-        if stop is None or self._delegated:  # or nobody waits for this call any more
-            return
-        # A program that swallows the stop and asks again is given what is recorded.
-        self._conclude(event, seq, good=good, is_given=False)
-        raise stop
 
     def _conclude(self, event: Draft, seq: int, *, good: bool, is_given: bool) -> None:
         tenure, asked = self.tenure, self.asked
@@ -483,10 +448,7 @@ def minted_key(tenure: Tenure, key: str) -> str:
     """The idempotency key of the call with this key: the one that it was begun with, or its own."""
     recorded: str | None = tenure.recorded(key, "idempotency_key")
     call = tenure.view.calls.get(key)
-    is_taker = HANDOFF.of(tenure.view).handed is not None or bool(LATER_EFFECTS.of(tenure.view).events)
-    if recorded is None and call is not None and call.seq and is_taker:
-        from holdfast.engine.transfer.handoff_answers import giver_key
-
+    if recorded is None and call is not None and call.seq:
         recorded = giver_key(tenure.intent_of(call))
     return recorded or idempotency_key(tenure.birth, key)
 

@@ -16,7 +16,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from holdfast.codec.values import decode, decode_tree, encode
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
 from holdfast.core.state.tree import Planted
 from holdfast.core.threads.chains import Chains, Link, Pending, leaning
 from holdfast.engine.journal.blob_content import read_blob
@@ -31,8 +31,9 @@ from holdfast.engine.journal.journal import (
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.run.open import Entry
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
 from holdfast.engine.state.state_store import States, blobs_of, read_state
+from holdfast.engine.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.threads.recent_states import Recent
 from holdfast.engine.threads.shared_hold import beginning, ensure, hold, journal_of
 from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, StoreError
 from holdfast.limits import CHAIN_WAIT_S
@@ -118,12 +119,12 @@ class ChainedRun:
 
     def state(self, link: Link) -> Any:
         """A checkpoint's state. It is not the caller's to change: others may be given the same. Corrupt."""
-        state = self._workshop.recent.find(link.body)
+        state = self._workshop.part(Recent).find(link.body)
         if state is None:
             body = contents_of(link.body)
             tree = read_state(self._store, body["state"])
             state = decode_tree(tree, what=f"state of {link.id} in run {self.run}")
-            self._workshop.recent.keep(link.body, state, body["state_bytes"])
+            self._workshop.part(Recent).keep(link.body, state, body["state_bytes"])
         return state
 
     def holds(self, link: Link, part: str) -> bool:
@@ -282,7 +283,7 @@ class ChainedRun:
                     if planned.planted is not None and self._states is not None:
                         self._states.settle(planned.planted)
                         self._planted.add(seq)
-                        self._workshop.recent.keep(
+                        self._workshop.part(Recent).keep(
                             planned.drafts[-1].body, planned.state, planned.planted.size
                         )
                     return

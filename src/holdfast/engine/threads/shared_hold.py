@@ -21,15 +21,14 @@ from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
-from holdfast.engine.people import questions
-from holdfast.engine.resume.unseen_ends import crashed
+from holdfast.engine.log import log
 from holdfast.engine.run import cancel
 from holdfast.engine.run.close import let_go, unsettled
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.log import log
 from holdfast.engine.run.open import Entry, attempt_of, started_of
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.run.unseen_ends import crashed
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import HoldfastError, RunHeld
 from holdfast.limits import CHAIN_WAIT_S
 from holdfast.model.event_fields import fields_of
@@ -53,12 +52,22 @@ class Stint:
         self.users = 0
 
 
+class Stints:
+    """The runs of one store that this process holds for frameworks."""
+
+    def __init__(self) -> None:
+        self.by_run: dict[str, Stint] = {}
+        self.lock = Lock()
+
+
 @contextmanager
 def stint(workshop: "Workshop", entry: Entry) -> Iterator[Tenure]:
     """Hold the run while the block runs, together with whoever in this process does. RunHeld by another process."""
-    with workshop.stints_lock:
-        shared = workshop.stints.setdefault(entry.run, Stint())
+    stints = workshop.part(Stints)
+    with stints.lock:
+        shared = stints.by_run.setdefault(entry.run, Stint())
         shared.users += 1
+        workshop.framework_runs.add(entry.run)
     try:
         with shared.lock:
             if shared.tenure is None:
@@ -67,20 +76,21 @@ def stint(workshop: "Workshop", entry: Entry) -> Iterator[Tenure]:
         yield tenure
     finally:
         with shared.lock:
-            with workshop.stints_lock:
+            with stints.lock:
                 is_last = shared.users == 1
             if is_last and shared.tenure is not None:
                 _end(shared.tenure)
                 shared.tenure = None
-            with workshop.stints_lock:
+            with stints.lock:
                 shared.users -= 1
                 if not shared.users:
-                    del workshop.stints[entry.run]
+                    del stints.by_run[entry.run]
+                    workshop.framework_runs.discard(entry.run)
 
 
 def journal_of(workshop: "Workshop", run: str) -> Journal | None:
     """The journal of a run that this process holds for a stint; whoever else here has something to record uses it, too."""
-    shared = workshop.stints.get(run)
+    shared = workshop.part(Stints).by_run.get(run)
     tenure = None if shared is None else shared.tenure
     return (
         None
@@ -143,8 +153,7 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
             call.taken = len(call.outcomes) if key.endswith(".k") else 0
         workshop.tender.add(journal, workshop.lease_s)
         try:
-            drive(inbox.drain(tenure, BLOCKING))
-            drive(questions.drain(tenure, BLOCKING))
+            drive(inbox.drain(tenure, BLOCKING, enters=True))
             drive(fork_and_rewind.settle_from_origin(tenure, BLOCKING, row))
         except BaseException:
             workshop.tender.remove(journal)

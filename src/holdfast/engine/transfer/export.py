@@ -24,13 +24,13 @@ from holdfast.core.transfer.export_manifest import (
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.resume.unseen_ends import catching_up
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
 from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.unseen_ends import catching_up
+from holdfast.engine.state.blob_references import references
 from holdfast.engine.transfer.verify_export import Parcel, verified
 from holdfast.errors import Corrupt, UnknownPoint
 from holdfast.model.event_fields import blobs_named, fields_of

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.core.artifacts.versions import ARTIFACTS
+from holdfast.core.journal.event_check import UNSOUND, event_problem
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.premises.premises import judge
 from holdfast.core.steps.identity import keyed
-from holdfast.core.transfer.event_check import UNSOUND, event_problem
 from holdfast.core.transfer.handoff import check_document
 from holdfast.core.transfer.handoff.carried_effects import Effect, effects_in
 from holdfast.engine.journal.blob_content import content_in
@@ -37,7 +37,7 @@ from holdfast.engine.premises.premises import Look
 from holdfast.engine.run.open import Entry, started_of
 from holdfast.engine.run.sealed import check_may_act, find_handoff
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import BadHandoff, HoldfastError, ImportClash
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, SERIES_RUNS_MAX
 from holdfast.model.event_fields import contents_of, fields_of

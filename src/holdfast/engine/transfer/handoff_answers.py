@@ -8,38 +8,79 @@ A fork, or a run that was rewound, is such a taker, too: what its origin has don
 treated as was chosen when the fork was made (``core/lineage/later_effects.py``).
 """
 
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
-from orjson import dumps
+from orjson import dumps, loads
 
-from holdfast.core.lineage.later_effects import origin_in, reason_of, treatment_of
+from holdfast.core.lineage.handoff_fold import HANDOFF
+from holdfast.core.lineage.later_effects import reason_of, treatment_of
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
-from holdfast.core.transfer.handoff_fold import HANDOFF
+from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, draft, written_despite
+from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.transfer.handoff_accept import doubt_of, origin_of, seed_key
+from holdfast.engine.transfer.handoff_effects_left import Carried
 from holdfast.errors import HoldfastError
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import contents_of, fields_of, mark_of, rewritten, split
+from holdfast.model.event_fields import contents_of, fields_of, rewritten, split
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Blob
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import Tenure
-    from holdfast.engine.run.sync_async import Hands
     from holdfast.engine.steps.call_identity import Asked
+    from holdfast.engine.sync_async import Hands
     from holdfast.model.calls import Treatment
     from holdfast.stores.port import StorePort
 
 
-async def claim(tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked") -> Call | None:
-    """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
-    entry = tenure.behind.get(asked.key) if LATER_EFFECTS.of(tenure.view).events else None
-    if entry is not None:
-        return await _claim_behind(tenure, hands, treatment, asked, entry)
-    carried = tenure.inheritance
-    if carried is None or treatment.effect not in CARRIED:
-        return None
+class TakenOver(Feature):
+    """Effects that another history has made, for a run that took over from it: by a handoff, a fork or a rewind."""
+
+    def __init__(self, held: "Tenure") -> None:
+        super().__init__(held)
+        self._carried: Carried | None = None
+        self._behind: dict[str, dict[str, Any]] | None = None
+        self._lock = Lock()
+
+    @property
+    def carried(self) -> Carried | None:
+        """The effects that came with a handoff and that the program has not asked for; None where none did."""
+        fold = HANDOFF.of(self.held.view)
+        if fold.handed is None or self._carried is not None:
+            return self._carried
+        document = loads(content_in(self.held.store, fold.handed))
+        with self._lock:
+            self._carried = self._carried or Carried(document, fold.claimed)
+            return self._carried
+
+    @property
+    def behind(self) -> dict[str, dict[str, Any]]:
+        """The effects that other histories have behind the points that this one left them at, by the keys of their calls."""
+        if self._behind is None:
+            from holdfast.engine.lineage.fork_and_rewind import entries_told
+
+            self._behind = entries_told(self.held.store, LATER_EFFECTS.of(self.held.view).events)
+        return self._behind
+
+    async def claim(self, hands: "Hands", treatment: "Treatment", asked: "Asked") -> Call | None:
+        """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
+        entry = self.behind.get(asked.key)
+        if entry is not None:
+            return await _claim_behind(self.held, hands, treatment, asked, entry)
+        if self.carried is None or treatment.effect not in CARRIED:
+            return None
+        return await _claim_carried(self.held, hands, treatment, asked, self.carried)
+
+
+TAKEN_OVER: Final = Slot("taken_over", TakenOver)
+
+
+async def _claim_carried(
+    tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked", carried: Carried
+) -> Call | None:
     effect = carried.take(asked.name, "" if asked.site else asked.key, asked.arguments)
     if effect is None:
         return None
@@ -58,24 +99,6 @@ async def claim(tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked:
     if seed is not None:
         seed.abandoned = True
     return _noted(tenure, asked, drafts, seq - len(drafts) + 1)
-
-
-def giver_key(intent: bytes) -> str:
-    """The idempotency key under which the giver had begun a call that this intent goes on with; empty for any other.
-
-    What has happened at a fork's origin, a person lets happen once more: that is another effect, with a key of its own.
-    """
-    origin = origin_in(intent)
-    is_the_same = mark_of(intent) == "handed" or (origin is not None and origin["how"] != "done")
-    return str(fields_of(intent).get("idempotency_key", "")) if is_the_same else ""
-
-
-def is_over(store: "StorePort", intent: bytes) -> bool | None:
-    """Whether the process that had begun the call elsewhere is proven to be gone; None for a call of our own."""
-    origin = origin_in(intent)
-    if origin is not None:
-        return bool(origin["over"]) or (bool(origin["owner"]) and store.probe(origin["owner"]) == "dead")
-    return bool(fields_of(intent)["handed"]["is_over"]) if mark_of(intent) == "handed" else None
 
 
 async def _claim_behind(

@@ -12,24 +12,22 @@ from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_name
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.engine.context.context import Reader
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.blob_content import content_at, content_in, read_blob
+from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, read_blob
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage.fork_and_rewind import entries_told
 from holdfast.engine.llm.conversation import entries_at
-from holdfast.engine.queue.queue import hand_back
-from holdfast.engine.resume.unseen_ends import catching_up
 from holdfast.engine.run import observers
 from holdfast.engine.run.close import release
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_handoff, handed_over
 from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.run.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.state.state_store import read_state
 from holdfast.engine.steps.marks import ask, given, placed
+from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import HoldfastError, Misuse, RunFinished, UnknownRun
 from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.event_fields import contents_of
@@ -57,7 +55,7 @@ def document(
         unread=len(inbox.waiting(store, run)),
         behind=_behind(store, view),
     )
-    read = Reader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
+    read = BoundedReader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
     return document_of(
         run,
         store.url,
@@ -147,7 +145,7 @@ def _kept(made: dict[str, Any], key: str, fields: dict[str, Any]) -> Draft:
 
 
 def _end(tenure: Tenure, made: dict[str, Any]) -> tuple[Draft, Draft]:
-    took_s = round(tenure.spending.took_s, 6)
+    took_s = round(tenure.took_s, 6)
     fields = {"how": "handed over", "status": Status.SEALED, "took_s": took_s}
     return draft(Kind.ATTEMPT_ENDED, "", "", fields), _sealed(made, Status.INTERRUPTED)
 
@@ -155,7 +153,8 @@ def _end(tenure: Tenure, made: dict[str, Any]) -> tuple[Draft, Draft]:
 async def _stop(tenure: Tenure, hands: Hands, to: str) -> None:
     """This attempt is over. The block is not left yet: a tool that is called in it is refused, and not simply run."""
     tenure.status = Status.SEALED
-    await hands.store(hand_back, tenure, None)
+    for ended in tenure.hooks.ended:
+        await ended(hands, None)
     tenure.sealed = handed_over(tenure.run, to)
     release(tenure)
     observers.gone(tenure.attendant, tenure.status, None)

@@ -10,7 +10,7 @@ origin's, which decides; then the run is written, and the note is completed befo
 import os
 from typing import NamedTuple
 
-from holdfast.core.reports.times import moment
+from holdfast.core.text.times import moment
 from holdfast.core.transfer.moves import Taken, move_of, read, written
 from holdfast.engine.journal.journal import all_runs
 from holdfast.engine.run.store_session import Workshop

@@ -12,19 +12,19 @@ from typing import Protocol
 from orjson import loads
 
 from holdfast.codec.json_lines import read_event, read_letter
-from holdfast.core.journal.fold import View
-from holdfast.core.lineage.lineage import effective
-from holdfast.core.state.nodes import unpack_nodes
-from holdfast.core.transfer.event_check import (
+from holdfast.core.journal.event_check import (
     UNSOUND,
     body_problem,
     content_problem,
     event_problem,
     letter_problem,
 )
+from holdfast.core.journal.fold import View
+from holdfast.core.journal.lineage import effective
+from holdfast.core.state.nodes import unpack_nodes
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
 from holdfast.core.transfer.moves import move_of
-from holdfast.engine.journal.blob_references import references_with
+from holdfast.engine.state.blob_references import references_with
 from holdfast.errors import Corrupt, DamagedExport
 from holdfast.limits import BLOB_SIZE_BYTES_MAX, EXPORT_MANIFEST_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, blobs_named, filled

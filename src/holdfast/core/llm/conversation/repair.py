@@ -20,7 +20,7 @@ from holdfast.core.llm.conversation.message import (
 )
 from holdfast.core.llm.conversation.unanswered_calls import DOUBT, PLACEHOLDERS
 from holdfast.core.llm.conversation.validity import MENDABLE, validate
-from holdfast.core.reports.value_text import one_line
+from holdfast.core.text.value_text import one_line
 
 INVALID_JSON: Final = "INVALID_JSON"
 """Under which arguments stand that were no JSON object."""

@@ -10,6 +10,7 @@ from holdfast.core.context.context import context_of
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.lineage.later_effects import reason_of, treatment_of
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.llm.reasoning import Read, value_in
@@ -19,8 +20,8 @@ from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
-from holdfast.core.reports.times import moment
 from holdfast.core.steps.arguments import CLOSURE
+from holdfast.core.text.times import moment
 from holdfast.core.transfer.handoff.carried_effects import (
     CARRIED,
     Effect,
@@ -29,7 +30,6 @@ from holdfast.core.transfer.handoff.carried_effects import (
 )
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
-from holdfast.core.transfer.handoff_fold import HANDOFF
 from holdfast.errors import TooLarge
 from holdfast.limits import HANDOFF_DOUBTS_MAX, HANDOFF_ITEMS_MAX, HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.calls import Call

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.core.reports.times import moment
-from holdfast.core.reports.value_text import readable
+from holdfast.core.text.times import moment
+from holdfast.core.text.value_text import readable
 
 
 def markdown(document: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ A store refuses them with ``Corrupt``, which is right for whoever was told to re
 without it: a snapshot is folded again, a letter is left again, a fact is remembered again.
 """
 
-from holdfast.engine.run.log import log
+from holdfast.engine.log import log
 from holdfast.errors import Corrupt
 from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort

@@ -1,13 +1,11 @@
 """The ends of attempts that nobody saw: recorded by whoever holds the run next, before anything else."""
 
-from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.view_parts import Attempt
-from holdfast.core.reports.times import clock_time
-from holdfast.core.transfer.handoff_fold import HANDOFF
+from holdfast.core.text.times import clock_time
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.lineage import fork_and_rewind
-from holdfast.model.event_fields import fields_of
+from holdfast.engine.run.features import fork_event
+from holdfast.model.event_fields import fields_of, mark_of
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Lease, RunRow
 from holdfast.stores.port import StorePort
@@ -18,7 +16,7 @@ def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
 
     ``row`` is the run as it was before we took the lease.
     """
-    forked = fork_and_rewind.entering(store, row, view)
+    forked = fork_event(store, row, view)
     if forked is not None:
         return [forked]
     if view.crashed_attempt is not None:
@@ -32,13 +30,13 @@ def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Dr
     open_calls = [
         call
         for call in view.open_calls()
-        if call.fence >= attempt.event.fence or HANDOFF.of(view).handed is None
+        if call.fence >= attempt.event.fence or mark_of(call.body or b"") != "handed"
     ]
     if open_calls:
         names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
         last = f"in the middle of {names}"
-    elif view.last is not None and (path := ARTIFACTS.of(view).written_at(view.last)):
-        last = f"while it was writing {path!r} at {clock_time(view.last.at)}"
+    elif view.last is not None and (doing := view.doing_at(view.last)):
+        last = f"{doing} at {clock_time(view.last.at)}"
     elif view.last is not None and view.last.kind == Kind.ATTEMPT_STARTED:
         last = f"right after it began at {clock_time(view.last.at)}"
     elif view.last is not None:

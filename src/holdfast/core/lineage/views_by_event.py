@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from holdfast.core.journal.fold import View, fold
-from holdfast.core.lineage.lineage import effective
+from holdfast.core.journal.lineage import effective
 from holdfast.model.events import Event, Kind
 
 

@@ -1,0 +1,22 @@
+"""Where a store is: a handle, a URL or a path, to what this process has of it. Loads no more than entering a run needs."""
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.store_session import Workshop, workshop_of
+from holdfast.limits import LEASE_S
+from holdfast.stores.url import lease_s_of, open_store
+
+if TYPE_CHECKING:
+    from holdfast.api.store.store import Store
+
+
+def workshop_at(place: "str | os.PathLike[str] | Store | None") -> Workshop:
+    """What this process has of the store of a handle, or at a URL or path. Without one: of the run's that calls, if any."""
+    if place is not None and not isinstance(place, (str, os.PathLike)):
+        return place._workshop  # noqa: SLF001 - a handle of our own
+    here = here_now() if place is None else None
+    if here is not None and here.tenure.is_ours:
+        return workshop_of(here.tenure.store)
+    return workshop_of(open_store(place), lease_s=lease_s_of(place) or LEASE_S)

@@ -1,0 +1,1 @@
+"""How recorded values and times read for people: used by every subject."""

@@ -1,0 +1,256 @@
+"""How features join a held run: a table of names, the hooks that a feature may have, and typed slots.
+
+The kernel (journal, steps, run) knows no feature. A feature is a class with some of these hooks; a held run keeps one
+tuple of bound methods a hook, only of features that define it, so a hook without a feature costs a look at an empty tuple.
+Naming a feature loads nothing: the table has strings, and this module holds the only import by name. A feature wakes when it first has
+something to do: by what the run's journal holds, by an option, by a letter, with the first call, or when a program uses it.
+
+| hook | when | for |
+|---|---|---|
+| ``entered(hands)`` | the attempt is recorded, the program has not begun; may stop it | premises, effects left open by a fork |
+| ``letter(hands, record, letter)`` | a letter of its own kind lies in the inbox | answers, promises, accepted premises |
+| ``permit(...)`` | before a call has an identity; may deny it | approvals |
+| ``meet(...)`` | a call is asked for, recorded or not | premises of code |
+| ``claim(...)`` | a call that is not in the journal | effects that a handoff or a fork's origin has made |
+| ``before(hands, work)`` | before a live call records its intent | autosave |
+| ``intent(work, fields)`` | the fields of an intent, with its own | premises, loop detection |
+| ``outcome(work, event)`` | an event in the *same append* as the outcome; it may stop the run when that is durable | loop detection |
+| ``checkpoint_fields()`` | fields of its own for a checkpoint | the conversation |
+| ``checkpointed(is_between_steps)`` | a state is in the journal; in the middle of a step, or not | pruning |
+| ``cursor_moved()`` | the program has restored a state | the conversation |
+| ``compacted(upto_seq)`` | events were compacted under this attempt | states |
+| ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
+| ``ended(hands, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
+| ``released()`` | the lease goes | autosave |
+"""
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from os import environ
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from holdfast.model.event_fields import fields_of
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+    from holdfast.engine.journal.journal import Draft
+    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.open import Entry
+    from holdfast.engine.sync_async import Hands
+    from holdfast.errors import StopSignal
+    from holdfast.model.store_rows import Record, RunRow
+    from holdfast.stores.port import StorePort
+
+
+class Feature:
+    """What one feature has of one held run. A subclass defines the hooks that it needs, and no others."""
+
+    def __init__(self, held: "Tenure") -> None:
+        self.held = held
+
+    async def letter(self, hands: "Hands", record: "Record", letter: dict[str, Any]) -> None:
+        """A letter of a kind that the table says is this feature's lies in the inbox."""
+        raise NotImplementedError
+
+
+class Extra(NamedTuple):
+    """An event that goes with an outcome, and what follows once both are durable: a stop-signal, or nothing."""
+
+    event: "Draft"
+    recorded: "Callable[[int], StopSignal | None]"
+
+
+class Denied(NamedTuple):
+    """A call is not to be made; this is what the program is given instead."""
+
+    value: Any
+
+
+class Row(NamedTuple):
+    """One feature: its name, where its class is, and when it wakes."""
+
+    name: str
+    place: str
+    """``module:class``, below ``holdfast.engine``."""
+    when: "Callable[[Tenure], bool] | None" = None
+    """Whether it has something to do when a run is entered."""
+    letters: tuple[str, ...] = ()
+    """Kinds of letters that are its own."""
+    letters_on_entering: tuple[str, ...] = ()
+    """The same, but only when the run is entered: later the program asks for them itself."""
+    option: str = ""
+    """A call's option that needs it."""
+    on: str = ""
+    """``call``: it wakes with the first call; ``checkpoint``: with the first checkpoint."""
+    enabled: "Callable[[Entry], bool] | None" = None
+    """Whether the options of the run leave it on; None for one that is always on."""
+    check: str = ""
+    """``module:function``: refuses options of the run that make no sense, before anything is written."""
+    checks: "Callable[[Entry], bool]" = lambda _: False
+    """Whether there is anything for it to check."""
+
+
+def _is_waited_for(held: "Tenure") -> bool:
+    started = held.view.started
+    return started is not None and bool(fields_of(started.body).get("waited_for_by"))
+
+
+ROWS: Final = (
+    Row("forks", "lineage.fork_and_rewind:Forks", when=lambda held: held.row.origin is not None),
+    Row("questions", "people.questions:Questions", letters_on_entering=("answer",)),
+    Row("promises", "people.promise_inbox:PromiseInbox", letters_on_entering=("promise",)),
+    Row("children", "queue.children:Children", letters=("child",)),
+    Row("queue", "queue.queue:Queue", when=lambda held: bool(held.agent) or _is_waited_for(held)),
+    Row("approvals", "people.approvals:Approvals", option="approve"),
+    Row(
+        "orphans",
+        "artifacts.orphans:Orphans",
+        when=lambda held: held.resumed and "artifacts" in held.view.folds,
+    ),
+    Row(
+        "premises",
+        "premises.premises:Premises",
+        when=lambda held: held.resumed,
+        letters=("accept",),
+        on="call",
+    ),
+    Row(
+        "taken_over",
+        "transfer.handoff_answers:TakenOver",
+        when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
+    ),
+    Row("autosave", "state.autosave:Autosave"),
+    Row(
+        "loops",
+        "loops.loop_detection:Loops",
+        option="manner",
+        on="call",
+        enabled=lambda entry: entry.loops is not None,
+    ),
+    Row(
+        "pruning",
+        "prune.auto_prune:Pruner",
+        on="checkpoint",
+        enabled=lambda entry: entry.retention is not None,
+    ),
+    Row("states", "state.held_states:HeldStates"),
+    Row(
+        "conversation",
+        "llm.conversation:Conversation",
+        when=lambda held: "conversation" in held.view.folds,
+    ),
+    Row("streams", "llm.stream:Streams"),
+    Row("messages", "people.run_messages:Received"),
+    Row(
+        "budget",
+        "budget.budget:Spending",
+        check="budget.price_tables:check_prices",
+        checks=lambda entry: entry.prices is not None or "HOLDFAST_PRICES" in environ,
+    ),
+)
+"""In the order in which their hooks are called."""
+
+_PLACES: Final = {row.name: row.place for row in ROWS}
+_ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
+_ENABLED: Final = {row.name: row.enabled for row in ROWS}
+LETTERS: Final = {kind: row.name for row in ROWS for kind in row.letters}
+LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind in row.letters_on_entering}
+OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
+
+_HOOKS: Final = (
+    "entered", "permit", "meet", "claim", "before", "intent", "outcome", "checkpoint_fields", "checkpointed", "cursor_moved", "compacted",
+    "closing", "ended", "released",
+)  # fmt: skip
+Hook = Callable[..., Any]
+
+
+class Hooks:
+    """The hooks of the features that are awake, in the order of the table."""
+
+    __slots__ = _HOOKS
+
+    entered: tuple[Callable[..., Awaitable[None]], ...]
+    permit: tuple[Callable[..., Awaitable[Any]], ...]
+    meet: tuple[Callable[..., "Awaitable[None] | None"], ...]
+    claim: tuple[Callable[..., Awaitable[Any]], ...]
+    before: tuple[Callable[..., Awaitable[None]], ...]
+    intent: tuple[Callable[..., dict[str, Any]], ...]
+    outcome: tuple[Callable[..., "Extra | None"], ...]
+    checkpoint_fields: tuple[Callable[[], dict[str, Any]], ...]
+    checkpointed: tuple[Callable[[bool], None], ...]
+    cursor_moved: tuple[Callable[[], None], ...]
+    compacted: tuple[Callable[[int], None], ...]
+    closing: tuple[Callable[[], None], ...]
+    ended: tuple[Callable[..., Awaitable[None]], ...]
+    released: tuple[Callable[[], None], ...]
+
+    def __init__(self) -> None:
+        for hook in _HOOKS:
+            setattr(self, hook, ())
+
+    def collect(self, features: dict[str, Feature]) -> None:
+        """From now on call the hooks of these."""
+        awake = sorted(features.items(), key=lambda pair: _ORDER[pair[0]])
+        for hook in _HOOKS:
+            methods = (getattr(feature, hook, None) for _, feature in awake)
+            setattr(self, hook, tuple(method for method in methods if method is not None))
+
+
+def is_enabled(name: str, held: "Tenure") -> bool:
+    """Whether the options of the run leave this feature on."""
+    enabled = _ENABLED[name]
+    return enabled is None or (held.entry is not None and enabled(held.entry))
+
+
+def make_feature(name: str, held: "Tenure") -> Feature:
+    """A new feature of this held run; its module is imported now."""
+    module, _, cls = _PLACES[name].partition(":")
+    made: Feature = getattr(import_module(f"holdfast.engine.{module}"), cls)(held)
+    return made
+
+
+def check_options(entry: "Entry") -> None:
+    """Refuse what a feature cannot work with."""
+    for row in ROWS:
+        if row.check and row.checks(entry):
+            module, _, function = row.check.partition(":")
+            getattr(import_module(f"holdfast.engine.{module}"), function)(entry)
+
+
+def waking(held: "Tenure") -> list[str]:
+    """The features that have something to do when this run is entered."""
+    return [row.name for row in ROWS if row.when is not None and row.when(held)]
+
+
+def waking_on(what: str) -> tuple[str, ...]:
+    """Those that wake with the first call, or the first checkpoint."""
+    return tuple(row.name for row in ROWS if row.on == what)
+
+
+def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None":
+    """The first event of a fork's own, or None where the run is no fork, or has begun already."""
+    if row.origin is None or view.head != row.origin_seq:
+        return None
+    entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
+    return entering(store, row, view)
+
+
+FeatureT = TypeVar("FeatureT", bound=Feature)
+
+
+class Slot(Generic[FeatureT]):
+    """Where held runs keep one feature. It is defined beside the feature's class, so the kernel never names it."""
+
+    def __init__(self, name: str, cls: type[FeatureT]) -> None:
+        self.name = name
+        self.cls = cls
+
+    def of(self, held: "Tenure") -> FeatureT:
+        """The feature of this held run; it wakes now where it has not."""
+        found = held.feature(self.name)
+        assert isinstance(found, self.cls), f"{self.name} is a {type(found).__name__}"
+        return found
+
+    def find(self, held: "Tenure") -> FeatureT | None:
+        """The same, or None where it sleeps."""
+        return self.of(held) if self.name in held.features else None
