@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.architecture.test_arrows import MODULES, OPEN_TO_ALL, ROOT, dotted, imported
 
 PAGE = ROOT / "docs" / "architecture.md"
-FACE = "holdfast"
+FACE = "__init__"
 WIDTH = 110
 
 
