@@ -118,9 +118,70 @@ def test_the_make_targets_exist() -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
+WRITTEN = sorted(
+    str(page.relative_to(ROOT)) for page in (*ROOT.glob("[CR]*.md"), *(ROOT / "docs").rglob("*.md"))
+)
+"""README, CONTRIBUTING, the changelog, and every page."""
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere() -> None:
-    """Every relative link of a page is a file here."""
-    for page in [*PAGES, "CHANGELOG.md", "docs/glossary.md"]:
-        here = (ROOT / page).parent
-        for link in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):
-            assert (here / link).exists(), f"{page}: {link}"
+    """Every relative link of a page is a file here, and its anchor a heading there."""
+    seen = 0
+    for page in WRITTEN:
+        for link in re.findall(r"\]\((?!http)([^)]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+            file, _, anchor = link.partition("#")
+            target = (ROOT / page).parent / file if file else ROOT / page
+            assert target.exists(), f"{page}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page}: {link}"
+            seen += bool(anchor)
+    assert seen > 10
+
+
+def prose(page: str) -> list[tuple[int, str]]:
+    """The lines of a page outside of blocks, with their numbers."""
+    lines, is_block = [], False
+    for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip().startswith("```"):
+            is_block = not is_block
+        elif not is_block:
+            lines.append((number, line))
+    return lines
+
+
+WIDTH = 110
+EXEMPT = {"CHANGELOG.md", "docs/guarantees.md", "docs/testing.md"}
+"""Pages that do not keep to width and words yet."""
+
+
+def test_prose_is_wrapped() -> None:
+    """A line of a page has at most 110 characters; rows of tables cannot be wrapped."""
+    long = [
+        f"{page}:{number}"
+        for page in WRITTEN
+        if page not in EXEMPT
+        for number, line in prose(page)
+        if len(line) > WIDTH and not line.startswith("|")
+    ]
+    assert long == []
+
+
+UNPLAIN = re.compile(r"\bwhoever\b|\bsomebody\b|\bstands\b|\b(?:is|are) told\b|\bcircles?\b", re.IGNORECASE)
+
+
+def test_the_pages_are_in_plain_english() -> None:
+    """Subject, verb, object; and one word per idea: loops are not circles. Decisions keep the words of their time."""
+    found = [
+        f"{page}:{number}: {word[0]}"
+        for page in WRITTEN
+        if page not in EXEMPT and not page.startswith("docs/adr/")
+        for number, line in prose(page)
+        if (word := UNPLAIN.search(re.sub(r"`[^`]*`", "", line)))
+    ]
+    assert found == []
