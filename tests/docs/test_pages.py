@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts.wrap_markdown import WIDTH, wrapped
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"docs/frameworks/crewai.md"}
@@ -155,13 +156,12 @@ def prose(page: str) -> list[tuple[int, str]]:
     return lines
 
 
-WIDTH = 110
 EXEMPT = {"CHANGELOG.md", "docs/guarantees.md", "docs/testing.md"}
 """Pages that do not keep to width and words yet."""
 
 
 def test_prose_is_wrapped() -> None:
-    """A line of a page has at most 110 characters; rows of tables cannot be wrapped."""
+    """A line of a page has at most 110 characters, but for rows of tables: ``python -m scripts.wrap_markdown`` sees to it."""
     long = [
         f"{page}:{number}"
         for page in WRITTEN
@@ -170,6 +170,22 @@ def test_prose_is_wrapped() -> None:
         if len(line) > WIDTH and not line.startswith("|")
     ]
     assert long == []
+
+
+def test_wrapping_changes_nothing_but_the_lines() -> None:
+    """Words, code and links stay whole; blocks, tables, headings and short paragraphs stay as they are."""
+    word, code, link = "word " * 30, "`a b c`" * 5, "[a link](docs/a b.md)"
+    kept = f"# {word}\n\n| {word} |\n\n```text\n{word}\n```\n\nshort\nlines\n\n"
+    page = f"{kept}- {word}{code}\n  {word}{link}\n- next\n\n{word}\n"
+    made = wrapped(page)
+    assert made.startswith(kept)
+    assert made.split() == page.split()
+    assert code in made
+    assert link in made
+    assert all(len(line) <= WIDTH for line in made.removeprefix(kept).splitlines())
+    items = made.removeprefix(kept).partition("\n\n")[0].splitlines()
+    assert {line[:2] for line in items} == {"- ", "  "}
+    assert wrapped(made) == made
 
 
 UNPLAIN = re.compile(r"\bwhoever\b|\bsomebody\b|\bstands\b|\b(?:is|are) told\b|\bcircles?\b", re.IGNORECASE)
