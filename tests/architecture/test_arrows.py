@@ -25,7 +25,7 @@ LAYERS: dict[str, set[str]] = {
     "adapters": {"api", "engine", "core", "codec"},
     "views": {"core"},
     "mcp": {"api", "views", "core", ""},
-    "cli": {"api", "mcp", "views", "core", "clock", "stores.url", ""},
+    "cli": {"api", "mcp", "views", "core", "clock", "stores.url", "testing", ""},
     "testing": {"api", "stores", "core", "clock", ""},
     "": {"adapters", "api", "codec"},
 }
