@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.context.handover_lines import Bequests
 from holdfast.core.context.inline_text import Words
-from holdfast.core.context.quoting import literal
 from holdfast.core.context.sentences import PHRASES, sentence
 from holdfast.core.context.story import Failure, Mark, Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
@@ -26,6 +25,7 @@ from holdfast.core.llm.reasoning import (
 from holdfast.core.llm.streams import fold_partial
 from holdfast.core.reports.progress import planned, work_on_plan
 from holdfast.core.reports.times import YEAR_10000, moment, span
+from holdfast.core.reports.value_text import literal
 from holdfast.model.calls import Call
 from holdfast.model.context import Style
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
