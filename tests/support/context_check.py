@@ -166,7 +166,7 @@ def _untrue(
             yield f"{fact} does not stand in the events that it cites"
 
 
-def _is_recorded(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_recorded(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     """Every text, name and number in the fact is recorded."""
     texts = frozenset().union(*(content.texts for content in own)) | _spoken(own)
     numbers = frozenset().union(*(content.numbers for content in own))
@@ -199,11 +199,11 @@ def _is_text(text: str, texts: frozenset[str], numbers: frozenset[str]) -> bool:
     return text[:1] in {"[", "{"} and _are_recorded(text, texts, numbers)
 
 
-def _is_number(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_number(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     return any(fact.replace(",", "") in content.numbers for content in own)
 
 
-def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     return fact == f"{len(cited):,}"
 
 
@@ -224,7 +224,7 @@ def _is_moment(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> 
     return fact in moments
 
 
-def _is_event(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_event(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     return any(fact[1:] in content.numbers for content in own)
 
 
