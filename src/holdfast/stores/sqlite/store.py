@@ -45,7 +45,6 @@ from holdfast.stores.sqlite.repair.doctor import (
     as_bytes,
     as_text,
     examined,
-    judged_row,
     raw_run_row,
 )
 from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
@@ -130,13 +129,16 @@ class SqliteStore:
                 rows = _rows(connection.execute(statement, bindings))
             except UnicodeDecodeError:  # some text of some row is none any more
                 return [raw_run_row(row) for row in connection.execute(raw, bindings)]
-            return [judged_row(row) for row in rows]
+            return [row_checksums.judged_row(row) for row in rows]
 
     @reread
     def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_page("forks", limit, limits.RUN_PAGE_MAX)
         with self._database.read() as connection:
-            return [judged_row(row) for row in _rows(connection.execute(sql.LIST_FORKS, (run, after, limit)))]
+            return [
+                row_checksums.judged_row(row)
+                for row in _rows(connection.execute(sql.LIST_FORKS, (run, after, limit)))
+            ]
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
@@ -458,7 +460,7 @@ class SqliteStore:
             found = connection.execute(sql.FIND_RUN, (run,)).fetchone()
         except UnicodeDecodeError as error:
             raise Corrupt(store=self.url, problem=f"the row of run {run} holds what is no text") from error
-        return None if found is None else judged_row(found)
+        return None if found is None else row_checksums.judged_row(found)
 
     def _record(self, connection: apsw.Connection, space: str, key: str) -> Record | None:
         """The record, checked. Corrupt."""
