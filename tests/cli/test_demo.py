@@ -153,9 +153,9 @@ def test_a_kill_is_the_same_for_the_same_seed_and_never_comes_too_late() -> None
     for seed in range(200):
         for steps_left in range(len(PROGRAM) + 1):
             for kills_left in (1, 3, 20):
-                left = {"steps_left": steps_left, "kills_left": kills_left, "is_first": False}
-                kill = choose_kill(Random(seed), **left)
-                assert kill == choose_kill(Random(seed), **left)
+                left = {"steps_left": steps_left, "kills_left": kills_left}
+                kill = choose_kill(Random(seed), **left, is_first=False)
+                assert kill == choose_kill(Random(seed), **left, is_first=False)
                 assert 0 <= kill.at <= max(0, 2 * steps_left - 1)
 
 
