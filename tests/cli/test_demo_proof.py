@@ -13,18 +13,16 @@ from holdfast.cli.demo.killer import Performance
 
 
 @pytest.fixture
-def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Performance, list[Asked]]:
-    """A real run of the agent in this process, without the waiting and without a kill."""
-    monkeypatch.setattr(agent, "FILING_S", 0.0)
-    monkeypatch.setattr(fake_model, "SCRIPTED_S", 0.0)
+def seen(tmp_path: Path) -> tuple[Performance, list[Asked]]:
+    """A real run of the agent in this process, without a kill."""
     store, ledger = holdfast.store(f"memory://{tmp_path.name}"), tmp_path / "ledger.jsonl"
     with fake_model.scripted_provider() as model, holdfast.run("research", store=store) as run:
         result = agent.research(run, model.endpoint, model.model, str(ledger))
         run.finish(result)
     events = tuple(store.events("research"))
-    whole = Process(1, 1, 0.0, 1.0, killed=False, after_seq=0, upto_seq=len(events), passed=frozenset())
+    whole = Process(1, 0.0, 1.0, killed=False, after_seq=0, upto_seq=len(events), passed=frozenset())
     store.close()
-    return Performance("research", ledger, (whole,), events, result, "finished", 1), model.asked
+    return Performance("research", ledger, (whole,), events, result, "finished"), model.asked
 
 
 def holding(seen: Performance, asked: list[Asked], **other: object) -> dict[str, bool]:
@@ -96,7 +94,7 @@ def track(effect: str = "read", **seqs: list[int]) -> Track:
     return made
 
 
-SECOND = Process(2, 1, 0.0, 1.0, killed=True, after_seq=10, upto_seq=20, passed=frozenset({"ask fronds"}))
+SECOND = Process(2, 0.0, 1.0, killed=True, after_seq=10, upto_seq=20, passed=frozenset({"ask fronds"}))
 
 
 @pytest.mark.parametrize(

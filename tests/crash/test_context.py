@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from tests.crash.sampling import OFTEN
+from tests.support.context_check import verify
 
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
-from holdfast.testing.context_check import verify
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 PROGRAM = Path(__file__).parent / "programs" / "telling.py"

@@ -69,6 +69,16 @@ def test_beats_do_not_count(noted: list[str]) -> None:
     assert {"renew", "sync"} == UNCOUNTED
 
 
+def test_with_a_verb_only_its_calls_count(noted: list[str]) -> None:
+    """``verb=`` names a place by what the program does there, however many other calls come before it."""
+    store = KillingStore(Noting(MemoryStore("kit"), noted), at=1, verb="probe", signum=signal.SIGUSR1)
+    store.probe("nobody")
+    store.find_run("nobody")
+    store.probe("nobody")
+    assert noted == ["probe", "find_run", "strike", "probe"]
+    assert str(Kill(1, verb="probe")) == "SIGKILL before probe 1"
+
+
 def test_a_relay_has_every_verb() -> None:
     """Nothing of the port goes past the seam."""
     verbs = {name for name in vars(StorePort) if not name.startswith("_")}

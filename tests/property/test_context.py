@@ -4,13 +4,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.context_check import verify
 from tests.unit.journals import Journal, completion
 
 from holdfast.core.context.context import context_of
 from holdfast.errors import Misuse
 from holdfast.model.context import Context, Style
 from holdfast.model.events import Kind
-from holdfast.testing.context_check import verify
 
 relaxed = settings(max_examples=300, deadline=None)
 

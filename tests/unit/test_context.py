@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from orjson import dumps
+from tests.support.context_check import verify
 from tests.unit.journals import Journal, completion
 
 from holdfast.core.context.context import PREAMBLE, context_of
 from holdfast.errors import BadOption, Misuse
 from holdfast.model.context import Context
 from holdfast.model.events import Kind
-from holdfast.testing.context_check import verify
 
 
 def told(journal: Journal, *, is_held: bool = True, **options: Any) -> Context:

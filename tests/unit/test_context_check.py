@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from tests.support.context_check import verify
 from tests.unit.journals import Journal, completion
 
 from holdfast.core.context.context import context_of, rendered
 from holdfast.model.context import Context, Style
 from holdfast.model.events import Kind
-from holdfast.testing.context_check import verify
 
 
 def history() -> Journal:

@@ -1,4 +1,4 @@
-"""``AsyncRun``: a run entered with ``async with``. The same names as ``Run``, in the same order."""
+"""``AsyncRun``: a run entered with ``async with``. One line a method; what it means stands in ``engine``."""
 
 import os
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
@@ -52,7 +52,7 @@ Q = TypeVar("Q")
 
 
 class AsyncRun(Handle["AsyncRunOptions"]):
-    """A run, entered with ``async with``. The same names as ``Run``; what waits there is awaited here."""
+    """A run, entered with ``async with``. Every recording call is durable when it returns."""
 
     __slots__ = ()
 
@@ -394,6 +394,5 @@ class AsyncRunOptions:
     async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As ``AsyncRun.once``, under these options."""
-        return await step(
-            self._tenure, AWAITING, self._treatment._replace(effect="once"), name, fn, args, kwargs
-        )
+        treatment = self._treatment._replace(effect="once")
+        return await step(self._tenure, AWAITING, treatment, name, fn, args, kwargs)

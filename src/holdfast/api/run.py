@@ -1,4 +1,7 @@
-"""``Run``: a run entered with ``with``. One line a method; what it means stands in ``engine``."""
+"""``Run``: a run entered with ``with``. One line a method; what it means stands in ``engine``.
+
+Written by scripts/sync_facade.py: change async_run.py, then ``make facade``.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -9,7 +9,7 @@ What was left in an object beside its fields (``more``) comes back too. A cached
 again when asked for.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING
 from dataclasses import fields as dataclass_fields
 from enum import Enum, Flag
@@ -90,14 +90,19 @@ def _dataclass_record(value: object, kind: type) -> Fields:
     _refuse_hidden_state(kind)
     state = state_of(value)
     names = [field.name for field in dataclass_fields(cast("Any", kind))]
+    return _with_more(_record_of("dataclass", kind, names, state), state, kind)
+
+
+def _record_of(tag: str, kind: type, names: Collection[str], state: dict[str, Any]) -> Fields:
+    """A record of the fields that the class declares, taken out of the object's state."""
     record: Fields = {
-        "$": "dataclass",
+        "$": tag,
         "type": type_name(kind),
         "v": {name: state.pop(name) for name in names if name in state},
     }
     if len(record["v"]) < len(names):
         record["unset"] = [name for name in names if name not in record["v"]]
-    return _with_more(record, state, kind)
+    return record
 
 
 def _rebuild_dataclass(fields: Fields, cls: Any) -> object:
@@ -137,14 +142,7 @@ def _rebuild_namedtuple(fields: Fields, cls: Any) -> object:
 
 def _model_record(value: Any, kind: type) -> Fields:
     state = dict(value.__dict__)
-    names = _model_fields(kind)
-    record: Fields = {
-        "$": "model",
-        "type": type_name(kind),
-        "v": {name: state.pop(name) for name in names if name in state},
-    }
-    if len(record["v"]) < len(names):
-        record["unset"] = [name for name in names if name not in record["v"]]
+    record = _record_of("model", kind, _model_fields(kind), state)
     given = value.__pydantic_fields_set__
     if given != record["v"].keys():
         record["set"] = sorted(given)

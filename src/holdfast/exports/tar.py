@@ -13,7 +13,6 @@ BLOCK: Final = 512
 END: Final = bytes(2 * BLOCK)
 _SIZE_MAX: Final = 0o77777777777
 _NAME_BYTES_MAX: Final = 100
-_CHUNK_BYTES: Final = 1 << 20
 
 
 class Entry(NamedTuple):

@@ -3,7 +3,6 @@
 from typing import Any, Final, Literal, NamedTuple
 
 PromiseState = Literal["open", "kept", "broken"]
-PROMISE_STATES: Final = ("open", "kept", "broken")
 TELL: Final = "tell of a promise"
 """The name of the steps that tell another run of a promise: they are no effects of the program's own."""
 Side = Literal["made", "received"]

@@ -8,7 +8,7 @@ A damaged row is named and never used. Asked for, it is ``Corrupt``; among other
 sector takes one thing away and not all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final
@@ -53,6 +53,11 @@ def meta_crc(store: str, fences: int) -> int:
 
 
 # -- runs -----------------------------------------------------------------------------------------------------
+
+
+def judged_row(row: Sequence[Any]) -> RunRow:
+    """The row of a SQL store, in the order of its columns, and what is wrong with it."""
+    return judged(RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18])
 
 
 def judged(row: RunRow, crc: int | None, of_status: int | None) -> RunRow:
@@ -127,6 +132,26 @@ def scanned(read: Page, after: str, limit: int, store: str, *, damaged: bool) ->
 
 
 # -- events ---------------------------------------------------------------------------------------------------
+
+
+def links_of(place: Any, chain_at: Callable[[str, int], Any]) -> Links:
+    """What a run's first own event is chained to; of a fork, that lies in another journal.
+
+    ``place`` is the run's birth, origin and ``origin_seq``; ``chain_at(origin, seq)`` gives the origin's own origin,
+    its ``origin_seq`` and the chain of its event ``seq``. Either is None where there is no such run.
+    """
+    if place is None:
+        return Links()
+    birth, origin, seq = place
+    before: int | None = 0
+    while seq and origin is not None:
+        found = chain_at(origin, seq)
+        if found is None:
+            return Links(None, birth)
+        origin, first, before = found
+        if seq > first:
+            break
+    return Links(before, birth)
 
 
 def event_damage(run: str, event: Event, links: Links) -> str:

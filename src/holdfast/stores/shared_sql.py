@@ -19,6 +19,13 @@ SWAP_RUN: Final = (
     "WHERE run = ? AND revision = ?"
 )
 FORGET_RUN: Final = "DELETE FROM runs WHERE id = ?"
+TAKE_PLACE: Final = (
+    "UPDATE runs SET run = ?, birth = ?, created_at = ?, status = ?, body = ?, revision = ? + 1, fence = ?, owner = ?, "
+    "beat = ?, since = ?, beat_at = ?, lease_s = ?, agent = ?, due_at = ?, crc = ?, status_crc = ? WHERE id = ?"
+)
+PLACE: Final = "SELECT birth, origin, origin_seq FROM runs WHERE id = ?"
+META: Final = "SELECT fences, store, crc FROM meta"
+SET_FENCES: Final = "UPDATE meta SET fences = ?, crc = ?"
 DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
 
 # -- blobs ----------------------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ def _run(arguments: list[str]) -> None:
         openers[scheme] = lambda name, opener=opener: killing_port(opener(name))
     script = Path(arguments[0]).absolute()
     sys.argv = arguments
-    sys.path[0] = str(script.parent)
+    if not sys.flags.safe_path:  # then there is no entry to replace
+        sys.path[0] = str(script.parent)
     module = ModuleType("__main__")
     module.__file__ = str(script)
     sys.modules["__main__"] = module

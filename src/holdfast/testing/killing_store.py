@@ -24,6 +24,7 @@ WHENS: Final[tuple[When, ...]] = get_args(When)
 ENV_AT: Final = "HOLDFAST_CRASH_AT"
 ENV_WHEN: Final = "HOLDFAST_CRASH_WHEN"
 ENV_SIGNAL: Final = "HOLDFAST_CRASH_SIGNAL"
+ENV_VERB: Final = "HOLDFAST_CRASH_VERB"
 ENV_MARK: Final = "HOLDFAST_CRASH_MARK"
 ENV_TALLY: Final = "HOLDFAST_CRASH_TALLY"
 
@@ -33,18 +34,23 @@ the k-th call would be another one in every run. What they write (a beat, a sync
 
 
 class Kill(NamedTuple):
-    """Where to strike: the number of the port call, from 0, and the side of it."""
+    """Where to strike: the number of the port call, from 0, and the side of it.
+
+    With ``verb``, only the calls of that verb count: ``Kill(3, verb="append")`` strikes at the fourth append.
+    """
 
     at: int
     when: When = "before"
     signum: int = SIGKILL
+    verb: str | None = None
 
     def environment(self) -> dict[str, str]:
         """The variables that tell a child."""
-        return {ENV_AT: str(self.at), ENV_WHEN: self.when, ENV_SIGNAL: str(int(self.signum))}
+        told = {ENV_AT: str(self.at), ENV_WHEN: self.when, ENV_SIGNAL: str(int(self.signum))}
+        return told if self.verb is None else told | {ENV_VERB: self.verb}
 
     def __str__(self) -> str:
-        return f"{Signals(self.signum).name} {self.when} port call {self.at}"
+        return f"{Signals(self.signum).name} {self.when} {self.verb or 'port call'} {self.at}"
 
 
 class KillingStore(Relay):
@@ -57,6 +63,7 @@ class KillingStore(Relay):
         at: int | None = None,
         when: When = "before",
         signum: int = SIGKILL,
+        verb: str | None = None,
         mark: str | None = None,
         tally: str | None = None,
         counter: Iterator[int] | None = None,
@@ -70,13 +77,15 @@ class KillingStore(Relay):
         self._at = at
         self._when = when
         self._signum = signum
+        self._verb = verb
         self._mark = mark
         self._tally = None if tally is None else os.open(tally, os.O_WRONLY | os.O_CREAT, 0o600)
         self._counter = count() if counter is None else counter  # next() of it is atomic: threads may race
 
     def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         name = verb.__name__
-        struck = name not in UNCOUNTED and self._count() == self._at
+        counts = name not in UNCOUNTED if self._verb is None else name == self._verb
+        struck = counts and self._count() == self._at
         if struck and self._when == "before":
             self._strike(name)
         try:
@@ -112,6 +121,7 @@ def killing_port(port: StorePort) -> StorePort:
         at=int(told[ENV_AT]) if ENV_AT in told else None,
         when=when,
         signum=int(told.get(ENV_SIGNAL, SIGKILL)),
+        verb=told.get(ENV_VERB),
         mark=told.get(ENV_MARK),
         tally=told.get(ENV_TALLY),
         counter=_calls,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from orjson import dumps
+from tests.support.context_check import verify
 
 import holdfast
 from holdfast.model.context import Context
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
-from holdfast.testing.context_check import verify
 
 
 class Crash(Exception):

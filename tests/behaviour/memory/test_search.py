@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.behaviour.conftest import SetClock
+from tests.support.context_check import verify
 from tests.support.stores import over_shared_stores
 
 import holdfast
@@ -13,7 +14,6 @@ from holdfast.engine.journal.blob_content import BoundedReader, read_blob
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory import facts as facts_
 from holdfast.stores.port import StorePort
-from holdfast.testing.context_check import verify
 from holdfast.testing.relay_store import Relay
 
 DAY_S = 86_400.0

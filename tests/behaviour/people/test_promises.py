@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.context_check import verify
 
 import holdfast
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.testing.context_check import verify
 
 
 def states(promises: tuple[holdfast.Promise, ...]) -> list[tuple[str, str, str]]:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.context_check import verify
 
 import holdfast
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.event_fields import contents_of
-from holdfast.testing.context_check import verify
 
 
 @holdfast.tool

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from tests.support.context_check import verify
 
 import holdfast
 from holdfast.core.transfer.handoff import (
@@ -19,7 +20,6 @@ from holdfast.core.transfer.handoff import (
 from holdfast.core.transfer.handoff.validate import problems_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
-from holdfast.testing.context_check import verify
 
 DOCS = Path(__file__).parents[3] / "docs"
 

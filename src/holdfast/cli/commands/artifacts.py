@@ -104,13 +104,16 @@ def command(
 
 # -- listing -------------------------------------------------------------------------------------------------------
 
-_COLUMNS: Final = (
+_VERSION: Final = (
     Column("FILE", grows=True),
     Column("VERSION", right=True),
     Column("SIZE", right=True),
     Column("SHA256", drops=3),
     Column("STEP", drops=1),
     Column("AFTER", drops=4),
+)
+_COLUMNS: Final = (
+    *_VERSION,
     Column("EVENT", right=True, drops=5),
     Column("MADE", drops=2),
     Column("ON DISK"),
@@ -178,12 +181,7 @@ def _said(artifact: Artifact) -> str:
 
 
 _VERSION_COLUMNS: Final = (
-    Column("FILE", grows=True),
-    Column("VERSION", right=True),
-    Column("SIZE", right=True),
-    Column("SHA256", drops=3),
-    Column("STEP", drops=1),
-    Column("AFTER", drops=4),
+    *_VERSION,
     Column("EVENT", right=True),
     Column("MADE", drops=2),
     Column("COPY"),

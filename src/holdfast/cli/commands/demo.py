@@ -63,7 +63,7 @@ def command(
 ) -> int:
     """Kill an agent in the middle of its work and watch it go on.
 
-    Runs a small research agent in a child process, kills it with SIGKILL at a random moment, starts it again,
+    Runs a small research agent in a child process, kills it with SIGKILL at a random write, starts it again,
     and shows what was recorded, what was replayed and what ran again. Never touches a store of yours.
     """
     from holdfast.cli.demo.killer import DemoFailed
@@ -101,7 +101,6 @@ def _demonstrate(directory: Path, wish: "Wish") -> bool:
         wish.kills,
         provider.model,
         seen.run,
-        seen.rounds,
         time.monotonic() - began,
         len(provider.asked),
         seen.processes,
@@ -132,7 +131,7 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         with TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return
-    if store_in(keep).exists() or any(keep.glob("ledger*.jsonl")):
+    if store_in(keep).exists() or (keep / "ledger.jsonl").exists():
         raise DemoFailed(f"{keep} holds a store already", "give --keep a new directory")
     try:
         keep.mkdir(parents=True, exist_ok=True)

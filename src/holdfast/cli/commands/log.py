@@ -1,18 +1,17 @@
 """``holdfast log``: a run's journal, one line an event."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
 
 from holdfast.cli.options import open_existing, surface, whole_run
 from holdfast.cli.output import render
-from holdfast.cli.output.blocks import Block, Column, Gap, Span, Table, text
+from holdfast.cli.output.blocks import Column, Span, Table, text
+from holdfast.cli.output.day_printer import DayPrinter
 from holdfast.cli.output.reasoning_blocks import Wanted, show_thoughts
-from holdfast.views.json_shape import as_plain, iso
 from holdfast.views.timeline import Filter, Line, Timeline, check_kinds, without_pieces
-from holdfast.views.value_text import clock_time, count, moment
+from holdfast.views.value_text import count
 
 _WHAT_LEAST: Final = len("attempt 2 started")
 _NAME_LEAST: Final = 8
@@ -67,7 +66,8 @@ def command(
     told = events if kinds or as_json else without_pieces(events)
     lines = timeline.lines(told)
     shown = lines[-tail:] if tail else lines
-    printer = Printer(as_json=as_json)
+    columns = _columns(shown)
+    printer = DayPrinter[Line](lambda lines, time: _table(columns, lines, time), as_json=as_json)
     printer.show(shown)
     if len(told) < len(events):
         pieces = count(len(events) - len(told), "piece")
@@ -79,39 +79,11 @@ def command(
             render.flush()
 
 
-class Printer:
-    """Prints lines in batches that line up, as they come."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-        self._day = ""
-        self._columns: tuple[Column, ...] = ()
-
-    def show(self, lines: Sequence[Line]) -> None:
-        """Print these further lines."""
-        if self._as_json:
-            for line in lines:
-                render.show_json_line(as_plain(line))
-        elif lines:
-            self._columns = self._columns or _columns(lines)
-            render.show(self._screen(lines) if render.is_terminal() else [_table(self._columns, lines, iso)])
-
-    def _screen(self, lines: Sequence[Line]) -> Iterator[Block]:
-        """For the eye the day stands above its events; in a pipe every line has its whole time."""
-        for day, own in groupby(lines, key=lambda line: moment(line.at)[:10]):
-            if day != self._day:
-                if self._day:
-                    yield Gap()
-                yield text(f"{day} (UTC)", "dim")
-                self._day = day
-            yield _table(self._columns, list(own), clock_time)
-
-
 def _columns(lines: Sequence[Line]) -> tuple[Column, ...]:
     """The columns of a log, wide enough for what is there, so that what comes later lines up too."""
-    names = max(len(_name(line)) for line in lines)
+    names = max((len(_name(line)) for line in lines), default=0)
     return (
-        Column(right=True, least=len(f"#{lines[-1].seq}") + 1),
+        Column(right=True, least=len(f"#{lines[-1].seq if lines else 0}") + 1),
         Column(drops=1),
         Column(least=_WHAT_LEAST),
         Column(least=min(max(names, _NAME_LEAST), _NAME_MOST)),

@@ -6,6 +6,7 @@ between that could lose one of them.
 
 import os
 import shlex
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
@@ -272,12 +273,9 @@ def _blocks(plan: ResumeLines) -> list[Block]:
 def _premises(plan: ResumeLines) -> list[Block]:
     """Those that do not hold; of the others only the number is told. Effects in doubt stand by themselves."""
     broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
-    if not broken:
-        return []
-    columns = (Column(), Column(), Column(grows=True, wraps=True))
     moods: list[Mood] = [_ACT_MOODS.get(line.act, "dim") for line in broken]
     rows = [_premise_row(line, mood) for line, mood in zip(broken, moods, strict=True)]
-    blocks: list[Block] = [Gap(), Heading("Does not hold"), Table(columns, rows, moods)]
+    blocks = _section("Does not hold", rows, moods)
     pausing = [line for line in broken if line.act == "pause"]
     if pausing:
         accept = [word for line in pausing for word in ("--accept", line.premise)]
@@ -295,11 +293,13 @@ def _premise_row(line: PremiseLine, mood: Mood) -> tuple[Span, ...]:
     return (Span(line.premise, mood), Span(_ACT_WORDS[line.act], "dim"), Span(f"{line.text}{since}"))
 
 
-def _questions(plan: ResumeLines) -> list[Block]:
-    if not plan.questions:
-        return []
+def _section(title: str, rows: list[tuple[Span, ...]], signs: Sequence[Mood] = ()) -> list[Block]:
     columns = (Column(), Column(), Column(grows=True, wraps=True))
-    rows = [
+    return [Gap(), Heading(title), Table(columns, rows, signs)] if rows else []
+
+
+def _questions(plan: ResumeLines) -> list[Block]:
+    rows: list[tuple[Span, ...]] = [
         (
             Span(asked.id, "doubt"),
             Span(f"answered by {asked.answered_by}" if asked.answered_by else "not answered", "dim"),
@@ -307,14 +307,11 @@ def _questions(plan: ResumeLines) -> list[Block]:
         )
         for asked in plan.questions
     ]
-    return [Gap(), Heading("Asks"), Table(columns, rows)]
+    return _section("Asks", rows)
 
 
 def _waits(plan: ResumeLines) -> list[Block]:
-    if not plan.waits:
-        return []
-    columns = (Column(), Column(), Column(grows=True, wraps=True))
-    rows = [
+    rows: list[tuple[Span, ...]] = [
         (
             Span(wait.what),
             Span(
@@ -325,19 +322,15 @@ def _waits(plan: ResumeLines) -> list[Block]:
         )
         for wait in plan.waits
     ]
-    return [Gap(), Heading("Waits for"), Table(columns, rows)]
+    return _section("Waits for", rows)
 
 
 def _doubts(plan: ResumeLines) -> list[Block]:
-    if not plan.doubts:
-        return []
-    columns = (Column(), Column(), Column(grows=True, wraps=True))
-    rows = [
+    rows: list[tuple[Span, ...]] = [
         (Span(doubt.step, "doubt"), Span(doubt.pending or "undecided", "dim"), Span(doubt.fate))
         for doubt in plan.doubts
     ]
-    signs: list[Mood] = ["doubt" for _ in rows]
-    return [Gap(), Heading("In doubt"), Table(columns, rows, signs)]
+    return _section("In doubt", rows, ["doubt" for _ in rows])
 
 
 def _again(plan: ResumeLines) -> list[Block]:

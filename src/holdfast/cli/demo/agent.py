@@ -7,7 +7,6 @@ whoever watches can tell a replayed step from one that was never reached.
 import argparse
 import json
 import os
-import time
 from pathlib import Path
 
 import holdfast
@@ -18,8 +17,6 @@ TOPICS = ("holdfasts", "fronds", "urchins")
 PROGRAM = ("plan", *(f"{act} {topic}" for topic in TOPICS for act in ("ask", "file")), "summarise")
 """What the agent gets past, in order."""
 
-FILING_S = 0.15
-"""The way to the ledger and the way back, each: as slow as a real service, so that a kill can hit both."""
 ANSWER_TOKENS_MAX = 80
 ANSWER_TIMEOUT_S = 300.0
 
@@ -46,12 +43,10 @@ def find_in_ledger(ledger: str, topic: str, *, idempotency_key: str) -> holdfast
 @holdfast.tool(effect="once", name="file", verify=find_in_ledger, settle_s=0)
 def file_finding(ledger: str, topic: str, finding: str, *, idempotency_key: str = holdfast.KEY) -> int:
     """Append a finding to the ledger, where nothing may stand twice; the number of its line."""
-    time.sleep(FILING_S)
     entry = {"key": idempotency_key, "topic": topic, "finding": finding}
     with Path(ledger).open("ab", buffering=0) as file:
         file.write(json.dumps(entry).encode() + b"\n")
         os.fsync(file.fileno())
-    time.sleep(FILING_S)
     return len(read_ledger(Path(ledger)))
 
 

@@ -25,7 +25,6 @@ class Process(NamedTuple):
     """One process of the agent, as its parent saw it; the events of its time are ``after_seq < seq <= upto_seq``."""
 
     number: int
-    pid: int
     began_s: float
     ended_s: float
     killed: bool

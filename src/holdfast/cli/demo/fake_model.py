@@ -7,10 +7,9 @@ question counts too.
 
 import hashlib
 import json
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -20,14 +19,11 @@ from holdfast.cli.demo.model_client import (
     base_url,
     complete,
     list_models,
-    text_of,
 )
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 SCRIPTED_MODEL = "scripted"
-SCRIPTED_S = 0.4
-"""How long the script takes to answer, on average."""
 
 _FACTS = {
     "holdfasts": "A holdfast grips the rock by hundreds of small branches, so no single wave can tear it loose.",
@@ -49,12 +45,10 @@ class Asked(NamedTuple):
 class Provider:
     """An OpenAI-compatible server on a free port of loopback. Used with ``with``."""
 
-    def __init__(self, answer: Answer, *, model: str, expected_s: float) -> None:
+    def __init__(self, answer: Answer, *, model: str) -> None:
         self.model = model
         self.asked: list[Asked] = []
         self._answer = answer
-        self._lock = Lock()
-        self._took_s = [expected_s]
         self._server = _Server(("127.0.0.1", 0), _handler_for(self))
         self._thread = Thread(
             target=self._server.serve_forever, args=(0.05,), name="demo-provider", daemon=True
@@ -65,27 +59,10 @@ class Provider:
         """Where the agent finds it."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
-    @property
-    def expected_s(self) -> float:
-        """How long the next answer is likely to take."""
-        with self._lock:
-            return sum(self._took_s) / len(self._took_s)
-
-    @property
-    def patience_s(self) -> float:
-        """How long an agent that asks here may take before something is wrong."""
-        return 30.0 + 100 * self.expected_s
-
     def reply(self, attempt: int, payload: dict[str, Any]) -> dict[str, Any]:
         """Note the question, then answer it."""
-        question = question_in(payload)
-        with self._lock:
-            self.asked.append(Asked(attempt, question))
-        began = time.monotonic()
-        answer = self._answer(payload)
-        with self._lock:
-            self._took_s.append(time.monotonic() - began)
-        return answer
+        self.asked.append(Asked(attempt, question_in(payload)))
+        return self._answer(payload)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -100,13 +77,8 @@ class Provider:
 
 
 def scripted_provider() -> Provider:
-    """A model that needs no weights: it answers by script, as slowly as a quick real one."""
-
-    def answer(payload: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(_latency_s(question_in(payload)))
-        return _completion(scripted_answer(question_in(payload)))
-
-    return Provider(answer, model=SCRIPTED_MODEL, expected_s=SCRIPTED_S)
+    """A model that needs no weights: it answers by script."""
+    return Provider(lambda payload: _completion(scripted_answer(question_in(payload))), model=SCRIPTED_MODEL)
 
 
 def real_provider(address: str, model: str | None) -> Provider:
@@ -120,17 +92,14 @@ def real_provider(address: str, model: str | None) -> Provider:
     def answer(payload: dict[str, Any]) -> dict[str, Any]:
         return complete(base, payload, timeout_s=_WARM_TIMEOUT_S)
 
-    began = time.monotonic()
     greeting = {"model": chosen, "messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 8}
     try:
-        text_of(answer(greeting))
-        began = time.monotonic()  # the first answer may have loaded the model: the second tells its speed
         answer(greeting)
     except Unanswered as refused:
         raise Unanswered(
             f"model {chosen!r}: {refused}", refused.hint or _hint_for(chosen, names)
         ) from refused
-    return Provider(answer, model=chosen, expected_s=max(0.1, time.monotonic() - began))
+    return Provider(answer, model=chosen)
 
 
 def scripted_answer(question: str) -> str:
@@ -145,11 +114,6 @@ def scripted_answer(question: str) -> str:
 def question_in(payload: dict[str, Any]) -> str:
     """The last thing said to the model."""
     return str(payload["messages"][-1]["content"])
-
-
-def _latency_s(question: str) -> float:
-    """Between 0.75 and 1.25 of the average, by the question."""
-    return SCRIPTED_S * (0.75 + hashlib.sha256(question.encode()).digest()[0] / 512)
 
 
 def _completion(text: str) -> dict[str, Any]:

@@ -49,7 +49,6 @@ class Report(NamedTuple):
     kills: int
     model: str
     run: str
-    rounds: int
     duration_s: float
     requests: int
     processes: tuple[Process, ...]
@@ -79,7 +78,8 @@ class Printer:
         self._print(
             Text(
                 f"An agent asks a model ({model.rpartition('/')[2]}, over HTTP) about kelp forests and files each finding "
-                f"in a ledger, where nothing may stand twice. We kill -9 it {times}."
+                f"in a ledger, where nothing may stand twice. It gets SIGKILL {times}, right before or right after a "
+                "write to its journal."
             )
         )
 
@@ -136,13 +136,11 @@ def as_json(report: Report) -> str:
         "kills": report.kills,
         "model": report.model,
         "run": report.run,
-        "rounds": report.rounds,
         "duration_s": round(report.duration_s, 3),
         "requests": report.requests,
         "processes": [
             {
                 "process": process.number,
-                "pid": process.pid,
                 "began_s": round(process.began_s, 3),
                 "ended_s": round(process.ended_s, 3),
                 "ended": "killed" if process.killed else "finished",
@@ -194,7 +192,7 @@ def _after(cell: Cell, *, wide: bool) -> Text:
 
 def _matrix(rows: Sequence[Row], processes: int) -> Table:
     in_words = processes <= _WORD_COLUMNS_MAX
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, int(in_words)), show_edge=False)
     table.add_column("step", no_wrap=True)
     for number in range(1, processes + 1):
         table.add_column(f"process {number}" if in_words else str(number), no_wrap=True)

@@ -1,17 +1,15 @@
 """The reasoning trace on a screen or in a pipe: when, from which event, whose, and the whole text."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.output import render
-from holdfast.cli.output.blocks import Block, Column, Gap, Span, Table, text
+from holdfast.cli.output.blocks import Column, Span, Table, text
+from holdfast.cli.output.day_printer import DayPrinter
 from holdfast.core.llm.reasoning import Thought
-from holdfast.views.json_shape import as_plain, iso
-from holdfast.views.value_text import clock_time, moment
 
 _WHOSE_LEAST: Final = 8
 _OWN: Final = "agent"
@@ -45,7 +43,7 @@ def show_thoughts(store: Store, run: str, wanted: Wanted, *, follow: bool, as_js
     found = [thought for event in events for thought in trace.add(event)]
     found += [] if follow else trace.unfinished()
     shown = [thought for thought in found if wanted.keeps(thought)]
-    printer = _Printer(as_json=as_json)
+    printer = DayPrinter(_table, as_json=as_json)
     printer.show(shown[-wanted.tail :] if wanted.tail else shown)
     if not follow:
         if not shown and not as_json:
@@ -57,31 +55,6 @@ def show_thoughts(store: Store, run: str, wanted: Wanted, *, follow: bool, as_js
     for event in store.follow(run, after_seq=events[-1].seq if events else 0):
         printer.show([thought for thought in trace.add(event) if wanted.keeps(thought)])
         render.flush()
-
-
-class _Printer:
-    """Prints thoughts in batches, as they come."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-        self._day = ""
-
-    def show(self, thoughts: Sequence[Thought]) -> None:
-        if self._as_json:
-            for thought in thoughts:
-                render.show_json_line(as_plain(thought))
-        elif thoughts:
-            render.show(self._screen(thoughts) if render.is_terminal() else [_table(thoughts, iso)])
-
-    def _screen(self, thoughts: Sequence[Thought]) -> Iterator[Block]:
-        """For the eye the day stands above its thoughts."""
-        for day, own in groupby(thoughts, key=lambda thought: moment(thought.at)[:10]):
-            if day != self._day:
-                if self._day:
-                    yield Gap()
-                yield text(f"{day} (UTC)", "dim")
-                self._day = day
-            yield _table(list(own), clock_time)
 
 
 def _table(thoughts: Sequence[Thought], time: Callable[[float], str]) -> Table:

@@ -210,24 +210,21 @@ class Screen:
             line.plain = line.plain.translate(_ASCII)
 
 
-class Drawing:
-    """Blocks drawn in place, on a screen of their own: the terminal is as it was afterwards."""
+class _InPlace:
+    """Something that is drawn anew in the same place, between ``with`` and its end."""
 
-    is_drawn = True
-
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, *, screen: bool) -> None:
         from rich.live import Live
 
         self._screen = Screen(file)
         self._live = Live(
             console=self._screen.console,
-            screen=True,
+            screen=screen,
+            transient=not screen,
             auto_refresh=False,
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._blocks: list[Block] = []
-        self._size = self._screen.console.size
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -235,6 +232,17 @@ class Drawing:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+
+
+class Drawing(_InPlace):
+    """Blocks drawn in place, on a screen of their own: the terminal is as it was afterwards."""
+
+    is_drawn = True
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(file, screen=True)
+        self._blocks: list[Block] = []
+        self._size = self._screen.console.size
 
     def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:  # noqa: ARG002 - ages move all the time
         """Draw them in the place of what was there."""
@@ -251,27 +259,11 @@ class Drawing:
                 self.show(self._blocks, is_news=False)
 
 
-class DrawnBar:
+class DrawnBar(_InPlace):
     """One line that fills up, drawn in place and gone at the end."""
 
     def __init__(self, file: TextIO) -> None:
-        from rich.live import Live
-
-        self._screen = Screen(file)
-        self._live = Live(
-            console=self._screen.console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        super().__init__(file, screen=False)
 
     def show(self, doing: str, done: int, total: int, note: str) -> None:
         """Draw it."""

@@ -1,7 +1,7 @@
 """The context: what a model that knows nothing needs to go on with a run, in so many tokens, each line with its events.
 
 It is made of the journal and of nothing else: no clock, no look at processes or files. So the same journal gives the same
-bytes, in any process, and nothing in it is invented; ``testing.context_check`` checks that. Reading a context adds nothing to it.
+bytes, in any process, and nothing in it is invented; ``tests/support/context_check`` checks that. Reading a context adds nothing to it.
 
 What there is room for, most valuable first: ``VALUE`` is the order, a few of the newest lines of each section in turn, then the
 next few. In the text, sections stand in the order of ``core.context.sentences.SECTIONS``: what changes late comes last, so that whoever

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from holdfast.core.context.quoting import ELLIPSIS, literal, quoted
 from holdfast.core.llm.reasoning import Asked
+from holdfast.core.text.value_text import ELLIPSIS, literal, quoted
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of
 

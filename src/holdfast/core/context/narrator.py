@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.context.handover_lines import Bequests
 from holdfast.core.context.inline_text import Words
-from holdfast.core.context.quoting import literal
 from holdfast.core.context.sentences import PHRASES, sentence
 from holdfast.core.context.story import Failure, Mark, Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
@@ -30,6 +29,7 @@ from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
 from holdfast.core.text.times import YEAR_10000, moment, span
+from holdfast.core.text.value_text import literal
 from holdfast.model.calls import Call
 from holdfast.model.context import Style
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of

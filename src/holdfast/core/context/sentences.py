@@ -2,7 +2,7 @@
 
 A phrase has two texts, one for people and large models and a terse one. Between the braces stand facts, by their sort; what
 is in brackets is left out where one of its facts is missing. Whoever tells fills phrases in (``core.context.narrator``); whoever
-checks takes them apart again (``testing.context_check``). No other words come into a context.
+checks takes them apart again (``tests/support/context_check``). No other words come into a context.
 
 The sorts of facts: ``quote`` a recorded text as a JSON string; ``value`` a recorded value as JSON; ``name`` a recorded name,
 bare where it is a plain word; ``call`` a recorded call with its arguments, and ``calls`` several; ``n`` a recorded number;

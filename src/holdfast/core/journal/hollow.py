@@ -38,8 +38,12 @@ _CONTENT: Final = {
 
 
 def hollowed(run: str, event: Event, kind: str) -> Event:
-    """The event without the content of its class. It keeps its place and its chain, and gets a checksum of its own."""
-    body = without(event.body, _CONTENT[kind], pruned=kind)
+    """The event without the content of its class."""
+    return rebodied(run, event, without(event.body, _CONTENT[kind], pruned=kind))
+
+
+def rebodied(run: str, event: Event, body: bytes) -> Event:
+    """The event with another body, at its place: later events are chained to what it was, and it tells so."""
     return event._replace(body=body, crc=checksum(run, *event[:6], body), chain=anchor(event.chain))
 
 

@@ -6,7 +6,7 @@
 ``came``        how those came: by an import or a copy, from which file or store, and when
 ``imported``    the hash of the export that it was made from, for as long as it has not begun
 ``compacted``   a stretch of its events may have been replaced by what they came to
-``checked``     its events from elsewhere were looked at before they were written: by these rules, see ``core.transfer.event_check``
+``checked``     its events from elsewhere were looked at before they were written: by these rules, see ``core.journal.event_check``
 ``owner``       as whom it acts here: minted by the import that brought it, and recorded beside its idempotency keys
 ``handed``      the run whose handoff it began with, and its store and event
 ``effects``     what becomes of its origin's later effects, for as long as it has not begun: see ``core/lineage/later_effects.py``

@@ -1,30 +1,52 @@
-"""Recorded values in words: one line of JSON, with types the way Python shows them, cut where nobody reads on.
+"""Recorded values in words, on one line, shortened where nobody reads on.
 
 It reads trees as they stand in a body or a state, types tagged with ``$``; it never builds the values, so nothing of
-the user's has to be importable.
+the user's has to be importable. ``readable`` is for people: it shows types the way Python does, and may end anywhere.
+
+``quoted`` and ``literal`` are for a text that others rely on, and keep an invariant: everything that a user, a tool or a
+model wrote stands inside a JSON string, and every string is closed, however it was shortened. So a recorded text cannot
+break a layout, begin a heading or pass for a reference, and a quotation can be read back and checked.
 """
 
-from re import compile as pattern
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, Final
 
 from orjson import dumps
 
-_BLANKS: Final = pattern(r"\s+")
+ELLIPSIS: Final = "…"
 CHARS_MAX: Final = 200
 """Details are cut here, wherever they are shown; `holdfast show RUN@#N` has the whole."""
+_DEPTH_MAX: Final = 6
+_STRING_CHARS_MIN: Final = 12
+_PAIRS: Final = frozenset({"dict", "ordered-dict", "defaultdict", "counter"})
+_BARE: Final = frozenset({"datetime", "date", "time", "decimal", "uuid", "path", "int", "float", "str"})
+"""What its text alone tells; the rest is shown with its type."""
 
 
 def one_line(text: str, chars_max: int = CHARS_MAX) -> str:
-    """The text without line breaks, cut with an ellipsis where it is too long."""
-    text = " ".join(text.split())
-    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+    """The text with every stretch of white space made one blank, cut with an ellipsis where it is too long."""
+    # Of a very long text only what can be shown is looked at.
+    text = " ".join((text if len(text) <= 64 * chars_max else text[: 64 * chars_max] + ELLIPSIS).split())
+    return text if len(text) <= chars_max else text[: max(1, chars_max - 1)].rstrip() + ELLIPSIS
 
 
 def readable(tree: Any, chars_max: int = CHARS_MAX) -> str:
     """A recorded value in one line: JSON, with types the way Python shows them."""
-    pieces: list[str] = []
-    _write(tree, pieces, chars_max + 1)
-    return one_line("".join(pieces), chars_max)
+    return one_line(_Readable(chars_max + 1).written(tree), chars_max)
+
+
+def quoted(text: str, chars_max: int) -> str:
+    """The text as a JSON string on one line."""
+    plain = one_line(text, chars_max).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    shown = dumps(plain).decode()
+    # What a reader does not see, or reads in another direction, is shown as its escape.
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in shown)
+
+
+def literal(value: Any, chars_max: int) -> str:
+    """A recorded value as JSON on one line of about so many characters; types that JSON has not are told by their content."""
+    return _Literal(chars_max).written(value)
 
 
 def failure_line(record: dict[str, Any] | None) -> str:
@@ -58,71 +80,119 @@ def money(dollars: float) -> str:
     return f"${dollars:,.{places}f}"
 
 
-def _write(tree: Any, pieces: list[str], chars_left: int) -> int:
-    """Append the tree's text; the characters left. It stops early: nobody reads the end of a long value."""
-    if chars_left <= 0:
-        return 0
-    if isinstance(tree, dict):
-        if "$" in tree:
-            return _write_tagged(tree, pieces, chars_left)
-        entries = [(f"{_scalar(str(key))}: ", value) for key, value in tree.items()]
-        return _write_all("{", entries, "}", pieces, chars_left)
-    if isinstance(tree, list):
-        return _write_all("[", [("", value) for value in tree], "]", pieces, chars_left)
-    return _put(_scalar(tree), pieces, chars_left)
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def _scalar(value: Any) -> str:
-    return dumps(value).decode()
+class _Line(ABC):
+    """Walks a recorded value and writes it down, until the room is used up."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._pieces: list[str] = []
+
+    def written(self, tree: Any) -> str:
+        self.write(tree, 0)
+        return "".join(self._pieces)
+
+    def write(self, tree: Any, depth: int) -> None:
+        if isinstance(tree, str):
+            self.put(self.string(tree))
+        elif isinstance(tree, list):
+            self.items("[", (("", item) for item in tree), "]", depth)
+        elif not isinstance(tree, dict):
+            self.put(dumps(tree).decode())
+        elif "$" not in tree:
+            self.pairs(tree.items(), depth)
+        elif tree["$"] in _PAIRS and isinstance(tree.get("v"), list):
+            self.pairs((pair for pair in tree["v"] if isinstance(pair, list) and len(pair) == 2), depth)
+        else:
+            self.tagged(tree, tree.get("v"), depth)
+
+    def pairs(self, pairs: Iterable[Any], depth: int) -> None:
+        self.items("{", ((f"{self.key(key)}: ", item) for key, item in pairs), "}", depth)
+
+    def items(self, opening: str, entries: Iterable[tuple[str, Any]], closing: str, depth: int) -> None:
+        self.put(opening)
+        for number, (label, item) in enumerate(entries):
+            before = ", " if number else ""
+            if self.is_full(number, depth):
+                self.put(before + ELLIPSIS)
+                break
+            self.put(before + label)
+            self.write(item, depth + 1)
+        self.put(closing)
+
+    def put(self, text: str) -> None:
+        self._pieces.append(text)
+        self._room -= len(text)
+
+    @abstractmethod
+    def string(self, text: str) -> str:
+        """A text in quotes."""
+
+    @abstractmethod
+    def key(self, key: Any) -> str:
+        """A key of a mapping."""
+
+    @abstractmethod
+    def is_full(self, number: int, depth: int) -> bool:
+        """Whether there is no room for the item of this number."""
+
+    @abstractmethod
+    def tagged(self, tree: dict[str, Any], content: Any, depth: int) -> None:
+        """Write a value of a type that JSON has not."""
 
 
-def _write_tagged(tree: dict[str, Any], pieces: list[str], chars_left: int) -> int:
-    kind = str(tree["$"])
-    name = str(tree.get("type", "")).rpartition(":")[2] or kind
-    if kind == "enum":
-        return _put(f"{name}.{tree.get('name', tree.get('v'))}", pieces, chars_left)
-    value = tree.get("v")
-    if kind in _PAIRS and isinstance(value, list):
-        return _write_pairs(value, pieces, chars_left)
-    if kind == "tuple" and isinstance(value, list):
-        return _write_all("(", [("", part) for part in value], ")", pieces, chars_left)
-    if kind in _BARE and isinstance(value, str):
-        return _put(value, pieces, chars_left)
-    if isinstance(value, dict) and "$" not in value:
-        return _write_all(f"{name}(", [(f"{k}=", part) for k, part in value.items()], ")", pieces, chars_left)
-    chars_left = _put(f"{name}(", pieces, chars_left)
-    chars_left = _write(value, pieces, chars_left)
-    return _put(")", pieces, chars_left)
+class _Readable(_Line):
+    """Types the way Python shows them."""
+
+    def string(self, text: str) -> str:
+        return " ".join(dumps(text).decode().split())  # blanks that are not shown do not use up the room
+
+    def key(self, key: Any) -> str:
+        return self.string(key) if isinstance(key, str) else _Readable(self._room).written(key)
+
+    def is_full(self, number: int, depth: int) -> bool:  # noqa: ARG002 - the base's signature
+        return self._room <= 0
+
+    def tagged(self, tree: dict[str, Any], content: Any, depth: int) -> None:
+        kind = str(tree["$"])
+        name = str(tree.get("type", "")).rpartition(":")[2] or kind
+        if kind == "enum":
+            self.put(f"{name}.{tree.get('name', content)}")
+        elif kind == "tuple" and isinstance(content, list):
+            self.items("(", (("", item) for item in content), ")", depth)
+        elif kind in _BARE and isinstance(content, str):
+            self.put(content)
+        elif isinstance(content, dict) and "$" not in content:
+            self.items(f"{name}(", ((f"{key}=", item) for key, item in content.items()), ")", depth)
+        else:
+            self.put(f"{name}(")
+            self.write(content, depth)
+            self.put(")")
 
 
-_PAIRS: Final = frozenset({"dict", "ordered-dict", "defaultdict", "counter"})
-_BARE: Final = frozenset({"datetime", "date", "time", "decimal", "uuid", "path", "int", "float", "str"})
-"""What its text alone tells; the rest is shown with its type."""
+class _Literal(_Line):
+    """Strict JSON but for ellipses: types are told by their content."""
 
+    def string(self, text: str) -> str:
+        return quoted(text, max(self._room, _STRING_CHARS_MIN))
 
-def _write_pairs(pairs: list[Any], pieces: list[str], chars_left: int) -> int:
-    chars_left = _put("{", pieces, chars_left)
-    for number, (key, value) in enumerate(pairs):
-        chars_left = _put(", " if number else "", pieces, chars_left)
-        chars_left = _write(key, pieces, chars_left)
-        chars_left = _put(": ", pieces, chars_left)
-        chars_left = _write(value, pieces, chars_left)
-    return _put("}", pieces, chars_left)
+    def key(self, key: Any) -> str:
+        return quoted(key if isinstance(key, str) else literal(key, 40), 40)
 
+    def items(self, opening: str, entries: Iterable[tuple[str, Any]], closing: str, depth: int) -> None:
+        self._room -= len(closing)  # kept free, so that what is open can be closed
+        super().items(opening, entries, closing, depth)
+        self._room += len(closing)
 
-def _write_all(
-    opening: str, entries: list[tuple[str, Any]], closing: str, pieces: list[str], chars_left: int
-) -> int:
-    chars_left = _put(opening, pieces, chars_left)
-    for number, (label, value) in enumerate(entries):
-        if chars_left <= 0:
-            break
-        chars_left = _put((", " if number else "") + label, pieces, chars_left)
-        chars_left = _write(value, pieces, chars_left)
-    return _put(closing, pieces, chars_left)
+    def is_full(self, number: int, depth: int) -> bool:
+        return (number > 0 and self._room < _STRING_CHARS_MIN) or depth >= _DEPTH_MAX
 
-
-def _put(text: str, pieces: list[str], chars_left: int) -> int:
-    text = _BLANKS.sub(" ", text)  # as it will be shown: blanks that are not do not count
-    pieces.append(text)
-    return chars_left - len(text)
+    def tagged(self, tree: dict[str, Any], content: Any, depth: int) -> None:
+        if tree["$"] == "enum":
+            self.write(str(tree.get("name", content)), depth)
+        else:
+            self.write(content, depth + 1)

@@ -92,11 +92,8 @@ def _create(workshop: Workshop, name: str, run: str, origin: RunRow) -> None:
         origin.origin_seq,
     )
     row = row._replace(body=with_facts(row, flattens=run))
-    for _ in range(fork_and_rewind.TRIES):
-        before = workshop.store.find_run(origin.origin) if origin.origin is not None else None
-        if workshop.store.create_run(row, origin_revision=before.revision if before else 0):
-            return
-    raise fork_and_rewind.restless(workshop.store, origin.origin or name)
+    if fork_and_rewind.create(workshop.store, row).birth != row.birth:
+        raise fork_and_rewind.restless(workshop.store, run)
 
 
 def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> None:

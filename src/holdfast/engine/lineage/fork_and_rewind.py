@@ -188,6 +188,18 @@ def branch(
     return made if workshop.store.create_run(made, origin_revision=origin.revision) else None
 
 
+def create(store: StorePort, row: RunRow) -> RunRow:
+    """The run, created though others may change its origin meanwhile; as it is where its name is taken. StoreUnavailable."""
+    for _ in range(TRIES):
+        origin = store.find_run(row.origin) if row.origin is not None else None
+        if store.create_run(row, origin_revision=origin.revision if origin else 0):
+            return row._replace(head=row.origin_seq)
+        found = store.find_run(row.run)
+        if found is not None:
+            return found
+    raise restless(store, row.origin or row.run)
+
+
 def restless(store: StorePort, run: str) -> StoreUnavailable:
     """The error for a run that never stands still long enough."""
     return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")

@@ -7,7 +7,7 @@ the files keep their size. Forks get a copy of what they borrow first.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from holdfast.core.journal.hollow import hollowed
+from holdfast.core.journal.hollow import hollowed, rebodied
 from holdfast.core.threads.chains import with_their_base
 from holdfast.engine.journal.load_view import forget_snapshot
 from holdfast.engine.lineage import kin
@@ -25,7 +25,7 @@ from holdfast.engine.threads.shared_hold import hold
 from holdfast.errors import LeaseLost
 from holdfast.limits import CHAIN_WAIT_S
 from holdfast.model.event_fields import fields_of, rewritten
-from holdfast.model.events import CHAINED, PENDING, Event, anchor, checksum
+from holdfast.model.events import CHAINED, PENDING, Event
 from holdfast.model.retention import Keep, Retention
 from holdfast.model.store_rows import RunRow
 
@@ -100,7 +100,11 @@ def drop(workshop: Workshop, run: str, is_meant: Callable[[Event], bool]) -> Non
         revision = row.revision
         for seq in sorted({*gone, *meant}):
             event = gone.get(seq)
-            made = _hidden(run, meant[seq]) if event is None else hollowed(run, event, _CLASSES[event.name])
+            made = (
+                rebodied(run, meant[seq], rewritten(meant[seq].body, hidden=True))
+                if event is None
+                else hollowed(run, event, _CLASSES[event.name])
+            )
             is_done = store.replace_events(
                 run,
                 fence=held.fence,
@@ -122,8 +126,3 @@ _CLASSES = {CHAINED: "checkpoints", PENDING: "pending"}
 def _place(event: Event) -> tuple[str, str]:
     body = fields_of(event.body)
     return body["chain"], body["on"]
-
-
-def _hidden(run: str, event: Event) -> Event:
-    body = rewritten(event.body, hidden=True)
-    return event._replace(body=body, crc=checksum(run, *event[:6], body), chain=anchor(event.chain))

@@ -303,14 +303,9 @@ class Bringing:
             part.origin_seq,
             agent=part.facts.get("agent", ""),
         )
-        for _ in range(fork_and_rewind.TRIES):
-            origin = self._store.find_run(place.origin) if place.origin is not None else None
-            if self._store.create_run(row, origin_revision=origin.revision if origin else 0):
-                return row._replace(head=part.origin_seq)
-            found = self._store.find_run(place.name)
-            if found is not None:  # another import was faster
-                return found
-        raise fork_and_rewind.restless(self._store, place.origin or place.name)
+        return fork_and_rewind.create(
+            self._store, row
+        )  # or what another import has created, which was faster
 
     def _continue(self, place: Going, hold: Hold) -> int:
         """Append what is not there yet."""

@@ -12,7 +12,7 @@ from holdfast.clock import SystemClock
 from holdfast.errors import Corrupt
 from holdfast.limits import EVENT_PAGE_MAX, RECORD_PAGE_MAX, RUN_PAGE_MAX
 from holdfast.model.events import Event, Links, uncovered
-from holdfast.model.store_rows import Finding, Lease, Record, RunRow
+from holdfast.model.store_rows import Finding, Record
 from holdfast.stores import row_checksums
 from holdfast.stores.bounds import partial_finding
 from holdfast.stores.postgres import statements as sql
@@ -132,28 +132,17 @@ def _events(connection: Connection) -> Iterator[Finding]:
 
 
 def _links(connection: Connection, number: int) -> Links:
-    """What a run's first own event is chained to; of a fork, that lies in another journal."""
-    found = connection.execute(sql.PLACE, (number,)).fetchone()
-    if found is None:
-        return Links()
-    birth, origin, seq = found
-    before: int | None = 0
-    while seq and origin is not None:
-        found = connection.execute(sql.CHAIN_AT, (seq, origin)).fetchone()
-        if found is None:
-            return Links(None, birth)
-        origin, first, before = found
-        if seq > first:
-            break
-    return Links(before, birth)
+    return row_checksums.links_of(
+        connection.execute(sql.PLACE, (number,)).fetchone(),
+        lambda origin, seq: connection.execute(sql.CHAIN_AT, (seq, origin)).fetchone(),
+    )
 
 
 def _runs(connection: Connection) -> Iterator[Finding]:
     after = ""
     while page := connection.execute(sql.ALL_RUNS, (after, RUN_PAGE_MAX), binary=True).fetchall():
         for row in page:
-            found = RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], ""))
-            if damage := row_checksums.judged(found, row[17], row[18]).damage:
+            if damage := row_checksums.judged_row(row).damage:
                 yield Finding("runs", "failure", damage, _RESTORE)
         after = page[-1][0]
     for run, fence, last in connection.execute(sql.LATE_FENCES).fetchall():

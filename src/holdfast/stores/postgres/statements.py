@@ -22,7 +22,7 @@ _RUN: Final = (
 
 # -- runs -----------------------------------------------------------------------------------------------------
 
-META: Final = "SELECT fences, store, crc FROM meta"
+META: Final = shared.META
 FENCES: Final = f"{META} FOR SHARE"
 CREATE_RUN: Final = (
     "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence, agent, due_at, crc, status_crc) "
@@ -52,14 +52,11 @@ HAS_FORKS: Final = "SELECT 1 FROM runs WHERE origin = %s LIMIT 1"
 FORGET_RUN: Final = _bound(shared.FORGET_RUN)
 DELETE_EVENTS: Final = "DELETE FROM events WHERE run = %s"
 # The events name their run by number, so it is the row that moves: the other's row gets all but events and origin.
-TAKE_PLACE: Final = (
-    "UPDATE runs SET run = %s, birth = %s, created_at = %s, status = %s, body = %s, revision = %s + 1, fence = %s, "
-    "owner = %s, beat = %s, since = %s, beat_at = %s, lease_s = %s, agent = %s, due_at = %s, crc = %s, status_crc = %s WHERE id = %s"
-)
+TAKE_PLACE: Final = _bound(shared.TAKE_PLACE)
 DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
 # Before anything else is locked: who creates a run holds this row while it waits for a deleter to be done.
 LOCK_FENCES: Final = f"{META} FOR UPDATE"
-SET_FENCES: Final = "UPDATE meta SET fences = %s, crc = %s"
+SET_FENCES: Final = _bound(shared.SET_FENCES)
 
 # -- events ---------------------------------------------------------------------------------------------------
 
@@ -154,7 +151,6 @@ TAKE_LEASE: Final = (
     "UPDATE runs r SET fence = greatest(fence, %s) + 1, owner = %s, beat = 0, since = %s, beat_at = %s, lease_s = %s "  # noqa: S608 - constants
     f"WHERE run = %s AND (owner = '' OR (fence = %s AND beat = %s)) RETURNING {shared.LEASE}"
 )
-HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = %s LIMIT 1"
 # In the order in which appends lock their runs.
 BEAT: Final = (
     "WITH held AS MATERIALIZED (SELECT r.id, h.fence FROM runs r "
@@ -227,7 +223,7 @@ GAPPED: Final = (
     "SELECT r.id, r.run, r.origin_seq FROM runs r JOIN events e ON e.run = r.id WHERE r.status <> 'importing' "
     "GROUP BY r.id HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
 )
-PLACE: Final = "SELECT birth, origin, origin_seq FROM runs WHERE id = %s"
+PLACE: Final = _bound(shared.PLACE)
 CHAIN_AT: Final = "SELECT r.origin, r.origin_seq, (SELECT chain FROM events e WHERE e.run = r.id AND e.seq = %s) FROM runs r WHERE r.run = %s"
 LATE_FENCES: Final = (
     "SELECT r.run, r.fence, e.fence FROM runs r JOIN events e ON e.run = r.id AND e.seq = r.head "

@@ -39,6 +39,7 @@ from holdfast.stores.postgres.search.index import PostgresIndex, find_index
 from holdfast.stores.postgres.vacuum import reclaimed
 from holdfast.stores.postgres.wait import Waiting
 from holdfast.stores.postgres.wire.nul_escape import escaped, events_of
+from holdfast.stores.row_checksums import judged_row
 
 _SEQ_MAX: Final = (1 << 63) - 1
 _INBOX: Final = inbox_space("")
@@ -99,7 +100,7 @@ class PostgresStore:
 
     def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         found = self._database.read(lambda c: c.execute(sql.FIND_RUN, (run,), binary=True).fetchone())
-        row = None if found is None else _run_row(found)
+        row = None if found is None else judged_row(found)
         return row if row is None or damaged else row_checksums.sound(row, self.url)
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
@@ -110,19 +111,19 @@ class PostgresStore:
             statement = sql.LIST_RUNS_BEFORE
             values |= {"created_at": before.created_at, "run": before.run}
         rows = self._database.read(lambda c: c.execute(statement, values, binary=True).fetchall())
-        return [_run_row(row) for row in rows]
+        return [judged_row(row) for row in rows]
 
     def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_page("forks", limit, limits.RUN_PAGE_MAX)
         values = (run, after, limit)
         rows = self._database.read(lambda c: c.execute(sql.LIST_FORKS, values, binary=True).fetchall())
-        return [_run_row(row) for row in rows]
+        return [judged_row(row) for row in rows]
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
 
         def swap(connection: Connection) -> None:
-            row = _run_row(_found(connection, sql.FIND_TO_SWAP, (run,)))
+            row = judged_row(_found(connection, sql.FIND_TO_SWAP, (run,)))
             _refuse_if(row.revision != revision)
             crc = row_checksums.run_crc(row_checksums.sound(row, self.url)._replace(body=body))
             of_status = row_checksums.status_crc(run, status)
@@ -194,7 +195,7 @@ class PostgresStore:
             _refuse_if(connection.execute(sql.HAS_FORKS, (of,)).fetchone() is not None)
             assert other_head == head, f"{run} ends at {head} and {of} at {other_head}"
             row, taken = (
-                row_checksums.sound(_run_row(_found(connection, sql.FIND_RUN, (name,))), self.url)
+                row_checksums.sound(judged_row(_found(connection, sql.FIND_RUN, (name,))), self.url)
                 for name in (run, of)
             )
             crc = row_checksums.run_crc(row_checksums.adopted(row, taken))
@@ -292,7 +293,7 @@ class PostgresStore:
         }
 
         def take(connection: Connection) -> list[RunRow]:
-            rows = [_run_row(row) for row in connection.execute(sql.CLAIM, values, binary=True).fetchall()]
+            rows = [judged_row(row) for row in connection.execute(sql.CLAIM, values, binary=True).fetchall()]
             damaged = [row.run for row in rows if row.damage]
             if damaged:  # no worker can do anything with them, and they stand in the way of the others
                 connection.execute(sql.GIVE_BACK, (damaged,))
@@ -305,7 +306,7 @@ class PostgresStore:
         bounds.check_claim(agents, limit)
         values = (list(agents), after, limit)
         rows = self._database.read(lambda c: c.execute(sql.LIST_HELD, values, binary=True).fetchall())
-        return [_run_row(row) for row in rows]
+        return [judged_row(row) for row in rows]
 
     def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
         return self._guarded(lambda c: _must(c, sql.SET_DUE, (due_at, run, fence)))
@@ -470,9 +471,3 @@ def _tell_of_letter(connection: Connection, space: str) -> None:
 
 def _kept(event: Event) -> Event:
     return event._replace(name=escaped(event.name), key=escaped(event.key))
-
-
-def _run_row(row: tuple[Any, ...]) -> RunRow:
-    return row_checksums.judged(
-        RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18]
-    )

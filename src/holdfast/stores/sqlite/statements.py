@@ -58,14 +58,10 @@ FIND_ADOPTED: Final = (
 )
 FORGET_RUN: Final = shared.FORGET_RUN
 # The events' ids begin with their run's, so it is the row that moves: the other's row gets all but events and origin.
-TAKE_PLACE: Final = (
-    "UPDATE runs SET run = ?2, birth = ?3, created_at = ?4, status = ?5, body = ?6, revision = ?7 + 1, fence = ?8, "
-    "owner = ?9, beat = ?10, since = ?11, beat_at = ?12, lease_s = ?13, agent = ?14, due_at = ?15, crc = ?16, "
-    "status_crc = ?17 WHERE id = ?1"
-)
+TAKE_PLACE: Final = shared.TAKE_PLACE
 DELETE_SPACE: Final = shared.DELETE_SPACE
-META: Final = "SELECT fences, store, crc FROM meta"
-SET_FENCES: Final = "UPDATE meta SET fences = ?, crc = ?"
+META: Final = shared.META
+SET_FENCES: Final = shared.SET_FENCES
 SET_STATUS: Final = "UPDATE runs SET status = ?, status_crc = ?, revision = revision + 1 WHERE run = ?"
 STANDS_AT: Final = f"SELECT r.id, r.birth, {_HEAD} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 HEADS: Final = f"SELECT r.id, CAST(r.run AS BLOB), CAST(r.birth AS BLOB), {_HEAD} FROM runs r"  # noqa: S608 - constants
@@ -165,7 +161,7 @@ ALL_EVENTS: Final = (
     "e.fence, e.body, e.crc, e.chain, e.run FROM events e LEFT JOIN runs r ON r.id = e.run "
     "WHERE r.status IS NOT 'importing' ORDER BY e.id"
 )
-PLACE: Final = "SELECT birth, origin, origin_seq FROM runs WHERE id = ?"
+PLACE: Final = shared.PLACE
 CHAIN_AT: Final = "SELECT r.origin, r.origin_seq, (SELECT chain FROM events WHERE id = (r.id << 32) | ?2) FROM runs r WHERE r.run = ?1"
 LATE_FENCES: Final = (
     "SELECT CAST(r.run AS BLOB), r.fence, e.fence FROM runs r "  # noqa: S608 - constants

@@ -33,6 +33,7 @@ from holdfast.model.store_rows import (
     inbox_space,
 )
 from holdfast.stores import bounds, row_checksums
+from holdfast.stores.row_checksums import judged_row
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.create import ensure_store
@@ -45,13 +46,11 @@ from holdfast.stores.sqlite.repair.doctor import (
     as_bytes,
     as_text,
     examined,
-    judged_row,
     raw_run_row,
 )
 from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
 from holdfast.stores.sqlite.wait import wait_for_change
 
-_SEQ_MAX: Final = (1 << 32) - 1
 _QUOTED: Final = str.maketrans(
     {"%": "%25", "?": "%3F", "#": "%23"}
 )  # the rest of a URL is for people to read
@@ -173,7 +172,7 @@ class SqliteStore:
         self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
-        upto = _SEQ_MAX if upto_seq is None else upto_seq
+        upto = limits.SEQ_MAX if upto_seq is None else upto_seq
         with self._database.read() as connection:
             return list(map(Event._make, connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit))))
 
@@ -220,7 +219,7 @@ class SqliteStore:
             connection.execute(sql.DELETE_EVENTS, (number,))
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
-            connection.execute(sql.TAKE_PLACE, (other, *kept, row.agent, row.due_at, *sums))
+            connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
             self._database.heads.clear(number, of)
             self._database.heads.learn(run, other, row.birth)
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))

@@ -32,11 +32,6 @@ def _list(items: dict[str, Any], says: str) -> dict[str, Any]:
     return {"description": says, "type": "array", "items": items}
 
 
-def _or_null(kind: str, says: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {"type": [kind, "null"]}
-    return {"description": says, **found} if says else found
-
-
 _STEP: Final = _object(
     {
         "step": _TEXT,

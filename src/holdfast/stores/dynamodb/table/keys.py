@@ -35,7 +35,6 @@ RUNS: Final = "runs"
 NAMES: Final = "names"
 TRASH: Final = "trash"
 SHARDS: Final = "0123456789abcdef"
-SEQ_MAX: Final = 9_999_999_999
 _SORT_KEY_BYTES_MAX: Final = 1_024
 
 

@@ -129,12 +129,8 @@ class Table:
         request["ScanIndexForward"] = not newest_first
         if page:
             request["Limit"] = page
-        while True:
-            answer = self._request("query", **request)
+        for answer in self._pages("query", request):
             yield from map(decoded, answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def scan(self, prefix: str) -> Iterator[Item]:
         """The items of all partitions whose key begins like this, in any order. It reads the whole table, and costs so much."""
@@ -145,12 +141,8 @@ class Table:
             "ExpressionAttributeValues": encoded({":prefix": prefix}),
             "ConsistentRead": True,
         }
-        while True:
-            answer = self._request("scan", **request)
+        for answer in self._pages("scan", request):
             yield from map(decoded, answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def count(self, pk: str) -> int:
         """How many items a partition has."""
@@ -162,13 +154,7 @@ class Table:
             "ConsistentRead": True,
             "Select": "COUNT",
         }
-        total = 0
-        while True:
-            answer = self._request("query", **request)
-            total += int(answer["Count"])
-            if "LastEvaluatedKey" not in answer:
-                return total
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return sum(int(answer["Count"]) for answer in self._pages("query", request))
 
     def describe(self) -> Item:
         """What the service tells of the table."""
@@ -176,6 +162,15 @@ class Table:
         return told
 
     # -- asking ----------------------------------------------------------------------------------------------
+
+    def _pages(self, verb: str, request: dict[str, Any]) -> Iterator[Any]:
+        """The answers to a request that is answered in pages, as many as the caller takes."""
+        while True:
+            answer = self._request(verb, **request)
+            yield answer
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _request(self, verb: str, **request: Any) -> Any:
         answer = self._ask(verb, request)

@@ -6,7 +6,7 @@ nobody waits for a long check. It measures; it never mends.
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import apsw
 from holdfast.clock import SystemClock
 from holdfast.errors import AcknowledgedLost, Corrupt
 from holdfast.model.events import Event, Links, uncovered
-from holdfast.model.store_rows import Finding, Lease, Record, RunRow
+from holdfast.model.store_rows import Finding, Record, RunRow
 from holdfast.stores import row_checksums
 from holdfast.stores.bounds import partial_finding
 from holdfast.stores.sqlite import statements as sql
@@ -184,21 +184,11 @@ def _events(connection: apsw.Connection) -> Iterator[Finding]:
 
 
 def _links(connection: apsw.Connection, number: int) -> Links:
-    """What a run's first own event is chained to; of a fork, that lies in another journal."""
     try:
-        found: Any = connection.execute(sql.PLACE, (number,)).fetchone()
-        if found is None:
-            return Links()
-        birth, origin, seq = found
-        before: int | None = 0
-        while seq and origin is not None:
-            found = connection.execute(sql.CHAIN_AT, (origin, seq)).fetchone()
-            if found is None:
-                return Links(None, birth)
-            origin, first, before = found
-            if seq > first:
-                break
-        return Links(before, birth)
+        return row_checksums.links_of(
+            connection.execute(sql.PLACE, (number,)).fetchone(),
+            lambda origin, seq: connection.execute(sql.CHAIN_AT, (origin, seq)).fetchone(),
+        )
     except UnicodeDecodeError:  # the row is damaged, and named as such
         return Links()
 
@@ -229,14 +219,7 @@ def raw_run_row(row: Any) -> RunRow:
     """A row that was read with its texts as bytes."""
     texts = [as_text(value) if number in _TEXTS else value for number, value in enumerate(row)]
     texts[_ORIGIN] = None if row[_ORIGIN] is None else texts[_ORIGIN]
-    return judged_row(texts)
-
-
-def judged_row(row: Sequence[Any]) -> RunRow:
-    """The row, and what is wrong with it."""
-    return row_checksums.judged(
-        RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18]
-    )
+    return row_checksums.judged_row(texts)
 
 
 def _partial_runs(connection: apsw.Connection) -> Iterator[Finding]:

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.core.context.context import PREAMBLE, left_line, rendered
-from holdfast.core.context.quoting import ELLIPSIS, one_line
 from holdfast.core.context.sentences import PHRASES, SECTIONS, Phrase, pieces_of, text_of
 from holdfast.core.llm.reasoning import split_thinking
 from holdfast.core.llm.streams import fold_partial
 from holdfast.core.text.times import YEAR_10000, moment, span
+from holdfast.core.text.value_text import ELLIPSIS
 from holdfast.model.context import Context, Line, Style
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
@@ -166,7 +166,7 @@ def _untrue(
             yield f"{fact} does not stand in the events that it cites"
 
 
-def _is_recorded(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_recorded(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     """Every text, name and number in the fact is recorded."""
     texts = frozenset().union(*(content.texts for content in own)) | _spoken(own)
     numbers = frozenset().union(*(content.numbers for content in own))
@@ -186,7 +186,7 @@ def _are_recorded(fact: str, texts: frozenset[str], numbers: frozenset[str]) -> 
 def _spoken(own: Sequence["_Content"]) -> set[str]:
     """What the cited pieces of a stream say together, and what they reason."""
     partial = fold_partial(content.body for content in own if content.is_piece)
-    return {one_line(partial.text), one_line(partial.reasoning)} - {""}
+    return {_one_line(partial.text), _one_line(partial.reasoning)} - {""}
 
 
 def _is_text(text: str, texts: frozenset[str], numbers: frozenset[str]) -> bool:
@@ -199,11 +199,11 @@ def _is_text(text: str, texts: frozenset[str], numbers: frozenset[str]) -> bool:
     return text[:1] in {"[", "{"} and _are_recorded(text, texts, numbers)
 
 
-def _is_number(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_number(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     return any(fact.replace(",", "") in content.numbers for content in own)
 
 
-def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     return fact == f"{len(cited):,}"
 
 
@@ -224,7 +224,7 @@ def _is_moment(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> 
     return fact in moments
 
 
-def _is_event(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:  # noqa: ARG001
+def _is_event(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
     return any(fact[1:] in content.numbers for content in own)
 
 
@@ -311,9 +311,13 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 def _forms(text: str) -> Iterator[str]:
     """The ways in which a recorded text may be told: as a line, without its reasoning, as the last part of a path."""
-    yield one_line(text)
+    yield _one_line(text)
     answer, reasoning = split_thinking(text)
     if reasoning:
-        yield one_line(answer)
-        yield one_line(reasoning)
+        yield _one_line(answer)
+        yield _one_line(reasoning)
     yield text.rpartition(":")[2].rpartition(".")[2]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
