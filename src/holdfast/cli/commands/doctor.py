@@ -128,7 +128,7 @@ def _accept_loss(store: Store, run: str, *, as_json: bool) -> int:
     if as_json:
         render.show_json({"run": run, "events_lost": missed})
     elif missed:
-        told = f"run {run} goes on without {count(missed, 'acknowledged event')} that are lost; its journal tells it"
+        told = f"run {run} may go on without what is lost of it: {count(missed, 'acknowledged event')}"
         render.show([Lines([[Span(told)]])])
     else:
         render.show([Lines([[Span(f"run {run} misses nothing that was acknowledged")]])])

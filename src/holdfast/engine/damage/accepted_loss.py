@@ -14,12 +14,16 @@ from holdfast.model.events import Kind
 
 
 def accept_loss(workshop: Workshop, run: str, *, by: str) -> int:
-    """Let a run go on from where its journal ends; how many acknowledged events it misses. 0 where it misses none."""
+    """Let a run go on from where its journal ends; how many acknowledged events it misses. 0 where it misses none.
+
+    A run that is gone as a whole may begin again: it has no journal to tell that in.
+    """
     store = workshop.store
-    if store.find_run(run) is None:
-        raise UnknownRun(run=run, store=store.url)
+    is_there = store.find_run(run) is not None
     missed = store.accept_loss(run)
-    if missed:
+    if not is_there and not missed:
+        raise UnknownRun(run=run, store=store.url)
+    if is_there and missed:
         with holding(workshop, run) as hold:
             view = load(store, run)
             journal = Journal(store, workshop.committer, run, hold.fence, view.head)

@@ -8,7 +8,7 @@ one that the owner locked, nothing can be proven.
 Other bytes are taken for a moment: one by whoever makes the store, one by whoever opens it, writes to it or folds its WAL
 (SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first byte of the
 content says that a sync of the WAL has failed and that it was not written again since; it is never synced, because after
-a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``heads``.
+a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``acknowledged_heads``.
 
 The invariant: this process has one descriptor per side file, and gives it up only with its last store there and only if
 it holds no run.
@@ -123,6 +123,22 @@ class Owners:
         """Write it there, unsynced; nothing where the disk takes nothing."""
         with suppress(OSError):
             os.pwrite(self._fd, data, offset)
+
+    def erase(self, size: int, offset: int) -> None:
+        """Write zeros there, where anything stands; they survive a power cut when it returns. May raise OSError."""
+        if os.pread(self._fd, size, offset).strip(b"\0"):
+            os.pwrite(self._fd, bytes(size), offset)
+            os.fsync(self._fd)
+
+    @property
+    def size(self) -> int:
+        """How many bytes stand in the file."""
+        return os.fstat(self._fd).st_size
+
+    def cut(self, size: int) -> None:
+        """Forget what stands behind this many bytes; that survives a power cut when it returns. May raise OSError."""
+        os.ftruncate(self._fd, size)
+        os.fsync(self._fd)
 
     # -- the rest --------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class SqliteRemains:
             for seq in sorted(found)
             if seq > after and any(is_intact(row.run, event) for event in found[seq])
         )
-        known = None if heads is None else heads.find(number, row.birth)
+        known = None if heads is None else heads.find(number, row.run)
         head = max([after, *(event.seq for event in beyond), known.seq if known else 0])
         if row.status == Status.IMPORTING:
             self.lost.append(f"run {row.run} was being imported and is not whole: import it again")
