@@ -38,7 +38,7 @@ from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.errors import translated, translated_os
-from holdfast.stores.sqlite.file_owner import other_owner
+from holdfast.stores.sqlite.file_owner import log_owner, other_owner
 from holdfast.stores.sqlite.locks.owners import hold, let_go
 from holdfast.stores.sqlite.reclaim import reclaimed
 from holdfast.stores.sqlite.repair.doctor import (
@@ -65,6 +65,9 @@ class SqliteStore:
         try:
             ensure_store(self.path)
             self._owners: Final = hold(self.path)
+            foreign = log_owner(self.path)
+            if foreign is not None:
+                self._owners.note_brought(foreign)
             self._database: Final = self._open()
         except apsw.Error as error:
             raise translated(error, self.path) from error
@@ -91,7 +94,7 @@ class SqliteStore:
 
     @property
     def owned_by(self) -> str | None:
-        return other_owner(self.path)
+        return other_owner(self.path, brought_by=self._owners.brought_by)
 
     @property
     def is_open(self) -> bool:

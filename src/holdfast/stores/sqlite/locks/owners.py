@@ -36,6 +36,8 @@ _STORE_BYTE: Final = 1 << _OFFSET_BITS
 _SEARCH_BYTE: Final = _STORE_BYTE + 1
 _POLL_S: Final = 0.01
 _SUSPECT: Final = b"S"
+_FOREIGN_AT: Final = 8
+_FOREIGN_BYTES: Final = 8
 _OWNER: Final = re.compile(r"\d+@[^/]*/(?P<offset>[0-9a-f]{1,16})\.(?P<inode>\d+)")
 _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -112,6 +114,18 @@ class Owners:
     def suspect(self, *, is_so: bool) -> None:
         """Say so to whoever opens the store next, or take it back. On a disk that takes nothing, nobody is told."""
         self.write(_SUSPECT if is_so else b"\0", 0)
+
+    # -- whose words the store holds ---------------------------------------------------------------------------
+
+    @property
+    def brought_by(self) -> int | None:
+        """The user whose log was brought into the database, and who is not the one that opened it."""
+        found = int.from_bytes(self.read(_FOREIGN_BYTES, _FOREIGN_AT), "little")
+        return found - 1 if found else None
+
+    def note_brought(self, uid: int) -> None:
+        """Before the database is opened, say whose log it finds: afterwards nothing tells."""
+        self.write((uid + 1).to_bytes(_FOREIGN_BYTES, "little"), _FOREIGN_AT)
 
     # -- what else stands in the file --------------------------------------------------------------------------
 
