@@ -592,7 +592,7 @@ class AcknowledgedLost(Corrupt):
 
     says = (
         "run {run} in {store}: event #{acknowledged} was acknowledged, and its journal ends at #{head}; "
-        "what came after may have had effects"
+        "effects that it recorded after that may be done again"
     )
     advises = (
         "bring the store back as it was, with its -wal file; or look at what the run's tools did, then go on from "

@@ -235,12 +235,14 @@ def uids(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def place(tmp_path: Path) -> Path:
     made = tmp_path / ".holdfast" / "holdfast.db"
     made.parent.mkdir()
-    for suffix in ("", "-wal", "-shm", "-journal"):
+    for suffix in ("", "-wal", "-shm", "-journal", "-owners", "-search"):
         made.with_name(made.name + suffix).touch()
     return made
 
 
-@pytest.mark.parametrize("end", ["holdfast.db", "-wal", "-shm", "-journal", "/.holdfast"])
+@pytest.mark.parametrize(
+    "end", ["holdfast.db", "-wal", "-shm", "-journal", "-owners", "-search", "/.holdfast"]
+)
 def test_every_file_that_is_read_must_be_this_users(uids: dict[str, int], place: Path, end: str) -> None:
     """Whoever can put a write-ahead log or a journal beside the database decides what is read."""
     assert other_owner(place) == ""
@@ -262,7 +264,7 @@ def test_root_and_sudo(uids: dict[str, int], place: Path, monkeypatch: pytest.Mo
     assert "1001" in other_owner(place)
     monkeypatch.setenv("SUDO_UID", "junk")
     assert other_owner(place)
-    uids |= {".db": 0, "-wal": 0, "-shm": 0, "-journal": 0, "/.holdfast": 0}
+    uids |= {".db": 0, "-wal": 0, "-shm": 0, "-journal": 0, "-owners": 0, "-search": 0, "/.holdfast": 0}
     assert other_owner(place) == ""
 
 
@@ -273,6 +275,32 @@ def test_sudo_means_nothing_to_others_than_root(
     uids[".db"] = 1001
     monkeypatch.setenv("SUDO_UID", "1001")
     assert other_owner(place)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a file away")
+def test_a_log_of_somebody_elses_is_remembered_when_it_is_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite gives the log to the database's owner when root opens it, and its content is folded in: still it is foreign."""
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    program = tmp_path / "agent.py"
+    program.write_text(f"""
+import os
+import holdfast
+with holdfast.run("job", store={url!r}) as run:
+    run.step("one", int, 1)
+    os.kill(os.getpid(), 9)
+""")
+    subprocess.run([sys.executable, str(program)], timeout=60, check=False)
+    os.chown(tmp_path / "a.db-wal", 65534, -1)
+    started: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *words: started.append(words))
+    for _ in range(2):
+        done = CliRunner().invoke(app, ["resume", "job", "--store", url])
+        assert (done.exit_code, started) == (1, [])
+        assert "its command is not yours (the store belongs to " in done.stderr
+        assert "65534" in done.stderr
+        holdfast.store(url).close()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")

@@ -5,14 +5,19 @@ What is intact comes out, what is lost is named, nothing that fails its checksum
 
 import random
 import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
 import holdfast
 from holdfast.api.store.store import salvage
-from holdfast.errors import BadUrl, Misuse
+from holdfast.cli.app import app
+from holdfast.errors import AcknowledgedLost, BadUrl, Misuse
 from holdfast.model.salvage import Salvaged
 
 _PAGE = 4_096
@@ -99,7 +104,7 @@ def test_overwritten_pages_take_only_what_lay_on_them(url: str, tmp_path: Path, 
         events = [event for event in as_told(after, one.run) if event[1] != "journal.cut"]
         assert events == told[one.run][: len(events)], one.run
         if one.lost:
-            assert any("goes on from" in note for note in one.notes)
+            assert any("is lost, and its effects may be done again" in note for note in one.notes)
     whole = next(one.run for one in report.runs if not one.lost and one.run.startswith("run-"))
     with holdfast.run(whole, store=after, if_finished="reopen") as run:
         for number in range(25):
@@ -159,3 +164,116 @@ def test_a_store_that_holds_runs_is_no_place_to_salvage_into(url: str, tmp_path:
         salvage(url, url)
     with pytest.raises(BadUrl, match="on a server"):
         salvage("postgresql://me@localhost/x", f"sqlite:///{tmp_path / 'n.db'}")
+
+
+PAYS: Final = """
+import os, sys
+import holdfast
+
+def pay(number):
+    with open("paid", "a") as file:
+        file.write(f"{number}\\n")
+
+for which in range(6):
+    with holdfast.run(f"shop-{which}", store="sqlite:///a.db") as run:
+        for number in range(30):
+            run.once("pay", pay, number)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """Six runs of 30 payments, all of them still in the WAL: their process was killed."""
+    done = subprocess.run([sys.executable, "-c", PAYS], cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == -9
+    return tmp_path / "a.db"
+
+
+def beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def write_garbage(path: Path) -> None:
+    beside(path, "-wal").unlink()
+    path.write_bytes(random.Random(1).randbytes(60_000))
+
+
+def write_nothing(path: Path) -> None:
+    beside(path, "-wal").unlink()
+    path.write_bytes(b"")
+
+
+def keep_first_page(path: Path) -> None:
+    beside(path, "-wal").unlink()
+    path.write_bytes(path.read_bytes()[:_PAGE])
+
+
+def drop_wal(path: Path) -> None:
+    beside(path, "-wal").unlink()
+
+
+def cut_wal(path: Path) -> None:
+    wal = beside(path, "-wal")
+    wal.write_bytes(wal.read_bytes()[: wal.stat().st_size * 2 // 3])
+
+
+DAMAGES: Final = [write_garbage, write_nothing, keep_first_page, drop_wal, cut_wal]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_was_acknowledged_and_is_not_brought_is_named(
+    killed: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """Each run is listed with how much of it is lost, and none that lost something is entered before a person accepts it."""
+    damage(killed)
+    report, after = rescued(f"sqlite:///{killed}", tmp_path)
+    assert report.loss_known
+    assert {one.run for one in report.runs} == {f"shop-{which}" for which in range(6)}
+    assert all(one.lost for one in report.runs) == (damage is not cut_wal)
+    cut = next(one for one in report.runs if one.lost)
+    assert "its effects may be done again" in cut.notes[0]
+    with pytest.raises(AcknowledgedLost, match="may be done again"), holdfast.run(cut.run, store=after):
+        pytest.fail("it was entered")
+    assert after.accept_loss(cut.run) == cut.lost
+    assert after.accept_loss(cut.run) == 0
+    with holdfast.run(cut.run, store=after) as run:
+        assert run.once("pay", str, "anything") == "anything"
+    told = [event.kind for event in after.events(cut.run)]
+    assert ("journal.cut" in told) == bool(cut.events)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_command_says_that_something_is_lost(killed: Path, damage: Callable[[Path], None]) -> None:
+    """Exit code 1 where something is known to be lost; without the side file it says that it cannot know."""
+    damage(killed)
+    done = CliRunner().invoke(app, ["doctor", "--salvage", f"{killed}-1", "--store", str(killed)])
+    assert done.exit_code == 1
+    assert "shop-5 ends at #0" in done.output
+    beside(killed, "-owners").unlink()
+    done = CliRunner().invoke(app, ["doctor", "--salvage", f"{killed}-2", "--store", str(killed)])
+    assert "nothing is lost" not in done.output
+    assert ("nothing else was found" in done.output) != (done.exit_code == 1)
+
+
+def test_a_run_that_lost_its_end_is_no_workers_until_that_is_accepted(tmp_path: Path) -> None:
+    """A worker would make its effects again in silence. Accepted, it is due."""
+    url = f"sqlite:///{tmp_path / 'damaged.db'}"
+
+    @holdfast.agent("auditor")
+    def audit() -> None:
+        pass
+
+    audit.submit("late", store=url)
+    store = holdfast.store(url)
+    port: Any = store._port
+    head = store.get("late").head
+    grant = port.acquire("late", at=1.0, lease_s=30.0)
+    port._database.heads.note("late", grant.lease.fence, head + 9, 0)
+    port.release("late", fence=grant.lease.fence)
+    port.close()
+    report, after = rescued(url, tmp_path)
+    assert [one.lost for one in report.runs] == [9]
+    assert after._port.claim(["auditor"], at=1e12, lease_s=30.0, limit=9) == []
+    assert after.accept_loss("late") == 9
+    assert [row.run for row in after._port.claim(["auditor"], at=1e12, lease_s=30.0, limit=9)] == ["late"]

@@ -147,9 +147,8 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
-        return await model_call.answer_of(
-            self._tenure, AWAITING, model_call.Ask(name, request, model, provider), call
-        )
+        ask = model_call.Ask(name, request, model, provider)
+        return await model_call.answer_of(self._tenure, AWAITING, ask, call)  # type: ignore[no-any-return]
 
     async def stream(
         self,

@@ -123,9 +123,8 @@ class Run(Handle["RunOptions"]):
         The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
-        return drive(
-            model_call.answer_of(self._tenure, BLOCKING, model_call.Ask(name, request, model, provider), call)
-        )  # type: ignore[no-any-return]
+        ask = model_call.Ask(name, request, model, provider)
+        return drive(model_call.answer_of(self._tenure, BLOCKING, ask, call))  # type: ignore[no-any-return]  # type: ignore[no-any-return]
 
     def stream(
         self,

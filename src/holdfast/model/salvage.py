@@ -24,6 +24,8 @@ class Remains(Protocol):
 
     lost: list[str]
     """What is named by something that could be read, and is itself damaged or gone; one line each."""
+    loss_known: bool
+    """Whether it is known what was acknowledged, so that whatever is lost of it is named; told with the runs."""
 
     def runs(self) -> list[RunRemains]:
         """The runs, each behind the one that it was forked from."""
@@ -48,9 +50,10 @@ class RunSalvaged(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """What was brought into a new store, and what was not."""
+    """What was brought into a new store, and what was not: all of it where ``loss_known``, else as far as it was seen."""
 
     runs: tuple[RunSalvaged, ...]
     records: int
     blobs: int
     lost: tuple[str, ...]
+    loss_known: bool

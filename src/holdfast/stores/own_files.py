@@ -9,7 +9,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-_ENDS: Final = ("", "-wal", "-shm", "-owners", "-search", "-search-wal", "-search-shm")
+ENDS: Final = (
+    "",
+    "-wal",
+    "-shm",
+    "-journal",
+    "-owners",
+    "-search",
+    "-search-wal",
+    "-search-shm",
+    "-search-journal",
+)
+"""What the names of a store's files end with, behind the name of its database."""
 _open: Counter[Path] = Counter()
 
 
@@ -23,14 +34,30 @@ def forget(store: Path) -> None:
     _open[store] -= 1
 
 
+def is_own_name(directory: str | int, name: str) -> bool:
+    """Whether an open store has a file of this name in this directory, or would take one for its own."""
+    for store in _open_stores():
+        if name.startswith(store.name) and name.removeprefix(store.name) in ENDS:
+            try:
+                if os.path.samestat(os.stat(store.parent), os.stat(directory)):  # noqa: PTH116 - as below
+                    return True
+            except OSError:  # one of them is not there
+                continue
+    return False
+
+
 def own_files() -> frozenset[tuple[int, int]]:
     """The files of all open stores, by device and inode: a path may lead to them in many ways."""
     found = set()
-    for store in [path for path, times in tuple(_open.items()) if times > 0]:
-        for end in _ENDS:
+    for store in _open_stores():
+        for end in ENDS:
             try:
                 status = os.stat(f"{store}{end}")  # noqa: PTH116 - many, and most are there
             except OSError:
                 continue
             found.add((status.st_dev, status.st_ino))
     return frozenset(found)
+
+
+def _open_stores() -> list[Path]:
+    return [path for path, times in tuple(_open.items()) if times > 0]

@@ -6,6 +6,7 @@ and other paths.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -164,3 +165,33 @@ def test_passthrough_names_endpoints(client: openai.OpenAI, wrong: Any) -> None:
     """One name is no collection of names, and a name is a path."""
     with pytest.raises(holdfast.BadOption, match="passthrough"):
         holdfast.wrap(client, passthrough=wrong)
+
+
+def test_a_thread_without_the_run_is_refused_what_nobody_journals(provider: Provider, url: str) -> None:
+    """As a model call is: each attempt would make and pay for it again. Bound to the run, it is Unjournaled; passed on purpose, it passes."""
+    refused: list[BaseException] = []
+
+    def generate(client: openai.OpenAI) -> None:
+        try:
+            client.images.generate(prompt="the sea")
+        except holdfast.HoldfastError as error:
+            refused.append(error)
+        except openai.OpenAIError:
+            pass  # the provider was asked
+
+    def in_thread(target: Callable[[openai.OpenAI], None], client: openai.OpenAI) -> None:
+        thread = threading.Thread(target=target, args=(client,))
+        thread.start()
+        thread.join()
+
+    with openai.OpenAI(base_url=provider.base_url, api_key="none", max_retries=0) as plain:
+        wrapped, passing = holdfast.wrap(plain), holdfast.wrap(plain, passthrough={"images"})
+        with holdfast.run("a", store=url) as run:
+            in_thread(generate, wrapped)
+            in_thread(run.bind(generate), wrapped)
+            assert provider.calls == []
+            in_thread(generate, passing)
+        assert [type(error) for error in refused] == [holdfast.NoCurrentRun, holdfast.Unjournaled]
+        assert "images/generations" in str(refused[0])
+        in_thread(generate, wrapped)  # no run is held any more
+    assert len(refused) == 2

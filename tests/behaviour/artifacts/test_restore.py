@@ -1,12 +1,15 @@
 """Files brought back: by a restoring, by a fork and by a rewind; never over what somebody else has changed."""
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.engine.artifacts import file_operations
 from holdfast.model.artifacts import Restored
 
 
@@ -218,3 +221,52 @@ def test_files_that_nobody_has_recorded(store: holdfast.Store) -> None:
         (".holdfast-job-1-0123.tmp", "a temporary file that a killed process has left"),
         ("stray.md", ""),
     ]
+
+
+STORE_FILES = ("t.db", "t.db-wal", "t.db-journal", "t.db-owners", "t.db-search-wal")
+
+
+def test_no_file_of_an_open_store_is_written_over(tmp_path: Path, store: holdfast.Store) -> None:
+    """Files may be named like a store's, as in an import that somebody made up: also one that is not there is refused.
+
+    A file that SQLite takes for its own WAL or journal changes the store as much as writing over the database does.
+    """
+    with pytest.raises(Stop), holdfast.run("job", store=store) as run:
+        for name in (*STORE_FILES, "t.db-other"):
+            with run.open(name) as file:
+                file.write("made up\n")
+        raise Stop
+    place = tmp_path / "place"
+    place.mkdir()
+    own = holdfast.store(f"sqlite:///{place / 't.db'}")
+    program(own, name="own")
+    os.link(place / "t.db", place / "t.db-other")  # the same file by another name
+    before = own.examine()
+    found = store.restore_artifacts("job", place, force=True)
+    assert {one.path: (one.outcome, one.text) for one in found} == dict.fromkeys(
+        (*STORE_FILES, "t.db-other"), ("refused", "it is a file of a store that is open here")
+    )
+    assert not (place / "t.db-journal").exists()
+    assert [one.verdict for one in own.examine()] == [one.verdict for one in before]
+    own.close()
+
+
+def test_what_the_system_refuses_is_told_of_the_file(
+    store: holdfast.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others come back all the same."""
+    program(store)
+    goal = tmp_path / "goal"
+    (goal / "out").mkdir(parents=True)
+    write = file_operations.create
+
+    def full(held: Any, name: str, *args: Any, **more: Any) -> int:
+        if held.path.endswith("out"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(held, name, *args, **more)
+
+    monkeypatch.setattr(file_operations, "create", full)
+    found = store.restore_artifacts("job", goal)
+    assert outcomes(found) == {"out/report.md": "refused", "later.md": "written"}
+    assert os.strerror(errno.ENOSPC) in [one.text for one in found]
+    assert list((goal / "out").iterdir()) == []

@@ -319,3 +319,17 @@ def test_a_link_that_is_swapped_in_leads_nowhere(
                 file.write("ours")
             assert Path("out/moved/report.md").read_text() == "ours"
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["t.db", "t.db-wal", "t.db-journal"])
+def test_no_file_of_the_store_is_written_by_a_run(tmp_path: Path, name: str) -> None:
+    """It would take the place of the database, or of what SQLite reads beside it."""
+    store = holdfast.store(f"sqlite:///{tmp_path / 't.db'}")
+    with (
+        pytest.raises(holdfast.PathRefused, match="a file of a store that is open here"),
+        holdfast.run("job", store=store) as run,
+        run.open(tmp_path / name) as file,
+    ):
+        file.write("over it")
+    assert not [one for one in store.examine() if one.verdict == "failure"]
+    store.close()

@@ -294,6 +294,44 @@ def test_what_was_taken_is_not_taken_back_unasked(
 # -- what stays as it was -----------------------------------------------------------------------------------------
 
 
+def test_the_origin_is_known_by_what_it_holds_and_not_by_its_address(
+    there: holdfast.Store, file: Path, tmp_path: Path
+) -> None:
+    """Its file was moved since: it still knows that the run was taken, and does not take it back unasked."""
+    origin = holdfast.store(f"sqlite:///{tmp_path / 'a.db'}")
+    begun(origin)
+    origin.export("daily", file, move=True)
+    there.import_(file)
+    origin.close()
+    for old in tmp_path.glob("a.db*"):
+        old.rename(tmp_path / old.name.replace("a.db", "a2.db"))
+    moved = holdfast.store(f"sqlite:///{tmp_path / 'a2.db'}")
+    with pytest.raises(ExportTaken, match="was taken already"):
+        moved.import_(file)
+    with pytest.raises(RunSealed):
+        paying(moved)
+    paying(there)
+    assert len(paid) == 1
+    moved.close()
+
+
+def test_an_origin_that_was_moved_notes_that_it_took_its_run_back(
+    there: holdfast.Store, file: Path, tmp_path: Path
+) -> None:
+    """Whoever asks it afterwards is refused, as before it was moved."""
+    origin = holdfast.store(f"sqlite:///{tmp_path / 'a.db'}")
+    begun(origin)
+    origin.export("daily", file, move=True)
+    origin.close()
+    for old in tmp_path.glob("a.db*"):
+        old.rename(tmp_path / old.name.replace("a.db", "a2.db"))
+    moved = holdfast.store(f"sqlite:///{tmp_path / 'a2.db'}")
+    assert moved.import_(file).origin == "told"
+    with pytest.raises(ExportTaken):
+        there.import_(file, from_=moved)
+    moved.close()
+
+
 def test_a_plain_export_is_for_as_many_as_want_it(
     here: holdfast.Store, there: holdfast.Store, third: holdfast.Store, file: Path
 ) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from holdfast.engine.run.call_site import here_now
-from holdfast.errors import BadOption, Unjournaled
+from holdfast.engine.run.store_session import held_runs
+from holdfast.errors import BadOption, NoCurrentRun, Unjournaled
 
 Passthrough = bool | Collection[str]
 
@@ -52,14 +53,22 @@ def refused_client(client: Any) -> Unjournaled:
 
 
 def check_call(client: Any, passed: tuple[str, ...] | bool, method: str, url: str) -> None:
-    """Refuse a call that nobody journals, inside a run: Unjournaled. Outside of one, it is the client's own affair."""
+    """Refuse a call that nobody journals, inside a run: Unjournaled. Where this process holds none, it is the client's own affair.
+
+    In a context that has no run, while this process holds one, NoCurrentRun, as for a model call: a new thread is in no run.
+    """
     here = here_now()
-    if here is None or here.depth > 0 or passed is True or method.lower() in _READS:
+    if (here is not None and here.depth > 0) or passed is True or method.lower() in _READS:
         return
     path = _path_of(client, url)
     if passed and _is_among(path, passed):
         return
     name = f"{type(client).__module__.partition('.')[0]}.{type(client).__qualname__}"
+    if here is None:
+        if held := held_runs():
+            what = f"{method.upper()} /{path} of the wrapped {name}"
+            raise NoCurrentRun(what=what, held=", ".join(held), problem="", advice="")
+        return
     raise Unjournaled(
         client=name,
         endpoint=path,

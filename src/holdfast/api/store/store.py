@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.api.store.change_runs import Moving
 from holdfast.api.store.place import workshop_at
 from holdfast.api.store.read_runs import Reading
-from holdfast.api.store.settle import How, Settling, whoami
+from holdfast.api.store.settle import How, Settling
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import Workshop
 from holdfast.errors import HoldfastError
@@ -68,7 +68,7 @@ def salvage(
 
     remains = open_remains(damaged)
     fresh = store(into)
-    return bring(remains, fresh._workshop, by=whoami(), progress=progress)  # noqa: SLF001 - one room
+    return bring(remains, fresh._workshop, progress=progress)  # noqa: SLF001 - one room
 
 
 def check_export(

@@ -35,6 +35,10 @@ from holdfast.views.value_text import ago, count
 _EVERYTHING: Final = 1 << 40
 _ALIKE_MAX: Final = 10
 _SALVAGED: Final = (Column("RUN"), Column("EVENTS", right=True), Column("LOST", right=True))
+_NOTHING_LOST: Final = Span("nothing is lost", "good")
+_NOTHING_SEEN: Final = Span(
+    "nothing else was found; without the store's -owners file nobody can tell whether there was more", "doubt"
+)
 _DONE: Final = frozenset({Status.FINISHED, Status.SEALED, Status.IMPORTING})
 
 
@@ -128,7 +132,7 @@ def _accept_loss(store: Store, run: str, *, as_json: bool) -> int:
     if as_json:
         render.show_json({"run": run, "events_lost": missed})
     elif missed:
-        told = f"run {run} goes on without {count(missed, 'acknowledged event')} that are lost; its journal tells it"
+        told = f"run {run} may go on without what is lost of it: {count(missed, 'acknowledged event')}"
         render.show([Lines([[Span(told)]])])
     else:
         render.show([Lines([[Span(f"run {run} misses nothing that was acknowledged")]])])
@@ -163,7 +167,7 @@ def _salvage_blocks(report: Salvaged, into: str) -> list[Block]:
     if lost:
         blocks += [Gap(), Lines([[Span("Lost:", "strong")], *lost])]
     if not notes and not lost:
-        blocks += [Gap(), Lines([[Span("nothing is lost", "good")]])]
+        blocks += [Gap(), Lines([[_NOTHING_LOST if report.loss_known else _NOTHING_SEEN]])]
     return blocks
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
-from holdfast.stores.own_files import own_files
+from holdfast.stores.own_files import is_own_name, own_files
 
 HAS_DIR_FD: Final = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -92,11 +92,17 @@ def _is_there(held: Directory, name: str) -> bool:
 def open_to_read(held: Directory, name: str) -> int:
     """A file's descriptor. OSError where it is a link, or belongs to an open store."""
     path, where = held.at(name)
-    found = find(held, name)
-    if found is not None and (found.st_dev, found.st_ino) in own_files():
-        raise OSError(errno.EBUSY, "it is a file of a store that is open here", path)
+    refuse_store_file(held, name)
     # Not to wait for whoever writes into a pipe that has taken the file's place.
     return _open(path, _NOFOLLOW | getattr(os, "O_NONBLOCK", 0), **where)
+
+
+def refuse_store_file(held: Directory, name: str) -> None:
+    """OSError where a name is that of a file of an open store, or would be: to touch it harms the store."""
+    found = find(held, name)
+    is_one = found is not None and (found.st_dev, found.st_ino) in own_files()
+    if is_one or is_own_name(held.path if held.fd is None else held.fd, name):
+        raise OSError(errno.EBUSY, "it is a file of a store that is open here", os.path.join(held.path, name))
 
 
 def read(fd: int) -> Iterator[bytes]:

@@ -128,11 +128,12 @@ class Restoring:
         except OSError as error:
             if error.errno in _WAY:
                 return "refused", f"the way there is not a plain directory ({error.strerror})"
-            raise
+            return "refused", error.strerror or str(error)
 
     def _put(
         self, held: file_operations.Directory, name: str, version: Version, content: bytes
     ) -> tuple[Outcome, str]:
+        file_operations.refuse_store_file(held, name)
         there = _digest(held, name)
         if there == version.sha256:
             return "there already", ""

@@ -6,13 +6,11 @@ again without following links when the file is opened (``filing``), so that it c
 
 # ruff: noqa: PTH109, PTH110, PTH116, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from holdfast.engine.premises.probes import is_of_open_store, name_of
 from holdfast.errors import FileFailed, PathRefused
-
-if TYPE_CHECKING:
-    pass
+from holdfast.stores.own_files import is_own_name
 
 
 class Spot(NamedTuple):
@@ -53,7 +51,7 @@ def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> 
     root = next((root for root in map(os.path.realpath, places) if _is_inside(real, root)), None)
     if root is None:
         raise _refused(call, text, f"leads out of the run's workspace, to {real}", places)
-    if os.path.exists(real) and is_of_open_store(os.stat(real)):
+    if is_own_name(*os.path.split(real)) or (os.path.exists(real) and is_of_open_store(os.stat(real))):
         raise _refused(call, text, "is a file of a store that is open here", places)
     *below, file = os.path.relpath(real, root).split(os.sep)
     name = name_of(chosen, cwd)

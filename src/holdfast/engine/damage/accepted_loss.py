@@ -1,28 +1,54 @@
 """Going on without what was lost: a person says so, and the run's journal tells it from then on.
 
 Crash windows: between the store's forgetting and the event, the loss is accepted and not told; it was accepted by a
-person all the same. The other way round cannot be: nobody may write to a run that misses something.
+person all the same. The other way round cannot be: nobody may write to a run that misses something. A salvaged run tells
+in its row what it misses; that is taken out last, so that a cut-off acceptance is made again.
 """
 
+from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.engine.journal.journal import Journal, draft
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.run.maintenance_hold import holding
+from holdfast.engine.lineage.fork_and_rewind import restless
+from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun
 from holdfast.model.events import Kind
+from holdfast.model.store_rows import OVER
 
 
 def accept_loss(workshop: Workshop, run: str, *, by: str) -> int:
-    """Let a run go on from where its journal ends; how many acknowledged events it misses. 0 where it misses none."""
+    """Let a run go on from where its journal ends; how many acknowledged events it misses. 0 where it misses none.
+
+    A run that is gone as a whole may begin again: it has no journal to tell that in.
+    """
     store = workshop.store
-    if store.find_run(run) is None:
-        raise UnknownRun(run=run, store=store.url)
+    row = store.find_run(run)
     missed = store.accept_loss(run)
-    if missed:
+    if row is None:
+        if not missed:
+            raise UnknownRun(run=run, store=store.url)
+        return missed
+    lost: int = facts_of(row).get("lost", 0)
+    missed = max(missed, lost - row.head, 0)
+    if missed or lost:
         with holding(workshop, run) as hold:
-            view = load(store, run)
-            journal = Journal(store, workshop.committer, run, hold.fence, view.head)
-            cut = draft(Kind.JOURNAL_CUT, "", "", {"events": missed, "by": by})
-            drive(journal.append(BLOCKING, [cut], workshop.clock.wall()))
+            _accept(workshop, hold, missed, by)
     return missed
+
+
+def _accept(workshop: Workshop, hold: Hold, missed: int, by: str) -> None:
+    store = workshop.store
+    view = load(store, hold.run)
+    if view.started is not None:
+        journal = Journal(store, workshop.committer, hold.run, hold.fence, view.head)
+        cut = draft(Kind.JOURNAL_CUT, "", "", {"events": missed, "by": by})
+        drive(journal.append(BLOCKING, [cut], workshop.clock.wall()))
+    row = hold.row()
+    if "lost" not in facts_of(row):
+        return
+    body = with_facts(row, lost=None)
+    if not store.swap_run(hold.run, revision=row.revision, status=row.status, body=body):
+        raise restless(store, hold.run)
+    if row.agent and row.status not in OVER:  # no worker was to take it until now
+        store.set_due(hold.run, fence=hold.fence, due_at=workshop.clock.wall())

@@ -1,7 +1,7 @@
 """Bringing what is intact of a damaged store into a new one.
 
-Each run is brought up to its last event that follows the one before it, and goes on from there; that something is lost
-stands in its journal. Contents are compared with their addresses on the way. What could not be brought is named, by run
+Each run is brought up to its last event that follows the one before it. One that has lost something goes on from there
+once a person has accepted that. Contents are compared with their addresses on the way. What could not be brought is named, by run
 and event: nothing is left out in silence. The new store is empty before: killed half-way, begin again with another.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.codec.blobs import unpack
-from holdfast.engine.journal.journal import draft, placed_after
-from holdfast.engine.run.maintenance_hold import Hold, batches, holding
+from holdfast.core.journal.run_row_facts import with_facts
+from holdfast.engine.run.maintenance_hold import batches, holding
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, Misuse
 from holdfast.limits import BLOB_SIZE_BYTES_MAX
 from holdfast.model.event_fields import fields_of
-from holdfast.model.events import Event, Kind, link_behind
+from holdfast.model.events import Event, Kind
 from holdfast.model.salvage import Remains, RunRemains, RunSalvaged, Salvaged
 from holdfast.model.store_rows import OVER, Blob, Status
 from holdfast.stores.port import StorePort
@@ -27,9 +27,7 @@ _REPEATED: Final = frozenset({"read", "model"})
 Progress = Callable[[str], None]
 
 
-def salvage(
-    remains: Remains, workshop: Workshop, *, by: str, progress: Progress = lambda _: None
-) -> Salvaged:
+def salvage(remains: Remains, workshop: Workshop, *, progress: Progress = lambda _: None) -> Salvaged:
     """Bring what is intact into an empty store. Misuse where it holds runs already."""
     store = workshop.store
     if store.list_runs(limit=1):
@@ -39,11 +37,11 @@ def salvage(
     runs = []
     for one in remains.runs():
         progress(one.row.run)
-        runs.append(_bring_run(workshop, one, by))
+        runs.append(_bring_run(workshop, one))
     records = 0
     for record in remains.records():
         records += store.put_record(record.space, record.key, record.body, revision=0)
-    return Salvaged(tuple(runs), records, blobs, (*lost, *remains.lost))
+    return Salvaged(tuple(runs), records, blobs, (*lost, *remains.lost), remains.loss_known)
 
 
 def _bring_blobs(store: StorePort, remains: Remains, at: float) -> tuple[int, list[str]]:
@@ -66,39 +64,34 @@ def _bring_blobs(store: StorePort, remains: Remains, at: float) -> tuple[int, li
     return count, lost
 
 
-def _bring_run(workshop: Workshop, one: RunRemains, by: str) -> RunSalvaged:
+def _bring_run(workshop: Workshop, one: RunRemains) -> RunSalvaged:
     store, row = workshop.store, one.row
     head = one.events[-1].seq if one.events else row.origin_seq
     missing = one.acknowledged - head
     origin = store.find_run(row.origin) if row.origin is not None else None
     # A run that was over and lost its end is not over.
     status = Status.INTERRUPTED if missing and row.status in OVER else row.status
-    store.create_run(row._replace(status=status), origin_revision=origin.revision if origin else 0)
+    made = row._replace(status=status)
+    if missing:  # nobody enters it, no worker takes it, until a person accepts that
+        made = made._replace(due_at=None, body=with_facts(row, lost=one.acknowledged))
+    store.create_run(made, origin_revision=origin.revision if origin else 0)
     above = max([row.lease.fence, *(event.fence for event in one.events)])
     with holding(workshop, row.run, above=above) as hold:
         after = row.origin_seq
         for batch in batches(one.events):
             hold.append(after, batch, status=status)
             after = batch[-1].seq
-        if missing:
-            _note_cut(workshop, hold, one, head, missing, by, status)
-        if row.due_at is not None:
+        if row.due_at is not None and not missing:
             store.set_due(row.run, fence=hold.fence, due_at=row.due_at)
     return RunSalvaged(row.run, len(one.events), missing, tuple(_notes(store, one, head, missing)))
 
 
-def _note_cut(
-    workshop: Workshop, hold: Hold, one: RunRemains, head: int, missing: int, by: str, status: str
-) -> None:
-    before = link_behind(one.events[-1].chain if one.events else 0, one.row.birth)
-    cut = draft(Kind.JOURNAL_CUT, "", "", {"events": missing, "by": by})
-    events, _ = placed_after(head, before, [cut], one.row.run, hold.fence, workshop.clock.wall())
-    hold.append(head, events, status=status)
-
-
 def _notes(store: StorePort, one: RunRemains, head: int, missing: int) -> Iterable[str]:
     if missing:
-        yield f"goes on from #{head}; what was recorded after it, up to #{one.acknowledged}, is lost"
+        yield (
+            f"ends at #{head}; what was recorded after it, up to #{one.acknowledged}, is lost, and its effects may be done "
+            f"again: it goes on after `holdfast doctor --accept-loss {one.row.run} --store {store.url}`"
+        )
     effects = {
         event.key: fields_of(event.body).get("effect")
         for event in (*one.events, *one.beyond)

@@ -3,18 +3,23 @@
 A live holder is refused with who, where and since when. A holder whose beat is old is watched for its own
 ``lease_s`` of this process's monotonic clock; if the beat does not move, the lease changes hands by
 compare-and-set on (fence, beat). That proves silence, not death: only the file lock proves death.
+
+A lease that could not be given back, as on a full disk, is an orphan of this process: it knows that nothing of its own
+writes under that fence any more, and takes the run again at once. Others wait until it is silent or dead.
 """
 
 from holdfast.clock import Clock
 from holdfast.core.text.times import ago, moment
 from holdfast.engine.log import log
 from holdfast.engine.sync_async import Hands
-from holdfast.errors import RunHeld
+from holdfast.errors import HoldfastError, RunHeld
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.store_rows import Lease, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 _LOOKS_PER_LEASE = 10
+_orphans: set[tuple[str, str, str, int]] = set()
+"""Leases of this process that nobody has: store, owner, run and fence."""
 
 
 async def take(
@@ -27,17 +32,37 @@ async def take(
             store.acquire, run, at=clock.wall(), lease_s=lease_s, over=over, above=above
         )
         if grant.granted:
+            if over is not None:
+                _orphans.discard((store.url, store.owner, run, over.fence))
             return grant.lease
         held = grant.lease
-        if held.owner == store.owner or not await _is_gone(hands, store, clock, run, held):
+        if not is_orphan(store, run, held) and (
+            held.owner == store.owner or not await _is_gone(hands, store, clock, run, held)
+        ):
             raise _refusal(store, clock, run, held)
         over = held
+
+
+def give_back(store: StorePort, run: str, fence: int) -> None:
+    """Let the lease go; nothing writes under it any more. Where the store does not take that, it is an orphan, and no error."""
+    try:
+        store.release(run, fence=fence)
+    except HoldfastError as error:
+        _orphans.add((store.url, store.owner, run, fence))
+        log().warning("the lease of run %s could not be given back: %s", run, error)
+
+
+def is_orphan(store: StorePort, run: str, held: Lease) -> bool:
+    """Whether this process holds the lease and has no use for it."""
+    return held.owner == store.owner and (store.url, store.owner, run, held.fence) in _orphans
 
 
 def check_is_free(store: StorePort, clock: Clock, row: RunRow) -> None:
     """Refuse a run that somebody alive holds, without taking it: RunHeld. A holder that is dead or silent is none."""
     held = row.lease
-    if held.owner and clock.wall() - held.beat_at < held.lease_s and store.probe(held.owner) != "dead":
+    if not held.owner or is_orphan(store, row.run, held):
+        return
+    if clock.wall() - held.beat_at < held.lease_s and store.probe(held.owner) != "dead":
         raise _refusal(store, clock, row.run, held)
 
 

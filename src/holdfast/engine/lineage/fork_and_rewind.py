@@ -24,7 +24,7 @@ from holdfast.core.lineage.reachable_points import is_kept, nearest_place
 from holdfast.core.prune.compaction import effects_in
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
@@ -244,7 +244,7 @@ def rewind(
         )
         _append_all(journal, [rewound, *notes], workshop.clock.wall(), status)
     finally:
-        store.release(row.run, fence=lease.fence)
+        give_back(store, row.run, lease.fence)
     return Rewound(row.run, to_seq, kept, told(behind))
 
 
@@ -366,4 +366,4 @@ def _append(workshop: Workshop, row: RunRow, drafts: list[Draft]) -> None:
         journal = Journal(workshop.store, workshop.committer, row.run, lease.fence, row.head)
         _append_all(journal, drafts, workshop.clock.wall())
     finally:
-        workshop.store.release(row.run, fence=lease.fence)
+        give_back(workshop.store, row.run, lease.fence)

@@ -23,7 +23,7 @@ from holdfast.core.llm.conversation import (
 )
 from holdfast.core.llm.conversation.outgoing import SMOOTHED
 from holdfast.engine.journal.journal import Journal, draft
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.llm.conversation import Entry, Mending, entries_at
@@ -79,7 +79,7 @@ def repair(workshop: Workshop, run: str) -> list[Repair]:
         journal = Journal(store, workshop.committer, run, lease.fence, view.head)
         drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
     finally:
-        store.release(run, fence=lease.fence)
+        give_back(store, run, lease.fence)
     return repairs
 
 

@@ -8,6 +8,7 @@ from holdfast.core.queue import queue
 from holdfast.core.queue.queue import crashes_in_vain, due_after, waited_for_by
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import read_own
+from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
@@ -93,7 +94,7 @@ def stand_down(store: StorePort, row: RunRow, now: float) -> None:
 def let_go(store: StorePort, row: RunRow, due_at: float | None) -> None:
     """Give back a run that was claimed and not entered."""
     store.set_due(row.run, fence=row.lease.fence, due_at=due_at)
-    store.release(row.run, fence=row.lease.fence)
+    give_back(store, row.run, row.lease.fence)
 
 
 def is_suspect(store: StorePort, run: str, crashes_max: int) -> bool:

@@ -13,6 +13,7 @@ from holdfast.core.journal.recorded_calls import is_inside_answered, is_once
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.inbox import CANCEL, find_cancel
 from holdfast.engine.journal.journal import draft, written_despite
+from holdfast.engine.journal.lease import give_back
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.held_run import Tenure, failures_behind
@@ -204,10 +205,7 @@ def release(tenure: Tenure) -> None:
     if journal.lost is None:
         # A call that still runs in some thread may not write behind the end of the attempt.
         journal.lost = Lease(fence=journal.fence)
-        try:
-            tenure.store.release(tenure.run, fence=journal.fence)
-        except HoldfastError as error:
-            log().warning("the lease of run %s stays until this process ends: %s", tenure.run, error)
+        give_back(tenure.store, tenure.run, journal.fence)
 
 
 def unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:

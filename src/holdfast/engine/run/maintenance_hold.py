@@ -7,7 +7,7 @@ for ever.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Corrupt, LeaseLost
@@ -74,7 +74,7 @@ def holding(workshop: Workshop, run: str, *, above: int = 0) -> Iterator[Hold]:
     try:
         yield Hold(workshop, run, lease)
     finally:
-        workshop.store.release(run, fence=lease.fence)
+        give_back(workshop.store, run, lease.fence)
 
 
 def batches(events: Iterable[Event]) -> Iterator[tuple[Event, ...]]:

@@ -17,7 +17,7 @@ from holdfast.core.journal.run_row_facts import names_of, owner_of
 from holdfast.core.steps.drift import arguments_diff
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import log
@@ -98,11 +98,11 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
         if now is not None:
             await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
         if now is not None and now.status in OVER and entry.if_finished != "reopen":
-            store.release(run, fence=lease.fence)  # its holder came to its end just before we came
+            give_back(store, run, lease.fence)  # its holder came to its end just before we came
             return await enter(hands, workshop, entry._replace(lease=None))
         tenure = await _begin(hands, workshop, entry, row, lease)
     except BaseException:
-        store.release(run, fence=lease.fence)
+        give_back(store, run, lease.fence)
         raise
     _log_entry(tenure)
     await _let_features_look(hands, tenure, entry)
@@ -171,7 +171,7 @@ async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
         # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
         await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
-        store.release(run, fence=lease.fence)
+        give_back(store, run, lease.fence)
     return True
 
 

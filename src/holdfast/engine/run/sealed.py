@@ -1,8 +1,11 @@
-"""Runs that are not to act in this store: moved elsewhere, handed over, copies of what acts elsewhere, and those not whole yet."""
+"""Runs that are not to act in this store.
+
+They were moved elsewhere, handed over, are copies of what acts elsewhere, not whole yet, or salvaged without their end.
+"""
 
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.journal.journal import forks_of
-from holdfast.errors import RunSealed
+from holdfast.errors import AcknowledgedLost, RunSealed
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import RunRow, Status
@@ -12,9 +15,12 @@ _NAMES_MAX = 3
 
 
 def check_may_act(store: StorePort, row: RunRow) -> None:
-    """Refuse a run that must not be entered, moved back or written to. RunSealed says why, and what to do instead."""
+    """Refuse a run that must not be entered, moved back or written to. RunSealed or AcknowledgedLost says why, and what to do instead."""
     if row.status == Status.IMPORTING:
         raise _not_whole(row)
+    lost = facts_of(row).get("lost", 0)
+    if lost:
+        raise AcknowledgedLost(store=store.url, run=row.run, acknowledged=lost, head=row.head)
     if row.status != Status.SEALED:
         return
     handed = find_handoff(store, row)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from holdfast.core.journal.hollow import hollowed, rebodied
 from holdfast.core.threads.chains import with_their_base
+from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.load_view import forget_snapshot
 from holdfast.engine.lineage import kin
 from holdfast.engine.prune.erase import delete_records, see_to_forks
@@ -40,7 +41,7 @@ def _held(workshop: Workshop, run: str) -> Iterator[Hold]:
     try:
         yield Hold(workshop, run, lease)
     finally:
-        workshop.store.release(run, fence=lease.fence)
+        give_back(workshop.store, run, lease.fence)
 
 
 def prune(workshop: Workshop, run: str, policy: Retention = LATEST) -> None:

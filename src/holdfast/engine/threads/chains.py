@@ -28,6 +28,7 @@ from holdfast.engine.journal.journal import (
     placed_after,
     read_all,
 )
+from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.run.open import Entry
 from holdfast.engine.run.store_session import Workshop
@@ -289,7 +290,7 @@ class ChainedRun:
                     return
             if row.lease.owner:  # of a process that is dead, or for a moment
                 lease = hold(self._workshop, self.run, until)
-                self._store.release(self.run, fence=lease.fence)
+                give_back(self._store, self.run, lease.fence)
 
     def _append(self, row: RunRow, drafts: Sequence[Draft]) -> int:
         """The seq of what was appended; 0 where that has to be decided again."""

@@ -18,7 +18,7 @@ from holdfast.core.journal.run_row_facts import owner_of
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.log import log
@@ -159,7 +159,7 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
             workshop.tender.remove(journal)
             raise
     except BaseException:
-        store.release(run, fence=lease.fence)
+        give_back(store, run, lease.fence)
         raise
     return tenure
 

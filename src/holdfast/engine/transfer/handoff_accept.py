@@ -31,7 +31,7 @@ from holdfast.engine.journal.journal import (
     placed_after,
     read_all,
 )
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.premises.premises import Look
 from holdfast.engine.run.open import Entry, started_of
@@ -77,7 +77,7 @@ def accept(
         journal = Journal(store, workshop.committer, run, lease.fence, 0, before=first_link(row.birth))
         drive(journal.append(BLOCKING, drafts, workshop.clock.wall(), status=Status.QUEUED))
     finally:
-        store.release(run, fence=lease.fence)
+        give_back(store, run, lease.fence)
     return _accepted(run, found, losses, is_new=True)
 
 

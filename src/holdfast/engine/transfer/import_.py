@@ -151,6 +151,10 @@ class Bringing:
             self._store if about is None or about.origin == self._store.url else find_origin(about.origin)
         )
         is_known = origin is not None and moves.knows(origin, move)
+        if not is_known and moves.gave(
+            self._store, move
+        ):  # its file was moved since: another address, the same store
+            origin, is_known = self._store, True
         self._claim = moves.claim(self._workshop, move, origin if is_known else None, again=again)
         if about is None:
             return "told" if is_known else ""

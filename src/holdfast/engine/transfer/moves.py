@@ -10,6 +10,7 @@ origin's, which decides; then the run is written, and the note is completed befo
 import os
 from typing import NamedTuple
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.text.times import moment
 from holdfast.core.transfer.moves import Taken, move_of, read, written
 from holdfast.engine.journal.journal import all_runs
@@ -68,6 +69,16 @@ def knows(origin: StorePort, move: Move) -> bool:
         return False
     found = origin.read_events(part.run, after_seq=part.upto_seq - 1, upto_seq=part.upto_seq, limit=1)
     return bool(found) and found[0].kind == Kind.RUN_SEALED and move_of(row.birth, found[0]) == move.id
+
+
+def gave(store: StorePort, move: Move) -> bool:
+    """Whether the run was sealed in this store, wherever that lies now: in one that took or copied it the seal is, too."""
+    part = move.manifest.runs[0]
+    row = store.find_run(part.run)
+    if row is None or not knows(store, move):
+        return False
+    was_sealed_here = facts_of(row).get("elsewhere", 0) < part.upto_seq
+    return was_sealed_here or _read(store, GIVEN, move.id) is not None
 
 
 def claim(workshop: Workshop, move: Move, origin: StorePort | None, *, again: bool) -> Claim:

@@ -5,10 +5,13 @@ its place. So each synced append leaves in the side file how far the run's journ
 itself. It is never ahead of what was acknowledged, so it never alarms falsely; it survives every kill; after a power cut
 it is as old as the disk's own cache made it.
 
-A slot lies where the run's row has its number: birth, fence, seq and chain, and a checksum of them. A number that was
-given to another run since is told by the birth. Whoever finds a journal shorter than its slot says so before it writes.
+A slot lies where the run's row has its number. It holds the head (birth, fence, seq, chain and a checksum) and the run's
+id, so that a run is missed whose row is gone, too. A row that is deleted on purpose frees its slot before that is
+committed, and synced: the other way round a kill or a power cut would leave a slot without a row. A new row never gets
+the number of a slot that misses its run. A process that finds a journal shorter than its slot says so before it writes.
 """
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
@@ -19,19 +22,30 @@ import apsw
 from holdfast.errors import AcknowledgedLost
 from holdfast.stores.row_checksums import warn
 from holdfast.stores.sqlite.locks.owners import Owners
-from holdfast.stores.sqlite.statements import STANDS_AT
+from holdfast.stores.sqlite.statements import HEAD_OF_RUN, TOP_RUN
 
 _BODY: Final = Struct("<8sqqI")
-_SLOT: Final = Struct("<8sqqII")
-_FIRST: Final = 4_096
+_HEAD: Final = Struct("<8sqqII")
+_SLOT_BYTES: Final = 128
+"""So that no slot lies across two sectors of a disk."""
+_RUN_AT: Final = _HEAD.size
+_NAME_AT: Final = _RUN_AT + 8
+_NAME_BYTES: Final = _SLOT_BYTES - _NAME_AT
+FIRST: Final = 4_096
+"""Where the slots begin in the side file."""
 
 
 class Head(NamedTuple):
-    """How far a run's journal was acknowledged."""
+    """How far a run's journal was acknowledged. Of a long id, the name is the beginning."""
 
-    fence: int
+    name: str
+    run_digest: bytes
+    birth_digest: bytes
     seq: int
-    chain: int
+
+    def misses(self, birth: str, head: int) -> bool:
+        """Whether a run of this id, with this birth and head, is less than what was acknowledged."""
+        return self.birth_digest != digest(birth) or self.seq > head
 
 
 class Heads:
@@ -39,37 +53,62 @@ class Heads:
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
-        self._places: dict[str, tuple[int, bytes]] = {}
-        """Where the slots of the runs lie that this process writes to, and the births they tell."""
+        self._places: dict[str, tuple[int, bytes, int]] = {}
+        """Where the slots of the runs lie that this process writes to, the births they tell, and the checksums of the ids."""
 
     def note(self, run: str, fence: int, seq: int, chain: int) -> None:
-        """The run's journal was acknowledged up to here. On a disk that takes nothing, nothing is noted."""
+        """The run's journal was acknowledged up to here; the caller has the turn. On a disk that takes nothing, nothing is noted."""
         place = self._places.get(run)
         if place is not None:
             body = _BODY.pack(place[1], fence, seq, abs(chain))
-            self._owners.write(body + crc32(body).to_bytes(4, "little"), place[0])
+            self._owners.write(body + crc32(body, place[2]).to_bytes(4, "little"), place[0])
 
     def learn(self, run: str, number: int, birth: str) -> None:
-        """This process takes the run, whose row has this number: what it acknowledges from now on is noted there."""
-        self._places[run] = (_offset(number), _digest(birth))
+        """This process takes the run, whose row has this number: what it acknowledges from now on is noted there.
+
+        A slot that misses another run stays as it is: then nothing is noted of this one.
+        """
+        self._places.pop(run, None)
+        offset, run_digest = _offset(number), digest(run)
+        found = self._owners.read(_SLOT_BYTES, offset)
+        known = _parsed(found)
+        if known is not None and known.run_digest != run_digest:
+            return
+        name = run_digest + _name(run)
+        if found[_RUN_AT:] != name:
+            self._owners.write(bytes(_RUN_AT) + name, offset)
+        self._places[run] = (offset, digest(birth), crc32(run_digest))
 
     def clear(self, number: int, run: str) -> None:
-        """Nothing is known any more of the run whose row has, or had, this number; and nothing is noted of it."""
+        """Nothing is missed any more of the run whose row has, or had, this number. Synced; may raise OSError."""
         self._places.pop(run, None)
-        self._owners.write(bytes(_SLOT.size), _offset(number))
+        self._owners.erase(_SLOT_BYTES, _offset(number))
+
+    def free_number(self, connection: apsw.Connection) -> int:
+        """The number of a new row: one whose slot misses no other run."""
+        ((number,),) = connection.execute(TOP_RUN)
+        number += 1
+        while _parsed(self._owners.read(_SLOT_BYTES, _offset(number))) is not None:
+            number += 1
+        return int(number)
 
     def check(self, connection: apsw.Connection, run: str, store: str) -> None:
         """Nobody takes a run whose journal is shorter than what was acknowledged of it: AcknowledgedLost. Else it is ours."""
-        found = _stands_at(connection, run)
+        found = _find_row(connection, run)
         assert found is not None, f"run {run} was taken and is not there"
         number, birth, head = found
-        known = self.find(number, birth)
-        if known is not None and known.seq > head:
+        known = self.find(number, run)
+        if known is not None and known.misses(birth, head):
             raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=head)
         self.learn(run, number, birth)
 
+    def check_new(self, run: str, store: str) -> None:
+        """Nobody begins a run anew of which something was acknowledged, and whose row is gone: AcknowledgedLost."""
+        for _, known in self._named(run):
+            raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=0)
+
     def is_whole(self, connection: apsw.Connection, run: str, store: str) -> bool:
-        """The same for whoever looks for something to do; what is not whole is named in the log."""
+        """The same for a worker that looks for something to do; what is not whole is named in the log."""
         try:
             self.check(connection, run, store)
         except AcknowledgedLost as lost:
@@ -78,33 +117,71 @@ class Heads:
         return True
 
     def accept_loss(self, connection: apsw.Connection, run: str) -> int:
-        """See ``StorePort.accept_loss``."""
-        found = _stands_at(connection, run)
-        known = None if found is None else self.find(found[0], found[1])
-        if found is None or known is None or known.seq <= found[2]:
-            return 0
-        self.clear(found[0], run)
-        return known.seq - found[2]
+        """See ``StorePort.accept_loss``. May raise OSError."""
+        _, birth, head = _find_row(connection, run) or (0, "", 0)
+        missed = 0
+        for number, known in list(self._named(run)):
+            if known.misses(birth, head):
+                self.clear(number, run)
+                missed = max(missed, known.seq - head, 1)
+        return missed
 
-    def find(self, number: int, birth: str) -> Head | None:
+    def find(self, number: int, run: str) -> Head | None:
         """What was acknowledged of the run whose row has this number; None where nothing is known of it."""
-        found = self._owners.read(_SLOT.size, _offset(number))
-        if len(found) < _SLOT.size:
-            return None
-        digest, fence, seq, chain, crc = _SLOT.unpack(found)
-        if digest != _digest(birth) or crc != crc32(found[:-4]):
-            return None
-        return Head(fence, seq, chain)
+        known = _parsed(self._owners.read(_SLOT_BYTES, _offset(number)))
+        return known if known is not None and known.run_digest == digest(run) else None
+
+    def all(self) -> Iterator[Head]:
+        """Every head that was acknowledged and not freed since."""
+        slots = self._read_all()
+        for start in range(0, len(slots), _SLOT_BYTES):
+            known = _parsed(slots[start : start + _SLOT_BYTES])
+            if known is not None:
+                yield known
+
+    def _named(self, run: str) -> Iterator[tuple[int, Head]]:
+        """The numbers and heads of the slots that tell this id: without a row, no number says where to look."""
+        slots, wanted = self._read_all(), digest(run)
+        at = slots.find(wanted)
+        while at >= 0:
+            number, rest = divmod(at - _RUN_AT, _SLOT_BYTES)
+            known = None if rest else _parsed(slots[at - _RUN_AT : at - _RUN_AT + _SLOT_BYTES])
+            if known is not None:
+                yield number, known
+            at = slots.find(wanted, at + 1)
+
+    def _read_all(self) -> bytes:
+        return self._owners.read(max(0, self._owners.size - FIRST), FIRST)
 
 
-def _stands_at(connection: apsw.Connection, run: str) -> tuple[int, str, int] | None:
-    found: tuple[int, str, int] | None = connection.execute(STANDS_AT, (run,)).fetchone()
+def digest(text: str) -> bytes:
+    """An id or a birth, as a slot tells it."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _parsed(slot: bytes) -> Head | None:
+    """None of a slot that is empty, or not whole."""
+    if len(slot) < _SLOT_BYTES:
+        return None
+    birth, _, seq, _, crc = _HEAD.unpack_from(slot)
+    run = slot[_RUN_AT:_NAME_AT]
+    if not seq or crc != crc32(slot[: _BODY.size], crc32(run)):
+        return None
+    return Head(slot[_NAME_AT:].rstrip(b"\0").decode("utf-8", "replace"), run, birth, seq)
+
+
+def _name(run: str) -> bytes:
+    """As much of an id as a slot holds, for people."""
+    encoded = run.encode("utf-8", "replace")
+    if len(encoded) > _NAME_BYTES:
+        encoded = encoded[: _NAME_BYTES - 3].decode("utf-8", "ignore").encode() + "…".encode()
+    return encoded.ljust(_NAME_BYTES, b"\0")
+
+
+def _find_row(connection: apsw.Connection, run: str) -> tuple[int, str, int] | None:
+    found: tuple[int, str, int] | None = connection.execute(HEAD_OF_RUN, (run,)).fetchone()
     return found
 
 
 def _offset(number: int) -> int:
-    return _FIRST + number * _SLOT.size
-
-
-def _digest(birth: str) -> bytes:
-    return blake2b(birth.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return FIRST + number * _SLOT_BYTES

@@ -82,11 +82,16 @@ class Appender:
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
         check_items(items)
         synced = any(item.synced for item in items)
-        with self._database.write(synced=synced) as connection:
-            outcomes = [_apply(connection, item) for item in items]
-        for item, outcome in zip(items, outcomes, strict=True) if synced else ():
-            if item.events and isinstance(outcome, Appended):
-                self._database.heads.note(item.run, item.fence, outcome.head, item.events[-1].chain)
+        outcomes: list[AppendOutcome] = []
+
+        def note() -> None:
+            for item, outcome in zip(items, outcomes, strict=True):
+                if item.events and isinstance(outcome, Appended):
+                    self._database.heads.note(item.run, item.fence, outcome.head, item.events[-1].chain)
+
+        # Noted within the turn: behind it another process could have deleted the run.
+        with self._database.write(synced=synced, then=note if synced else None) as connection:
+            outcomes += [_apply(connection, item) for item in items]
         return outcomes
 
 

@@ -13,6 +13,8 @@ from typing import Final
 import apsw
 
 from holdfast.errors import NotAStore, NotDurable
+from holdfast.stores.row_checksums import warn
+from holdfast.stores.sqlite.acknowledged_heads import FIRST
 from holdfast.stores.sqlite.connection import STORE, Shape, check_version
 from holdfast.stores.sqlite.file_system import NETWORK, filesystem_at
 from holdfast.stores.sqlite.locks.owners import Owners, owners_of
@@ -38,6 +40,8 @@ def ensure_store(path: Path, shape: Shape = STORE, owners: Owners | None = None)
     _make_directory(path.parent)
     with _creating, (owners or owners_of(path)).creating():
         if not _is_ours(path, shape):
+            if shape is STORE and not path.exists():
+                _forget_heads(path, owners or owners_of(path))
             _build(path, shape)
 
 
@@ -97,6 +101,13 @@ def _make_directory(directory: Path) -> None:
     _make_directory(directory.parent)
     directory.mkdir(mode=0o700, exist_ok=True)
     sync_directory(directory.parent)
+
+
+def _forget_heads(path: Path, owners: Owners) -> None:
+    """A person deleted the store, to begin anew: what was acknowledged in it is not missed in the new one."""
+    if owners.size > FIRST:
+        warn(f"{path} is gone, with all its runs; a new store is made in its place")
+        owners.cut(FIRST)
 
 
 def _build(path: Path, shape: Shape) -> None:

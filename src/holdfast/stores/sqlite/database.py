@@ -120,8 +120,13 @@ class Database:
             raise StoreUnavailable(store=self.name, problem=_UNKNOWN)
 
     @contextmanager
-    def transaction(self, *, synced: bool) -> Iterator[apsw.Connection]:
-        """One transaction, committed at the end and undone by any exception; the caller holds ``writing``."""
+    def transaction(
+        self, *, synced: bool, then: Callable[[], None] | None = None
+    ) -> Iterator[apsw.Connection]:
+        """One transaction, committed at the end and undone by any exception; the caller holds ``writing``.
+
+        ``then`` is called behind the commit, while nobody else can write.
+        """
         try:
             self.begin_turn()
             connection = self.synced if synced else self.flushed
@@ -140,6 +145,8 @@ class Database:
                 raise
             self.trouble = ""
             self.confirm()
+            if then is not None:
+                then()
             if connection.total_changes() != before:  # an empty commit writes nothing, so it syncs nothing
                 if synced:
                     self.dirty = False
@@ -149,9 +156,9 @@ class Database:
             self.locks.end_turn()
 
     @contextmanager
-    def write(self, *, synced: bool) -> Iterator[apsw.Connection]:
+    def write(self, *, synced: bool, then: Callable[[], None] | None = None) -> Iterator[apsw.Connection]:
         """One transaction, alone among this process's threads."""
-        with self.writing, self.transaction(synced=synced) as connection:
+        with self.writing, self.transaction(synced=synced, then=then) as connection:
             yield connection
 
     def sync(self) -> None:

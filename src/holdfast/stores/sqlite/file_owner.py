@@ -7,25 +7,43 @@ import os
 from pathlib import Path
 from typing import Final
 
+from holdfast.stores.own_files import ENDS
+
 ROOT: Final = 0
-_FILES: Final = ("", "-wal", "-shm", "-journal")
-"""What SQLite reads: whoever can put one of these there decides what is read."""
+_LOGS: Final = ("-wal", "-journal")
+"""What SQLite brings into the database when it opens it: then it lies in a file of this user's."""
 
 
-def other_owner(database: Path) -> str:
+def other_owner(database: Path, *, brought_by: int | None = None) -> str:
     """Another user than this one who owns a file of the store, or its directory; empty where nobody does.
 
     The directory may be root's, like ``/tmp``. Under sudo the files of the user who called it are as good as one's own.
+    ``brought_by`` owned a log that was brought into the database before, see ``log_owner``.
     """
     if not hasattr(os, "geteuid"):  # Windows: the system has no such owner, and a profile is one user's
         return ""
     own = _own()
-    for suffix in _FILES:
-        uid = _owner(database.with_name(database.name + suffix))
+    uids = [_owner(database.with_name(database.name + end)) for end in ENDS]
+    for uid in (*uids, brought_by):
         if uid is not None and uid not in own:
             return _name(uid)
     uid = _owner(database.parent)
     return "" if uid is None or uid in own | {ROOT} else _name(uid)
+
+
+def log_owner(database: Path) -> int | None:
+    """Another user who owns a log beside the database; to be asked before that is opened.
+
+    Afterwards nothing tells: what the log held is in the database, and for root SQLite gives the file another owner.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    own = _own()
+    for end in _LOGS:
+        uid = _owner(database.with_name(database.name + end))
+        if uid is not None and uid not in own:
+            return uid
+    return None
 
 
 def _own() -> set[int]:

@@ -29,8 +29,8 @@ _RAW_RUN: Final = (
 # -- runs -----------------------------------------------------------------------------------------------------
 
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at, crc, status_crc) "
-    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences, ?9, ?10, ?11, ?12 FROM meta "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at, crc, status_crc, id) "
+    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences, ?9, ?10, ?11, ?12, ?13 FROM meta "
     "WHERE ?6 IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run = ?6 AND revision = ?8) "
     "ON CONFLICT (run) DO NOTHING"
 )
@@ -63,8 +63,9 @@ DELETE_SPACE: Final = shared.DELETE_SPACE
 META: Final = shared.META
 SET_FENCES: Final = shared.SET_FENCES
 SET_STATUS: Final = "UPDATE runs SET status = ?, status_crc = ?, revision = revision + 1 WHERE run = ?"
-STANDS_AT: Final = f"SELECT r.id, r.birth, {_HEAD} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
-HEADS: Final = f"SELECT r.id, CAST(r.run AS BLOB), CAST(r.birth AS BLOB), {_HEAD} FROM runs r"  # noqa: S608 - constants
+TOP_RUN: Final = "SELECT coalesce(max(id), 0) FROM runs"
+HEAD_OF_RUN: Final = f"SELECT r.id, r.birth, {_HEAD} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
+HEADS: Final = f"SELECT CAST(r.run AS BLOB), CAST(r.birth AS BLOB), {_HEAD} FROM runs r"  # noqa: S608 - constants
 HEAD_AND_LEASE: Final = f"SELECT {_HEAD}, {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 
 # -- events ---------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database, reread
 from holdfast.stores.sqlite.errors import translated, translated_os
-from holdfast.stores.sqlite.file_owner import other_owner
+from holdfast.stores.sqlite.file_owner import log_owner, other_owner
 from holdfast.stores.sqlite.locks.owners import hold, let_go
 from holdfast.stores.sqlite.reclaim import reclaimed
 from holdfast.stores.sqlite.repair.doctor import (
@@ -64,6 +64,9 @@ class SqliteStore:
         try:
             ensure_store(self.path)
             self._owners: Final = hold(self.path)
+            foreign = log_owner(self.path)
+            if foreign is not None:
+                self._owners.note_brought(foreign)
             self._database: Final = self._open()
         except apsw.Error as error:
             raise translated(error, self.path) from error
@@ -90,7 +93,7 @@ class SqliteStore:
 
     @property
     def owned_by(self) -> str | None:
-        return other_owner(self.path)
+        return other_owner(self.path, brought_by=self._owners.brought_by)
 
     @property
     def is_open(self) -> bool:
@@ -104,8 +107,13 @@ class SqliteStore:
         sums = (row_checksums.run_crc(row), row_checksums.status_crc(row.run, row.status))
         with self._database.write(synced=True) as connection:
             self._fences(connection)  # what it begins with, if that is to be believed
-            connection.execute(sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at, *sums))
+            number = self._database.heads.free_number(connection)
+            connection.execute(
+                sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at, *sums, number)
+            )
             created = connection.changes() == 1
+            if created:
+                self._database.heads.check_new(row.run, self.url)
             if created and row.origin is not None:
                 connection.execute(sql.BUMP_REVISION, (row.origin,))
             return created
@@ -157,7 +165,7 @@ class SqliteStore:
             if not connection.changes():
                 return False
             connection.execute(sql.DELETE_EVENTS, (number,))
-            self._database.heads.clear(number, run)
+            self._forget_head(number, run)
             connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
             self._raise_fences(connection, fence)
             return True
@@ -220,7 +228,8 @@ class SqliteStore:
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
             connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
-            self._database.heads.clear(number, of)
+            self._forget_head(number, run)
+            self._forget_head(other, of)
             self._database.heads.learn(run, other, row.birth)
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
             self._raise_fences(connection, other_fence)
@@ -285,7 +294,10 @@ class SqliteStore:
     @reread
     def accept_loss(self, run: str) -> int:
         with self._database.read() as connection:
-            return self._database.heads.accept_loss(connection, run)
+            try:
+                return self._database.heads.accept_loss(connection, run)
+            except OSError as error:
+                raise translated_os(error, self.path) from error
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         self._database.check_in_place()
@@ -470,6 +482,13 @@ class SqliteStore:
         """The highest fence of a deleted run, and the store's id. Corrupt."""
         ((fences, id_, crc),) = _rows(connection.execute(sql.META))
         return row_checksums.sound_fences(fences, id_, crc, self.url), id_
+
+    def _forget_head(self, number: int, run: str) -> None:
+        """What was acknowledged of a run is not missed any more: before its row goes, since no kill may leave it without."""
+        try:
+            self._database.heads.clear(number, run)
+        except OSError as error:
+            raise translated_os(error, self.path) from error
 
     def _raise_fences(self, connection: apsw.Connection, fence: int) -> None:
         fences, id_ = self._fences(connection)

@@ -8,7 +8,7 @@ one that the owner locked, nothing can be proven.
 Other bytes are taken for a moment: one by whoever makes the store, one by whoever opens it, writes to it or folds its WAL
 (SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first byte of the
 content says that a sync of the WAL has failed and that it was not written again since; it is never synced, because after
-a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``heads``.
+a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``acknowledged_heads``.
 
 The invariant: this process has one descriptor per side file, and gives it up only with its last store there and only if
 it holds no run.
@@ -36,6 +36,8 @@ _STORE_BYTE: Final = 1 << _OFFSET_BITS
 _SEARCH_BYTE: Final = _STORE_BYTE + 1
 _POLL_S: Final = 0.01
 _SUSPECT: Final = b"S"
+_FOREIGN_AT: Final = 8
+_FOREIGN_BYTES: Final = 8
 _OWNER: Final = re.compile(r"\d+@[^/]*/(?P<offset>[0-9a-f]{1,16})\.(?P<inode>\d+)")
 _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -113,6 +115,18 @@ class Owners:
         """Say so to whoever opens the store next, or take it back. On a disk that takes nothing, nobody is told."""
         self.write(_SUSPECT if is_so else b"\0", 0)
 
+    # -- whose words the store holds ---------------------------------------------------------------------------
+
+    @property
+    def brought_by(self) -> int | None:
+        """The user whose log was brought into the database, and who is not the one that opened it."""
+        found = int.from_bytes(self.read(_FOREIGN_BYTES, _FOREIGN_AT), "little")
+        return found - 1 if found else None
+
+    def note_brought(self, uid: int) -> None:
+        """Before the database is opened, say whose log it finds: afterwards nothing tells."""
+        self.write((uid + 1).to_bytes(_FOREIGN_BYTES, "little"), _FOREIGN_AT)
+
     # -- what else stands in the file --------------------------------------------------------------------------
 
     def read(self, size: int, offset: int) -> bytes:
@@ -123,6 +137,22 @@ class Owners:
         """Write it there, unsynced; nothing where the disk takes nothing."""
         with suppress(OSError):
             os.pwrite(self._fd, data, offset)
+
+    def erase(self, size: int, offset: int) -> None:
+        """Write zeros there, where anything stands; they survive a power cut when it returns. May raise OSError."""
+        if os.pread(self._fd, size, offset).strip(b"\0"):
+            os.pwrite(self._fd, bytes(size), offset)
+            os.fsync(self._fd)
+
+    @property
+    def size(self) -> int:
+        """How many bytes stand in the file."""
+        return os.fstat(self._fd).st_size
+
+    def cut(self, size: int) -> None:
+        """Forget what stands behind this many bytes; that survives a power cut when it returns. May raise OSError."""
+        os.ftruncate(self._fd, size)
+        os.fsync(self._fd)
 
     # -- the rest --------------------------------------------------------------------------------------------
 

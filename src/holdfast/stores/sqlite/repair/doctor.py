@@ -19,6 +19,7 @@ from holdfast.model.store_rows import Finding, Record, RunRow
 from holdfast.stores import row_checksums
 from holdfast.stores.bounds import partial_finding
 from holdfast.stores.sqlite import statements as sql
+from holdfast.stores.sqlite.acknowledged_heads import digest
 from holdfast.stores.sqlite.connection import SETTINGS
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
@@ -249,12 +250,13 @@ def _addresses(connection: apsw.Connection) -> Iterator[Finding]:
 
 
 def _cut(connection: apsw.Connection, database: Database) -> Iterator[Finding]:
-    """Runs whose last acknowledged events are gone without a trace in the journal."""
+    """Runs whose last acknowledged events are gone without a trace in the journal, or which are gone themselves."""
     rows: Any = connection.execute(sql.HEADS).fetchall()
-    for number, run, birth, head in rows:
-        known = database.heads.find(number, as_text(birth))
-        if known is not None and known.seq > head:
+    there = {digest(as_text(run)): (as_text(run), as_text(birth), head) for run, birth, head in rows}
+    for known in database.heads.all():
+        run, birth, head = there.get(known.run_digest, (known.name, "", 0))
+        if known.misses(birth, head):
             lost = AcknowledgedLost(
-                store=f"sqlite:///{database.path}", run=as_text(run), acknowledged=known.seq, head=head
+                store=f"sqlite:///{database.path}", run=run, acknowledged=known.seq, head=head
             )
             yield Finding("heads", "failure", str(lost), lost.hint)

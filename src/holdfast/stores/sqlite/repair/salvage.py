@@ -5,16 +5,18 @@ on. A row that several pages tell differently is taken as it was written last. T
 fails its checksum, and nothing that was deleted while the map of pages can still tell.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.clock import SystemClock
 from holdfast.model.events import Event, Links, covers_from, is_intact
 from holdfast.model.salvage import RunRemains
 from holdfast.model.store_rows import Blob, Lease, Record, RunRow, Status
 from holdfast.stores import row_checksums
-from holdfast.stores.sqlite.acknowledged_heads import Heads
-from holdfast.stores.sqlite.locks.owners import Owners, owners_of
+from holdfast.stores.sqlite.acknowledged_heads import Head, Heads, digest
+from holdfast.stores.sqlite.locks.owners import owners_of
 from holdfast.stores.sqlite.repair.pages import Pages, Row
 
 _SEQ_MASK: Final = (1 << 32) - 1
@@ -30,20 +32,27 @@ class SqliteRemains:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.lost: list[str] = []
+        self.loss_known = False
+        self._found_any = False
         self._rows: dict[int, RunRow] = {}
         self._events: dict[int, dict[int, list[Event]]] = {}
         self._records: dict[tuple[str, str], Record] = {}
         pages = Pages(path)
         try:
             for row in pages.rows():
+                self._found_any = True
                 self._take(row)
         finally:
             pages.close()
 
     def runs(self) -> list[RunRemains]:
-        owners = _owners(self._path)
-        heads = None if owners is None else Heads(owners)
+        heads = _heads(self._path)
+        self.loss_known = bool(heads)
         found = {row.run: self._remains(number, row, heads) for number, row in self._rows.items()}
+        there = {digest(run) for run in found}
+        found |= self._without_row([head for known, head in heads.items() if known not in there])
+        if not self._found_any and not found:
+            self.lost.append("nothing in the file could be read")
         for number in self._events.keys() - self._rows.keys():
             self.lost.append(
                 f"{len(self._events[number]):,} events of a run whose row is lost (number {number})"
@@ -119,7 +128,18 @@ class SqliteRemains:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def _remains(self, number: int, row: RunRow, heads: Heads | None) -> RunRemains:
+    def _without_row(self, heads: Iterable[Head]) -> dict[str, RunRemains]:
+        """Runs of which only is known that something was acknowledged of them: they must not begin anew in silence."""
+        found: dict[str, RunRemains] = {}
+        for head in heads:
+            if digest(head.name) != head.run_digest:  # the slot does not hold all of a long id
+                self.lost.append(f"run {head.name}, of which #{head.seq} was acknowledged")
+                continue
+            row = RunRow(head.name, os.urandom(16).hex(), SystemClock.wall(), Status.INTERRUPTED, b"{}")
+            found[head.name] = RunRemains(row, (), (), head.seq)
+        return found
+
+    def _remains(self, number: int, row: RunRow, heads: dict[bytes, Head]) -> RunRemains:
         found = self._events.get(number, {})
         links = Links(None if row.origin_seq else 0, row.birth)
         good: list[Event] = []
@@ -135,8 +155,10 @@ class SqliteRemains:
             for seq in sorted(found)
             if seq > after and any(is_intact(row.run, event) for event in found[seq])
         )
-        known = None if heads is None else heads.find(number, row.birth)
-        head = max([after, *(event.seq for event in beyond), known.seq if known else 0])
+        head = max([after, *(event.seq for event in beyond)])
+        known = heads.get(digest(row.run))
+        if known is not None and known.misses(row.birth, head):
+            head = max(head + 1, known.seq)
         if row.status == Status.IMPORTING:
             self.lost.append(f"run {row.run} was being imported and is not whole: import it again")
         return RunRemains(row, tuple(good), beyond, head)
@@ -179,6 +201,8 @@ def _real(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def _owners(path: Path) -> Owners | None:
-    """The side file, if it is there: what was acknowledged is known from it."""
-    return owners_of(path) if path.with_name(path.name + "-owners").exists() else None
+def _heads(path: Path) -> dict[bytes, Head]:
+    """What was acknowledged of each run, by the digest of its id: none where the side file is not there."""
+    if not path.with_name(path.name + "-owners").exists():
+        return {}
+    return {head.run_digest: head for head in Heads(owners_of(path)).all()}
