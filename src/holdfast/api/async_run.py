@@ -148,7 +148,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return await model_call.answer_of(self._tenure, AWAITING, ask, call)  # type: ignore[no-any-return]
+        return await model_call.answer_of(self._tenure, AWAITING, ask, call)
 
     async def stream(
         self,

@@ -124,7 +124,7 @@ class Run(Handle["RunOptions"]):
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return drive(model_call.answer_of(self._tenure, BLOCKING, ask, call))  # type: ignore[no-any-return]  # type: ignore[no-any-return]
+        return drive(model_call.answer_of(self._tenure, BLOCKING, ask, call))  # type: ignore[no-any-return]
 
     def stream(
         self,
