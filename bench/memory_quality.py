@@ -17,7 +17,7 @@ from holdfast.core.memory.terms import query_of
 from holdfast.embedding.embedders import Embedder, embed, find_embedder
 from holdfast.model.search import Query
 
-DATA = Path(__file__).parents[1] / "tests" / "memory" / "data"
+DATA = Path(__file__).parents[1] / "tests" / "behaviour" / "memory" / "data"
 PARTS = ("tuning", "held_back")
 CANDIDATES = 50
 """As many as a store hands over by words, and as many by meaning."""

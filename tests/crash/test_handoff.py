@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 import holdfast
 from holdfast.model.event_fields import contents_of

@@ -15,8 +15,8 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 
 import pytest
-from tests.crash.sampling import EVERY, OFTEN
 from tests.crash.tables import bare_tables
+from tests.support.sampling import EVERY, OFTEN
 from tests.support.stores import over_postgresql
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill

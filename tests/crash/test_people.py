@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.crash.sampling import EVERY, OFTEN
+from tests.support.sampling import EVERY, OFTEN
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 

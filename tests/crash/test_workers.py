@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 

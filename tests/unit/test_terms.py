@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.core.memory.stemming import stem
 from holdfast.core.memory.terms import holds, query_of, terms_of
 
-DATA = Path(__file__).parents[1] / "memory" / "data"
+DATA = Path(__file__).parents[1] / "behaviour" / "memory" / "data"
 TABLE = Path(__file__).parents[2] / "src" / "holdfast" / "memory" / "table.bin"
 
 
