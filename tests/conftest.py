@@ -22,6 +22,13 @@ def pytest_report_header() -> str:
     return f"behaviour tests on {stores} (HOLDFAST_TEST_STORE={CHOSEN}); files in {tempfile.gettempdir()}"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a server is slow."""
+    for item in items:
+        if "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True)
 def no_store_left_open() -> Iterator[None]:
     """What a test leaves open is closed behind it; what its session opened stays. A worker once held 1,100 descriptors."""
@@ -34,6 +41,13 @@ def no_store_left_open() -> Iterator[None]:
         store = _open.pop(place)
         store.close()
         forget(store)
+
+
+@pytest.fixture(scope="session")
+def disk() -> Iterator[Path]:
+    """A directory on a disk, for tests of what a file system does; the others may have theirs in memory, see the Makefile."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-tests-", dir="/var/tmp") as made:  # noqa: S108 - not in memory
+        yield Path(made)
 
 
 @pytest.fixture(scope="session")

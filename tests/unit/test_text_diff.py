@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from holdfast.core.diff.text_diff import Piece, is_rewritten, with_context, word_diff
 
@@ -18,7 +19,7 @@ def side(pieces: tuple[Piece, ...], without: str) -> str:
     return "".join(piece.text for piece in pieces if piece.kind != without)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(texts, texts)
 @example("abc  def", "abc def")
 @example("x" * 300 + " y", "x" * 299 + "z y")

@@ -22,6 +22,8 @@ from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search_index as sqlite_index
 
+pytestmark = pytest.mark.slow
+
 NINE, TEN = "The harbour opens at nine", "A ferry leaves at ten"
 
 

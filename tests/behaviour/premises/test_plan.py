@@ -193,6 +193,7 @@ def killed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_killed_program_whose_code_was_edited(killed: Path) -> None:
     """The plan tells without importing it; resumed, it is warned about, once, and goes on."""
     (killed / "agent.py").write_text(PROGRAM.replace("len(country)", "len(country) + 1"))
@@ -204,6 +205,7 @@ def test_a_killed_program_whose_code_was_edited(killed: Path) -> None:
     assert "1 premise not as recorded" in done.stderr.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
     """It is not entered; put back or accepted, it goes on."""
     (killed / "data.csv").unlink()
@@ -221,6 +223,7 @@ def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "finished\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_accepting_what_is_no_premise(killed: Path) -> None:
     """Refused with what there is; nothing is started."""
     done = started(*HOLDFAST, "resume", "job", "--accept", "file:date.csv")

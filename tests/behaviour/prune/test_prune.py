@@ -372,6 +372,7 @@ def test_a_call_on_its_way_is_found_again(url: str, world: World) -> None:
     assert world.calls == calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fork_made_while_a_prune_runs_never_loses_its_point(
     url: str, world: World, monkeypatch: pytest.MonkeyPatch, seed: int

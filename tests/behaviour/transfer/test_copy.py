@@ -30,6 +30,8 @@ from holdfast.stores.port import StorePort
 from holdfast.testing.relay_store import Relay
 from holdfast.testing.store_rules.builders import append, held
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("memory", "sqlite", "postgres", "dynamodb")
 RING = [*zip(KINDS, (*KINDS[1:], KINDS[0]), strict=True)]
 """Each store gives to one and takes from another; ``make crash`` has all sixteen pairs."""
