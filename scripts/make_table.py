@@ -32,7 +32,7 @@ from holdfast.embedding.table_embedder import DIMENSIONS, INSIDE, MODEL, header_
 Array = np.ndarray[Any, np.dtype[Any]]
 
 WHEEL_SHA256: Final = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-TARGET: Final = Path(__file__).parents[1] / "src" / "holdfast" / "memory" / "table.bin"
+TARGET: Final = Path(__file__).parents[1] / "src" / "holdfast" / "embedding" / "table.bin"
 LAYERS: Final = 6
 HEADS: Final = 12
 BEGIN, END = 101, 102

@@ -12,10 +12,14 @@ from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 import holdfast
 from holdfast.codec.type_registry import is_buildable
 from holdfast.model import stored_names
 from holdfast.model.stored_names import PLACES, fixed_name
+
+pytestmark = pytest.mark.xdist_group("names")  # every module is imported once, in one worker
 
 FROZEN = Path(__file__).parents[1] / "migrations" / "golden" / "format-1" / "names.txt"
 NEVER_LOADED = ("holdfast.testing", "holdfast.cli", "holdfast.adapters.crewai")

@@ -99,7 +99,7 @@ def test_failure_comes_back_as_its_own_class_without_its_constructor() -> None:
     )
     assert not hasattr(again, "client")
     assert record["lost"] == ["client"]
-    assert "test_codec_failures.py" in record["traceback"]
+    assert "test_codec_exceptions.py" in record["traceback"]
 
 
 @pytest.mark.parametrize(

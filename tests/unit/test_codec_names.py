@@ -73,7 +73,7 @@ def test_what_a_closure_captures_of_ours_counts_by_its_fixed_name(monkeypatch: p
     before = bind(calling(holdfast.Done, holdfast.register), ("x",), {}, ())
     cls = moved(monkeypatch, "holdfast.model.verdicts:Done")
     assert "holdfast.model.verdicts:Done" in before.values()
-    assert "holdfast.codec.type_registry:register" in before.values()
+    assert "holdfast.codec.types:register" in before.values()
     assert bind(calling(cls, holdfast.register), ("x",), {}, ()) == before
 
 

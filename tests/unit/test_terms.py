@@ -12,7 +12,7 @@ from holdfast.core.memory.stemming import stem
 from holdfast.core.memory.terms import holds, query_of, terms_of
 
 DATA = Path(__file__).parents[1] / "behaviour" / "memory" / "data"
-TABLE = Path(__file__).parents[2] / "src" / "holdfast" / "memory" / "table.bin"
+TABLE = Path(__file__).parents[2] / "src" / "holdfast" / "embedding" / "table.bin"
 
 
 def test_stems_are_those_of_sqlite() -> None:
