@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -24,7 +23,6 @@ from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 DEMO = [sys.executable, "-c", "from holdfast.cli import main; main()", "demo"]
-DEMO_S_MAX = 20.0
 DEADLINE_S = 120.0
 
 
@@ -105,9 +103,7 @@ def outcomes_by_step(events: list[Any]) -> dict[str, list[int]]:
 @pytest.mark.parametrize("seed", [3, 14, 15])
 def test_one_kill(tmp_path: Path, seed: int) -> None:
     """Killed in a ledger entry, in a question, in the summary: exit 0, and the journal bears the report out."""
-    began = time.monotonic()
     report = reported(demo("--seed", str(seed), "--keep", str(tmp_path / "kept"), "--json"))
-    assert time.monotonic() - began < DEMO_S_MAX
     assert report["seed"] == seed
     check_against_evidence(report, kills=1)
     first = [row["processes"][0]["outcome"] for row in report["steps"]]
@@ -117,9 +113,7 @@ def test_one_kill(tmp_path: Path, seed: int) -> None:
 
 def test_three_kills_in_one_run(tmp_path: Path) -> None:
     """``--kills 3``: four processes, one run, every step recorded exactly once."""
-    began = time.monotonic()
     report = reported(demo("--kills", "3", "--seed", "1", "--keep", str(tmp_path / "kept"), "--json"))
-    assert time.monotonic() - began < DEMO_S_MAX
     check_against_evidence(report, kills=3)
 
 

@@ -101,7 +101,7 @@ def test_two_edits_far_apart_are_found_in_a_long_text() -> None:
 )
 def test_the_work_is_bounded(old: str, new: str) -> None:
     """However long and however alike. Planted: no bound on equal pairs, and the third took 1.8 s."""
-    began = time.perf_counter()
+    began = time.thread_time()  # of this thread alone: other programs' work does not count
     pieces = word_diff(old, new)
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
     assert (side(pieces, "added"), side(pieces, "removed")) == (old, new)

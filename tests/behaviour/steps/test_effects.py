@@ -1,6 +1,7 @@
 """Effects: once means once. What is in doubt is verified, settled by a person, told, or stops the run."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -438,16 +439,24 @@ def test_a_tool_in_a_thread_without_context_is_refused(url: str) -> None:
 def test_async_cancellation_of_a_once_tool_is_in_doubt(url: str) -> None:
     """Cancelled in the middle: nobody knows; the next attempt stops and asks."""
 
+    begun: list[asyncio.Event] = []
+
     @holdfast.tool
     async def pay() -> None:
         world.append("paid")
-        await asyncio.sleep(30)
+        begun[-1].set()
+        await asyncio.sleep(600)
 
     async def main() -> None:
+        begun.append(asyncio.Event())
         async with holdfast.run("a", store=url):
-            await asyncio.wait_for(pay(), 0.05)
+            paying, paid = asyncio.create_task(pay()), asyncio.create_task(begun[-1].wait())
+            await asyncio.wait((paying, paid), return_when=asyncio.FIRST_COMPLETED)
+            paid.cancel()
+            paying.cancel()
+            await paying
 
-    with pytest.raises((TimeoutError, holdfast.StepInDoubt)):
+    with pytest.raises((asyncio.CancelledError, holdfast.StepInDoubt)):
         asyncio.run(main())
     assert holdfast.store(url).doubts("a")[0].reason == "was cut off by CancelledError"
     with pytest.raises(holdfast.StepInDoubt):
@@ -460,8 +469,14 @@ def test_swallowed_doubt_cannot_finish_the_run(url: str) -> None:
 
     async def main() -> None:
         async with holdfast.run("a", store=url) as run:
-            task = asyncio.create_task(run.once("pay", asyncio.sleep, 30))
-            await asyncio.sleep(0.05)
+            begun = asyncio.Event()
+
+            async def pay() -> None:
+                begun.set()
+                await asyncio.sleep(600)
+
+            task = asyncio.create_task(run.options(key="pay").once("pay", pay))
+            await begun.wait()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -492,7 +507,7 @@ def test_a_timeout_of_a_once_step_is_in_doubt_and_its_late_end_is_recorded(url: 
     holder = {"release": release}
 
     def pay() -> str:
-        holder_of[0]["release"].wait(20)
+        holder_of[0]["release"].wait(60)
         world.append("paid")
         return "late"
 
@@ -509,11 +524,15 @@ def test_a_timeout_of_a_once_step_is_in_doubt_and_its_late_end_is_recorded(url: 
 
 def test_a_read_step_past_its_timeout_fails(url: str) -> None:
     """timeout_s is a failure like another: StepTimeout, replayed if the program went past it."""
-    import time
+    is_over = threading.Event()
+
+    def slow() -> None:
+        is_over.wait(60)
 
     def body(run: holdfast.Run) -> str:
         with pytest.raises(holdfast.StepTimeout, match=r"ran past its timeout of 0\.05 s") as late:
-            run.options(timeout_s=0.05).step("slow", time.sleep, 0.3)
+            run.options(timeout_s=0.05, key="slow").step("slow", slow)
+        is_over.set()
         run.think("went on")
         return type(late.value).__name__
 
