@@ -8,10 +8,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
 from tests.support.sources import nodes_of
-
-pytestmark = pytest.mark.xdist_group("sources")  # every file is parsed once, in one worker
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "holdfast"

@@ -3,10 +3,7 @@
 import ast
 from pathlib import Path
 
-import pytest
 from tests.support.sources import nodes_of, tree_of
-
-pytestmark = pytest.mark.xdist_group("sources")  # every file is parsed once, in one worker
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

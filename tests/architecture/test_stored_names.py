@@ -6,20 +6,17 @@ import inspect
 import sys
 import typing
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
-import pytest
-
 import holdfast
 from holdfast.codec.type_registry import is_buildable
 from holdfast.model import stored_names
 from holdfast.model.stored_names import PLACES, fixed_name
-
-pytestmark = pytest.mark.xdist_group("names")  # every module is imported once, in one worker
 
 FROZEN = Path(__file__).parents[1] / "migrations" / "golden" / "format-1" / "names.txt"
 NEVER_LOADED = ("holdfast.testing", "holdfast.cli", "holdfast.adapters.crewai")
@@ -57,6 +54,7 @@ def hints_of(thing: Any, known: dict[str, Any]) -> list[Any]:
             known = {**known, str(error.name): Any}  # of a module that only a checker imports, and not ours
 
 
+@cache
 def given_to_programs() -> set[type]:
     """Every class that is reachable through the annotations of what is public: what a program can come by."""
     known: dict[str, Any] = {"builtins": builtins, **{cls.__name__: cls for cls in own_classes()}}
