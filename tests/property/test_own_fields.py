@@ -287,6 +287,7 @@ PAYMENT = Told(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @example(told=PAYMENT, restores=False, policy=POLICIES[1])
 @example(told=PAYMENT, restores=True, policy=POLICIES[5])

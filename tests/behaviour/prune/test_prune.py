@@ -495,6 +495,7 @@ def test_contents_that_nobody_refers_to_are_swept(
         assert run.step("own", lambda name: "never", "a") == "a" * 50_000
 
 
+@pytest.mark.slow
 def test_space_returns_to_the_file_system(tmp_path: Path) -> None:
     """The file shrinks, and a long-running program's stays below a bound however many states it saves."""
     path = tmp_path / "holdfast.db"
