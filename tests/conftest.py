@@ -57,7 +57,7 @@ def no_store_left_open() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def disk() -> Iterator[Path]:
+def disk_directory() -> Iterator[Path]:
     """A directory on a disk, for tests of what a file system does; the others may have theirs in memory, see the Makefile."""
     with tempfile.TemporaryDirectory(prefix="holdfast-tests-", dir="/var/tmp") as made:
         yield Path(made)

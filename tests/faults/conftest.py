@@ -9,12 +9,12 @@ from tests.faults.laboratory import Laboratory, laboratory
 
 
 @pytest.fixture
-def tmp_path(disk: Path) -> Path:
+def tmp_path(disk_directory: Path) -> Path:
     """On a disk: what a file system does when it fails is what is tested."""
-    return Path(tempfile.mkdtemp(dir=disk))
+    return Path(tempfile.mkdtemp(dir=disk_directory))
 
 
 @pytest.fixture(scope="session")
-def lab(disk: Path) -> Iterator[Laboratory]:
-    with laboratory(Path(tempfile.mkdtemp(dir=disk))) as made:
+def lab(disk_directory: Path) -> Iterator[Laboratory]:
+    with laboratory(Path(tempfile.mkdtemp(dir=disk_directory))) as made:
         yield made
