@@ -10,7 +10,7 @@ import pytest
 from tests.support.model_server import ProviderProcess, Reply, ToolCall, faults
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-RAY = Path(__file__).parents[1] / "clusters" / "test_ray.py"
+RAY = Path(__file__).parents[1] / "long" / "ray" / "test_ray.py"
 """What needs Ray is tested in an environment of its own."""
 DEADLINE_S = 60.0
 

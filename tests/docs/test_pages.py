@@ -44,13 +44,18 @@ def test_python_blocks_run(page: str, code: str, tmp_path: Path) -> None:
     """Each block is a program of its own."""
     program = tmp_path / "block.py"
     program.write_text(code, encoding="utf-8")
-    subprocess.run([sys.executable, "-W", "error", str(program)], cwd=tmp_path, check=True, timeout=300)
+    subprocess.run([sys.executable, "-W", "error", str(program)], cwd=tmp_path, check=True, timeout=60)
 
 
 def test_the_first_screen_really_happened(tmp_path: Path) -> None:
     """The README's program, killed with ``kill -9`` by the README's own commands, does what the README shows."""
     shown = blocks("README.md", "console")[0][1]
-    killed, listing, resumed, again, published = typed(shown, tmp_path / "there")
+    for number in range(5):
+        killed, listing, resumed, again, published = typed(shown, tmp_path / str(number))
+        if (
+            len(killed) > 1
+        ):  # a machine that took a second to start Python is killed before it finished anything
+            break
     expected = re.findall(r"^\$ [^\n]*\n((?:[^$][^\n]*\n?)*)", shown, flags=re.MULTILINE)
     assert listing[0].split() == expected[1].splitlines()[0].split()
     assert listing[1].split()[:2] == ["debt-cycles", "crashed"]
@@ -75,13 +80,10 @@ def typed(shown: str, place: Path) -> list[list[str]]:
         "COLUMNS": "100",
     }
     environment.pop("HOLDFAST_URL", None)
-    until = 'until [ "$(wc -l < said)" -ge 2 ]; do sleep 0.02; done'
     outputs = []
     for command in re.findall(r"^\$ (.*)$", shown, flags=re.MULTILINE):
-        # How far it comes in some seconds depends on the machine: it is killed once it has said as much as on the page.
-        command = re.sub(r"^(.*) & sleep \d+; (kill .*)$", rf"\1 > said & {until}; \2; cat said", command)  # noqa: PLW2901
         done = subprocess.run(
-            ["bash", "-c", command], cwd=place, env=environment, capture_output=True, text=True, timeout=300
+            ["bash", "-c", command], cwd=place, env=environment, capture_output=True, text=True, timeout=60
         )
         outputs.append([line for line in done.stdout.splitlines() if line.strip()])
     return outputs

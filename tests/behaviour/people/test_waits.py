@@ -171,7 +171,7 @@ def test_a_letter_wakes_it_at_once(url: str, is_async: bool) -> None:
 
     def cancel() -> None:
         store = holdfast.store(url)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 30
         while not store.runs() or not store.view("r").waits:
             assert time.monotonic() < deadline
             time.sleep(0.005)

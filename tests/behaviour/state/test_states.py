@@ -213,14 +213,14 @@ def test_a_state_that_is_part_old_part_new_is_refused(url: str) -> None:
     def read(account: Account) -> int:
         if account is state["to"] and not moved.is_set():
             reached.set()
-            assert moved.wait(60)
+            assert moved.wait(10)
         return account.balance
 
     def move() -> None:
-        assert reached.wait(60)
+        assert reached.wait(10)
         state["from"].balance, state["to"].balance = 0, 100
         moved.set()
-        assert over.wait(60)
+        assert over.wait(10)
 
     holdfast.register(Account, encode=read, decode=Account)
     thread = threading.Thread(target=move)
@@ -524,19 +524,19 @@ def test_a_step_that_ends_while_its_state_is_taken_is_not_saved(url: str) -> Non
         def get_state() -> dict[str, int]:
             if threading.current_thread() is not threading.main_thread():
                 may_end.set()
-                assert ended.wait(60)
+                assert ended.wait(10)
             return {}
 
         def slow() -> None:
             entered.set()
-            assert may_end.wait(60)
+            assert may_end.wait(10)
 
         run.autosave(get_state, every_s=3600, every_steps=None, thread_safe=True)
         tenure = run._tenure
         saved: list[bool] = []
 
         def save() -> None:
-            assert entered.wait(60)
+            assert entered.wait(10)
             saved.append(tenure.autosaver.save_inside(tenure))  # type: ignore[union-attr]
 
         thread = threading.Thread(target=save)
@@ -556,7 +556,7 @@ def test_a_save_that_comes_to_the_journal_after_its_step_ended_does_not_swallow_
 
     def late(*args: Any) -> Any:
         taken.set()
-        assert ended.wait(60)
+        assert ended.wait(10)
         return draft_of(*args)
 
     monkeypatch.setattr(autosave, "draft_of", late)
@@ -564,7 +564,7 @@ def test_a_save_that_comes_to_the_journal_after_its_step_ended_does_not_swallow_
     def slow() -> str:
         done.append("slow")
         entered.set()
-        assert taken.wait(60)
+        assert taken.wait(10)
         return "found"
 
     def body(run: holdfast.Run) -> None:
@@ -572,7 +572,7 @@ def test_a_save_that_comes_to_the_journal_after_its_step_ended_does_not_swallow_
         tenure = run._tenure
 
         def save() -> None:
-            assert entered.wait(60)
+            assert entered.wait(10)
             assert tenure.autosaver is not None
             assert tenure.autosaver.save_inside(tenure)
 
