@@ -31,7 +31,10 @@ def behaviour_stores() -> list[str]:
     return ["memory"] if CHOSEN == "memory" else ["memory", CHOSEN]
 
 
-over_shared_stores = pytest.mark.parametrize("shared_url", STORES, indirect=True)
+_EACH = [
+    pytest.param(kind, marks=() if kind == "sqlite" else pytest.mark.slow) for kind in STORES
+]  # a server is slow
+over_shared_stores = pytest.mark.parametrize("shared_url", _EACH, indirect=True)
 over_postgresql = pytest.mark.parametrize("shared_url", ["postgresql"], indirect=True)
 over_dynamodb = pytest.mark.parametrize("shared_url", ["dynamodb"], indirect=True)
 """For what has a test of its own over SQLite already."""

@@ -38,12 +38,14 @@ def test_what_is_reused_and_what_that_saved(store: holdfast.Store) -> None:
 
     with pytest.raises(Stop), holdfast.run("job", store=store) as run:
         run.think("hm")
+        began = time.monotonic()
         run.step("outer", outer)
+        taken_s = time.monotonic() - began
         run.checkpoint({"a": 1}, label="half")
         raise Stop
     plan = store.resume_plan("job")
     assert plan.answers == (2, 1, 1, 3, "half")
-    assert 0.02 <= plan.saved.seconds < 0.04
+    assert 0.02 <= plan.saved.seconds <= taken_s
     assert plan.saved[1:] == (0, 0, 0, 0.0, 0)
 
 
