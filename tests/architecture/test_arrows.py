@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+from tests.support.sources import nodes_of
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "holdfast"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -37,8 +39,7 @@ LAYERS: dict[str, set[str]] = {
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """Every holdfast module that a file imports: at the top, inside functions, and for type checkers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "holdfast":
@@ -97,7 +98,7 @@ def test_heavy_parts_stay_in_their_rooms() -> None:
     """Drivers, frameworks and terminal libraries are imported only where they belong."""
     for path in MODULES:
         room = path.relative_to(PACKAGE).parts[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module]
@@ -110,7 +111,7 @@ def test_the_model_does_no_io() -> None:
     """Nouns know neither files nor clocks nor chance."""
     forbidden = {"os", "io", "time", "random", "threading", "pathlib", "asyncio", "socket"}
     for path in (PACKAGE / "model").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 assert not forbidden & {alias.name for alias in node.names}, path
             if isinstance(node, ast.ImportFrom):
@@ -121,7 +122,7 @@ def test_decisions_are_pure() -> None:
     """core reads no clock, opens no file, draws no number, starts nothing."""
     forbidden = {"os", "io", "random", "threading", "asyncio", "socket", "subprocess", "logging", "uuid"}
     for path in (PACKAGE / "core").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 assert not forbidden & {alias.name for alias in node.names}, path
             if isinstance(node, ast.ImportFrom):

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from tests.support.sources import nodes_of, tree_of
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 EVERYTHING = sorted(
@@ -21,13 +23,13 @@ def test_modules_are_small_and_introduced() -> None:
         text = path.read_text(encoding="utf-8")
         is_tree = path == ROOT / "src" / "holdfast" / "errors.py"
         assert len(text.splitlines()) <= (WHOLE_TREE_LINES_MAX if is_tree else MODULE_LINES_MAX), path
-        assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it is"
+        assert ast.get_docstring(tree_of(path)), f"{path} does not say what it is"
 
 
 def test_functions_are_short() -> None:
     """At most 70 lines a function."""
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 assert length <= FUNCTION_LINES_MAX, f"{path}:{node.lineno} {node.name} has {length} lines"
@@ -38,7 +40,7 @@ def test_most_functions_are_very_short() -> None:
     lengths = [
         (node.end_lineno or 0) - node.lineno + 1
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     assert sum(length <= 25 for length in lengths) / len(lengths) > 0.9
@@ -47,7 +49,7 @@ def test_most_functions_are_very_short() -> None:
 def test_every_test_says_what_it_shows() -> None:
     """A docstring on every test states the behaviour."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
                 assert ast.get_docstring(node), f"{path}:{node.lineno} {node.name}"
 
@@ -88,7 +90,7 @@ def test_only_the_command_line_prints() -> None:
         room = path.relative_to(ROOT / "src" / "holdfast").parts[0]
         if room in {"cli", "testing"}:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             is_print = (
                 isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
             )
@@ -98,7 +100,7 @@ def test_only_the_command_line_prints() -> None:
 def test_no_pickle_anywhere() -> None:
     """Recorded bytes are data: nothing that reads them can run code."""
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 assert not {"pickle", "marshal", "shelve", "dill"} & {alias.name for alias in node.names}, (
                     path

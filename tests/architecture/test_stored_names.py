@@ -6,13 +6,12 @@ import inspect
 import sys
 import typing
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
-
-import pytest
 
 import holdfast
 from holdfast.codec.type_registry import is_buildable
@@ -55,6 +54,7 @@ def hints_of(thing: Any, known: dict[str, Any]) -> list[Any]:
             known = {**known, str(error.name): Any}  # of a module that only a checker imports, and not ours
 
 
+@cache
 def given_to_programs() -> set[type]:
     """Every class that is reachable through the annotations of what is public: what a program can come by."""
     known: dict[str, Any] = {"builtins": builtins, **{cls.__name__: cls for cls in own_classes()}}
@@ -131,13 +131,12 @@ def test_later_names_do_not_follow_files() -> None:
     assert [name for name in PLACES if name not in frozen and not name.startswith("holdfast:")] == []
 
 
-@pytest.mark.parametrize("name", sorted(PLACES))
-def test_every_row_leads_to_what_it_names(name: str) -> None:
+def test_every_row_leads_to_what_it_names() -> None:
     """The module is there, and the class or function in it says of itself that it is defined there."""
-    module, qualname = PLACES[name]
-    found = getattr(import_module(module), qualname)
-    assert (found.__module__, found.__qualname__) == (module, qualname)
-    assert fixed_name(module, qualname) == name
+    for name, (module, qualname) in PLACES.items():
+        found = getattr(import_module(module), qualname)
+        assert (found.__module__, found.__qualname__) == (module, qualname), name
+        assert fixed_name(module, qualname) == name
 
 
 def test_no_row_says_what_another_says() -> None:

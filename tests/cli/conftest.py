@@ -12,6 +12,7 @@ import runpy
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -159,9 +160,9 @@ def _buffered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """Runs in many states, to look at and not to change."""
-    made = Shop(tmp_path_factory.mktemp("shop") / "shop.db")
+def shop(disk_directory: Path) -> Iterator[Shop]:
+    """Runs in many states, to look at and not to change. On a disk: ``doctor`` warns of a store in memory."""
+    made = Shop(Path(tempfile.mkdtemp(dir=disk_directory)) / "shop.db")
     made.work("daily.2", "finish", BEGUN - 86_400)
     made.work("ledger", "fail", BEGUN - 600)
     made.work("nightly", "crash", BEGUN - 60)
@@ -172,9 +173,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def own_shop(tmp_path: Path) -> Iterator[Shop]:
+def own_shop(disk_directory: Path) -> Iterator[Shop]:
     """An empty shop of one's own, to change."""
-    made = Shop(tmp_path / "own.db")
+    made = Shop(Path(tempfile.mkdtemp(dir=disk_directory)) / "own.db")
     yield made
     made.store.close()
 

@@ -41,7 +41,7 @@ def test_waiting_in_short_turns_becomes_slower(store: DynamoStore, proxy: Proxy)
     append(store, an_append("r", fence, 0))
     began = SystemClock.monotonic()
     while not store.wait({"r": Cursor(fence, 0)}, timeout_s=0.2):
-        assert SystemClock.monotonic() - began < 10.0
+        assert SystemClock.monotonic() - began < 60.0
     assert store.wait({"r": Cursor(fence, 1)}, timeout_s=0.0) == frozenset()
 
 
@@ -54,7 +54,7 @@ def test_waiting_for_others_too_holds_nobody_up(store: DynamoStore) -> None:
     both = {"old": Cursor(old, 0), "new": Cursor(new, 0)}
     append(store, an_append("old", old, 0))
     store.put_record(inbox_space("new"), "l", b"", revision=0)
-    assert store.wait(both, timeout_s=10.0) == {"old", "new"}
+    assert store.wait(both, timeout_s=60.0) == {"old", "new"}
 
 
 def test_a_prefix_is_not_looked_for_among_all_runs(store: DynamoStore, proxy: Proxy) -> None:

@@ -101,7 +101,7 @@ def test_a_waiter_sees_a_change_by_looking(pooled: PostgresStore, postgres_url: 
     direct = opened(postgres_url)
     answers: list[frozenset[str]] = []
     waiter = threading.Thread(
-        target=lambda: answers.append(pooled.wait({"r": Cursor(fence, 0)}, timeout_s=20.0))
+        target=lambda: answers.append(pooled.wait({"r": Cursor(fence, 0)}, timeout_s=120.0))
     )
     waiter.start()
     append(direct, an_append("r", fence, 0))

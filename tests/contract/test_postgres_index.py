@@ -353,7 +353,7 @@ def test_a_vector_is_numbered_when_nobody_before_it_can_come_late(opened: Opener
         before.execute(f"SELECT FROM {schema}.search_counts WHERE model = 'm' FOR UPDATE")
         putting = threading.Thread(target=index.put, args=(FACTS, [document("second", "x", b"\x02")]))
         putting.start()
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while ask(server, waits, before.info.backend_pid) == [(0,)]:
             assert time.monotonic() < deadline
             time.sleep(0.005)

@@ -116,12 +116,12 @@ def test_a_waiter_is_told_and_need_not_look(
         change()
         waiter.join()
         assert answers == [frozenset({"r"})]
-        assert time.monotonic() - began < 10.0
+        assert time.monotonic() - began < 60.0
     other.close()
 
 
 def _waited(store: PostgresStore, seen: dict[str, Cursor], answers: list[frozenset[str]]) -> None:
-    answers.append(store.wait(seen, timeout_s=20.0))
+    answers.append(store.wait(seen, timeout_s=120.0))
 
 
 def _lease(store: PostgresStore) -> Lease:
@@ -131,7 +131,7 @@ def _lease(store: PostgresStore) -> Lease:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 60.0
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)

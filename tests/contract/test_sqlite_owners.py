@@ -14,7 +14,7 @@ import pytest
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.store_rules.builders import an_append, append, held
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = 60.0
 
 # Opens the store, prints its owner, answers "probe OWNER" lines until its input ends.
 _PEER = """

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill
 from holdfast.testing.killing_store import WHENS

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.model.events import Kind

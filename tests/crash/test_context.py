@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.crash.sampling import OFTEN
 from tests.support.context_check import verify
+from tests.support.sampling import OFTEN
 
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind

@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.crash.sampling import EVERY, OFTEN
+from tests.support.sampling import EVERY, OFTEN
 
 import holdfast
 from holdfast.model.events import Kind

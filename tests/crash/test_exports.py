@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 import holdfast
 from holdfast.engine.transfer.verify_export import verified

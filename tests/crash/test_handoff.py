@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 import holdfast
 from holdfast.model.event_fields import contents_of
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
-SELDOM = EVERY if EVERY == 1 else 3 * EVERY
+SELDOM = EVERY if EVERY == 1 else 36
 """The walks are long: each flow is struck in the middle of what it does, and everywhere by ``make crash``."""
 HANDING = Path(__file__).parent / "programs" / "handing.py"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from signal import SIGKILL
 
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind

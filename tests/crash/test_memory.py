@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 

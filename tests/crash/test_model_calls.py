@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind

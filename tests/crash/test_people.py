@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.crash.sampling import EVERY, OFTEN
+from tests.support.sampling import EVERY, OFTEN
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
@@ -36,7 +36,7 @@ def test_killed_around_questions_answers_and_sleeps(
     """Killed anywhere, and again while it recovers: it comes back to the same questions and waits, and ends the same."""
     report = crash_matrix.walk(PEOPLE, name, check=check, start="fork", every=EVERY, again_every=199)
     assert report.calls >= calls_min
-    assert report.pairs >= 5
+    assert report.pairs >= (5 if EVERY == 1 else 2)
 
 
 def test_killed_while_it_is_cancelled(crash_matrix: CrashMatrix) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 import holdfast
 from holdfast.testing.crash_matrix import Case, CrashMatrix

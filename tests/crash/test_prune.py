@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.conftest import read_lines
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 from holdfast import Keep, Retention
 from holdfast.engine.state.blob_references import references

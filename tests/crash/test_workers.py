@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tests.crash.sampling import EVERY
+from tests.support.sampling import EVERY
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
@@ -51,4 +51,4 @@ def test_killed_anywhere_between_submit_and_the_end(crash_matrix: CrashMatrix) -
         QUEUED, check=check, start="fork", every=EVERY, again_every=2999, preload=["holdfast.api.worker"]
     )
     assert report.calls >= 100
-    assert report.pairs >= 10
+    assert report.pairs >= (10 if EVERY == 1 else 4)

@@ -1,12 +1,20 @@
-"""What the tests of faults below SQLite share: one laboratory for all of a worker's tests."""
+"""What the tests of faults share: files on a disk, and one laboratory for all of a worker's tests."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.faults.laboratory import Laboratory, laboratory
 
 
+@pytest.fixture
+def tmp_path(disk_directory: Path) -> Path:
+    """On a disk: what a file system does when it fails is what is tested."""
+    return Path(tempfile.mkdtemp(dir=disk_directory))
+
+
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    with laboratory(tmp_path_factory.mktemp("faults")) as made:
+def lab(disk_directory: Path) -> Iterator[Laboratory]:
+    with laboratory(Path(tempfile.mkdtemp(dir=disk_directory))) as made:
         yield made

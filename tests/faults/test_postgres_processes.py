@@ -29,7 +29,7 @@ from holdfast.stores.url import place_of
 from holdfast.testing.store_rules.builders import an_append, append, held
 
 PROCESSES = 100
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

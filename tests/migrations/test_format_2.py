@@ -135,7 +135,6 @@ def test_a_new_store_and_a_migrated_one_hold_the_same(place: Path, tmp_path: Pat
 KILLED = """
 import os, sys
 import apsw
-from holdfast.stores.sqlite import migration
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.store_rules.builders import a_run
 

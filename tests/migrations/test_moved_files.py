@@ -19,9 +19,9 @@ MOVED = {
     "model": "nouns",
     "core": "rules",
     "engine": "motor",
-    "parcels": "boxes",
+    "exports": "boxes",
     "errors": "failures",
-    "workers": "hands",
+    "api": "hands",
 }
 PROGRAM = """
 import sys
@@ -29,7 +29,7 @@ import holdfast
 from tests.migrations import programs_1 as programs
 from tests.migrations.values_1 import ERRORS, GIVEN, TAKEN, error_of
 
-assert holdfast.Fact.__module__ == "holdfast.nouns.memories"
+assert holdfast.Fact.__module__ == "holdfast.nouns.facts"
 with holdfast.run("ours", store=sys.argv[1]) as run:
     found = programs.ours(run)
 assert {type(found[name]).__qualname__ for name in found} == {name.rpartition(":")[2] for name in (*TAKEN, *GIVEN)}
@@ -46,7 +46,7 @@ def rearranged(place: Path) -> Path:
     """A copy of the package whose modules lie elsewhere."""
     package = place / "holdfast"
     shutil.copytree(Path(holdfast.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    table = package / "model" / "names.py"
+    table = package / "model" / "stored_names.py"
     for file in package.rglob("*.py"):
         text = file.read_text()
         if file == table:

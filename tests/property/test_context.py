@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.context_check import verify
+from tests.support.examples import examples
 from tests.unit.journals import Journal, completion
 
 from holdfast.core.context.context import context_of
@@ -12,7 +13,7 @@ from holdfast.errors import Misuse
 from holdfast.model.context import Context, Style
 from holdfast.model.events import Kind
 
-relaxed = settings(max_examples=300, deadline=None)
+relaxed = settings(max_examples=examples(300), deadline=None)
 
 tricky = st.sampled_from(
     [

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from orjson import dumps
+from tests.support.examples import examples
 
 from holdfast.core.llm.conversation_fold import Said, standing_messages
 from holdfast.model.event_fields import contents_of
@@ -57,7 +58,7 @@ def spoken(records_: list[Said], unsaid: set[int]) -> list[Any]:
     return messages
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(records)
 @example([("add", 3, 0), ("mend", 1, 2), ("drop", 1, 0)])
 @example([("add", 3, 0), ("mend", 0, 1), ("add", 1, 0), ("drop", 2, 0)])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from holdfast.core.llm.conversation import (
     MENDABLE,
@@ -16,7 +17,7 @@ from holdfast.core.llm.conversation import (
 )
 from holdfast.errors import InvalidHistory
 
-relaxed = settings(max_examples=300, deadline=None)
+relaxed = settings(max_examples=examples(300), deadline=None)
 
 ids = st.sampled_from(["a", "b", "c", ""])
 names = st.sampled_from(["find", "pay", ""])

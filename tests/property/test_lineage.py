@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 import holdfast
 from holdfast.model.events import Event
@@ -58,7 +59,7 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(moves)
 def test_a_fork_reads_like_a_history_of_its_own(script: list[tuple[int, list[int], int | None]]) -> None:
     """Events and answers up to the point are the origin's, for ever; and nobody sees what another did after it.

@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from holdfast.core.loops.fast_check import Lookout
 from holdfast.core.loops.loop_acts import act_of
@@ -9,7 +10,7 @@ from holdfast.core.loops.loop_detector import Loops
 from holdfast.limits import LOOP_FACTS_MAX
 from holdfast.model.loops import LEVELS, Act, LoopPolicy, Manner, Sign, Thought, Thresholds
 
-relaxed = settings(max_examples=200, deadline=None)
+relaxed = settings(max_examples=examples(200), deadline=None)
 
 few = st.sampled_from(["a", "b", "c"])
 acts = st.builds(Act, few, few, few)
@@ -74,7 +75,7 @@ mixed = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(mixed, facts), st.dictionaries(few, manners), policies, st.integers(1, 5))
 def test_looking_out_gives_the_same_signs(
     seen: list[Act | Thought], manners: dict[str, Manner], policy: LoopPolicy, memory: int
@@ -96,7 +97,7 @@ def test_looking_out_gives_the_same_signs(
         assert lookout.has_news == loops.has_news
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(acts, min_size=1, max_size=20, unique=True), st.integers(2, 40), st.data())
 def test_the_end_of_a_history_is_enough(block: list[Act | Thought], times: int, data: st.DataObject) -> None:
     """Whoever looks only at the last calls of a long history gives the signs of one that has seen it all.

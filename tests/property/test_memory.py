@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from tests.support.examples import examples
 
 import holdfast
 
@@ -20,7 +21,7 @@ def text(subject: str, value: int) -> str:
     return f"The {subject} TTL is {value}0 seconds"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(SAID)
 def test_one_value_stands_and_history_has_the_others(said: list[tuple[str, str, int]]) -> None:
     """Whatever is said in which order, again and again, and forgotten in between.
@@ -51,7 +52,7 @@ def test_one_value_stands_and_history_has_the_others(said: list[tuple[str, str, 
         assert all(subject in fact.text for fact in chain)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     st.lists(
         st.text(min_size=1, max_size=40).filter(lambda one: one.strip()), max_size=8, unique_by=str.strip

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 import holdfast
 from holdfast import Keep, Retention
@@ -290,7 +291,8 @@ PAYMENT = Told(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+@pytest.mark.slow
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @example(told=PAYMENT, restores=False, policy=POLICIES[1])
 @example(told=PAYMENT, restores=True, policy=POLICIES[5])
 @example(told=PAYMENT._replace(state={"last": 1, "keep": 2}), restores=False, policy=POLICIES[0])

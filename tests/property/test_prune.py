@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 import holdfast
 from holdfast import Keep, Retention
@@ -412,14 +413,14 @@ ALL_BUT_NOTHING = Retention(checkpoints=Keep(last=0), compact_events=0)
     ],
     restores=True,
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=scripts, restores=st.sampled_from([True, True, False]))
 def test_pruning_changes_nothing_that_is_kept(script: list[tuple[Any, ...]], restores: bool) -> None:
     """Kept views, values, states and effects are as they were, whatever is pruned, crashed, forked and rewound."""
     play(f"memory://{uuid4().hex}", script, restores=restores)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=scripts)
 def test_both_stores_come_to_the_same(script: list[tuple[Any, ...]]) -> None:
     """The same script on memory and on SQLite: the same journals, and the same numbers."""

@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 import holdfast
 from holdfast import Keep, Retention, Spent
@@ -117,7 +118,9 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(moves=moves)
 def test_however_a_history_is_cut(moves: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """The view, the live count and the statistics agree with the list of what was sent."""

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.examples import examples
 
 from holdfast.model.events import Event
 from holdfast.model.store_rows import (
@@ -359,6 +360,6 @@ class MemoryModel(Model):
 _SETTINGS = {"deadline": None, "stateful_step_count": 40, "suppress_health_check": [HealthCheck.too_slow]}
 
 TestSqlite = SqliteModel.TestCase
-TestSqlite.settings = settings(max_examples=60, **_SETTINGS)  # type: ignore[arg-type]
+TestSqlite.settings = settings(max_examples=examples(60), **_SETTINGS)  # type: ignore[arg-type]
 TestMemory = MemoryModel.TestCase
-TestMemory.settings = settings(max_examples=100, **_SETTINGS)  # type: ignore[arg-type]
+TestMemory.settings = settings(max_examples=examples(100), **_SETTINGS)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from orjson import dumps, loads
+from tests.support.examples import examples
 
 from holdfast.core.llm.streams import (
     Partial,
@@ -20,7 +21,7 @@ from holdfast.core.llm.streams import (
     plan_of,
 )
 
-relaxed = settings(max_examples=100, deadline=None)
+relaxed = settings(max_examples=examples(100), deadline=None)
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 numbers = st.integers(0, 9)

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from holdfast.codec.blobs import address_of
 from holdfast.core.diff.state_diff import as_json_patch, changes
@@ -18,7 +19,7 @@ from holdfast.core.state.nodes import unpack_nodes
 from holdfast.core.state.tree import Garden
 
 relaxed = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

@@ -20,13 +20,16 @@ import orjson
 import pydantic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.codec.exceptions import decode_failure, encode_failure
 from holdfast.codec.values import canonical, decode, decode_tree, encode, encode_tree
 
 relaxed = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -283,7 +286,7 @@ small = st.recursive(
 )
 
 
-@settings(relaxed, max_examples=1_000)
+@settings(relaxed, max_examples=examples(1_000))
 @given(small, small)
 def test_identity_is_sameness(one: Any, two: Any) -> None:
     """Two values have one identity exactly if they are the same but for the order of mappings and sets."""

@@ -29,8 +29,6 @@ HOLDFAST = "from holdfast.cli import main; main()"
 DEADLINE_S = 60.0
 """For a busy machine; an idle one takes a second or two."""
 
-pytestmark = pytest.mark.timeout(240)
-
 
 class Hand:
     """A worker process; what it tells goes to a file."""

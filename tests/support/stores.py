@@ -2,7 +2,13 @@
 
 A test, or a module by its ``pytestmark``, says ``over_shared_stores``; the fixture ``shared_url`` of ``tests/conftest.py``, which
 it uses or its fixtures do, is then each of these in turn. Without the mark it is SQLite.
+
+Behaviour tests run on memory and on one persistent store, drawn anew for each run of pytest and named in its header:
+``HOLDFAST_TEST_STORE`` names it instead. ``memory`` means no other, ``all`` means each of them.
 """
+
+import os
+import random
 
 import pytest
 
@@ -12,7 +18,23 @@ from holdfast.testing.store_rules.builders import AT
 
 STORES = ("sqlite", "postgresql", "dynamodb")
 
-over_shared_stores = pytest.mark.parametrize("shared_url", STORES, indirect=True)
+PERSISTENT = ("sqlite", "postgres")
+# Put back into the environment, so that the workers of this run of pytest have the same.
+CHOSEN = os.environ.setdefault("HOLDFAST_TEST_STORE", random.SystemRandom().choice(PERSISTENT))
+
+
+def behaviour_stores() -> list[str]:
+    """The stores that behaviour tests run on this time."""
+    if CHOSEN == "all":
+        return ["memory", *PERSISTENT]
+    assert CHOSEN in ("memory", *PERSISTENT), f"HOLDFAST_TEST_STORE={CHOSEN}: memory, sqlite, postgres or all"
+    return ["memory"] if CHOSEN == "memory" else ["memory", CHOSEN]
+
+
+_EACH = [
+    pytest.param(kind, marks=() if kind == "sqlite" else pytest.mark.slow) for kind in STORES
+]  # a server is slow
+over_shared_stores = pytest.mark.parametrize("shared_url", _EACH, indirect=True)
 over_postgresql = pytest.mark.parametrize("shared_url", ["postgresql"], indirect=True)
 over_dynamodb = pytest.mark.parametrize("shared_url", ["dynamodb"], indirect=True)
 """For what has a test of its own over SQLite already."""

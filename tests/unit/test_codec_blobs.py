@@ -93,17 +93,17 @@ def test_threads_do_not_share_tools() -> None:
 
     def work() -> None:
         data = threading.current_thread().name.encode() * 1000
-        barrier.wait(10)
+        barrier.wait(60)
         for _ in range(50):
             assert unpack(pack(data), address=address_of(data)) == data
         first, second = blobs._of_thread().compressor, blobs._of_thread().compressor
         seen.append((id(first), id(second)))
-        barrier.wait(10)
+        barrier.wait(60)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len({first for first, _ in seen}) == 4
     assert all(first == second for first, second in seen)

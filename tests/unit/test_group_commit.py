@@ -13,7 +13,7 @@ from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal
 from holdfast.stores.port import StorePort
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class Recording:

@@ -296,6 +296,7 @@ def test_news_are_told() -> None:
 OUTCOME = b'{"ms":0.1,"value":1}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [1, 2])
 def test_looking_out_is_exact_for_every_short_history(memory: int) -> None:
     """New calls are kept back until something may repeat; of all short histories none shows it.

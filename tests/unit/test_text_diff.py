@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from holdfast.core.diff.text_diff import Piece, is_rewritten, with_context, word_diff
 
@@ -18,7 +19,7 @@ def side(pieces: tuple[Piece, ...], without: str) -> str:
     return "".join(piece.text for piece in pieces if piece.kind != without)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(texts, texts)
 @example("abc  def", "abc def")
 @example("x" * 300 + " y", "x" * 299 + "z y")
@@ -100,7 +101,7 @@ def test_two_edits_far_apart_are_found_in_a_long_text() -> None:
 )
 def test_the_work_is_bounded(old: str, new: str) -> None:
     """However long and however alike. Planted: no bound on equal pairs, and the third took 1.8 s."""
-    began = time.perf_counter()
+    began = time.thread_time()  # of this thread alone: other programs' work does not count
     pieces = word_diff(old, new)
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
     assert (side(pieces, "added"), side(pieces, "removed")) == (old, new)

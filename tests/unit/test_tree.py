@@ -153,6 +153,7 @@ def test_deep_nesting(depth: int) -> None:
     assert orjson.dumps(gather(root, beds.fetch)) == orjson.dumps(value)
 
 
+@pytest.mark.slow
 def test_equal_elements_are_cut_nevertheless() -> None:
     """Thousands of zeros make a tree with a top, and not a large one."""
     beds = Beds()

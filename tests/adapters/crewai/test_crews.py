@@ -339,8 +339,8 @@ def test_side_by_side_each_kickoff_has_its_place() -> None:
 
     def before(inputs: Any) -> Any:
         if not broken and inputs["topic"] == "kelp":
-            assert rock_has_asked.wait(10)
-        if broken and inputs["topic"] == "rock" and kelp_is_done.wait(10):
+            assert rock_has_asked.wait(60)
+        if broken and inputs["topic"] == "rock" and kelp_is_done.wait(60):
             raise RuntimeError("no stone")
         return inputs
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage
 from tests.adapters.langgraph.programs.agent import CONFIG, THREE, graph_of
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 

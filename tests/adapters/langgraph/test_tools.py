@@ -422,7 +422,7 @@ def test_a_run_within_a_process_that_holds_a_thread_is_not_disturbed(saver: Hold
     def work(n: int) -> str:
         """Work."""
         inside.set()
-        assert leave.wait(20)
+        assert leave.wait(60)
         return "worked"
 
     @holdfast.tool
@@ -431,7 +431,7 @@ def test_a_run_within_a_process_that_holds_a_thread_is_not_disturbed(saver: Hold
 
     turn = Thread(target=go, args=(agent(saver, durable_tools([work])),))
     turn.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     assert saver.store.get("langgraph/t").status == "running"
     assert plain() == "called"
     leave.set()

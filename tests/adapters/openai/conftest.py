@@ -19,7 +19,7 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture
 def client(provider: Provider) -> Iterator[openai.OpenAI]:
     """The plain client, which does not try again by itself."""
-    with openai.OpenAI(base_url=provider.base_url, api_key="none", max_retries=0, timeout=10) as opened:
+    with openai.OpenAI(base_url=provider.base_url, api_key="none", max_retries=0, timeout=60) as opened:
         yield opened
 
 

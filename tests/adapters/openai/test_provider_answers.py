@@ -224,10 +224,12 @@ def test_answers_made_by_the_test_itself(provider: Provider, client: openai.Open
 
 def test_a_slow_stream_arrives_token_by_token(provider: Provider, client: openai.OpenAI) -> None:
     """Nothing holds tokens back: they arrive as they drip, not in heaps."""
-    provider.script.tell({"drip_ms": 20, "tokens": 12})
+    provider.script.tell({"drip_ms": 50, "tokens": 12})
     arrived = [time.monotonic() for chunk in chat(client, stream=True) if chunk.choices[0].delta.content]
     assert arrived[-1] - arrived[0] > 0.2
-    assert sorted(later - earlier for earlier, later in pairwise(arrived))[5] > 0.01
+    assert (
+        sum(later - earlier > 0.01 for earlier, later in pairwise(arrived)) >= 3
+    )  # a busy machine may miss some
 
 
 @pytest.mark.parametrize(

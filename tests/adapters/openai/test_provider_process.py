@@ -18,7 +18,7 @@ def process(tmp_path: Path) -> Iterator[ProviderProcess]:
 
 
 def connected(process: ProviderProcess) -> openai.OpenAI:
-    return openai.OpenAI(base_url=process.base_url, api_key="none", max_retries=0, timeout=10)
+    return openai.OpenAI(base_url=process.base_url, api_key="none", max_retries=0, timeout=60)
 
 
 def test_killed_in_the_middle_it_comes_back_where_it_was(process: ProviderProcess) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.crash.sampling import OFTEN
+from tests.support.sampling import OFTEN
 
 from holdfast.model.events import Kind
 from holdfast.testing.crash_matrix import Case, CrashMatrix

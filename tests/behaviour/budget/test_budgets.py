@@ -106,6 +106,7 @@ def test_a_smaller_budget_holds_too(url: str) -> None:
         attempt(url, 4, budget=Budget(calls=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "calls"),
     [(Budget(tokens=330), 3), (Budget(tokens=331), 4), (Budget(cost=0.3), 3), (Budget(cost=0.31), 4)],

@@ -236,6 +236,7 @@ def test_bad_options_are_refused_before_anything_is_recorded(url: str) -> None:
     assert not [event for event in holdfast.store(url).events("a") if event.name == "context"]
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_process(tmp_path: Path) -> None:
     """With another seed for hashes, and at another time."""
     url = f"sqlite:///{tmp_path}/x.db"

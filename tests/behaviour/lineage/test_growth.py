@@ -79,6 +79,7 @@ def name(number: int) -> str:
 # -- what must not grow -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_first_page_is_read_alone(stores: tuple[Counting, Counting]) -> None:
     """One call for the rows, and the journals of those twenty."""
     calls = calls_of(stores, lambda store: holdfast.Store(store._port).overview(prefix="run-", limit=20))
@@ -156,6 +157,7 @@ def test_planning_one_run_looks_at_its_lineage_only(stores: tuple[Counting, Coun
     assert calls["read_events"] == 2, "its own journal and its fork's, each once"
 
 
+@pytest.mark.slow
 def test_a_holder_that_prunes_looks_at_its_lineage_only(stores: tuple[Counting, Counting]) -> None:
     """The whole of it, with a state that goes."""
 
@@ -171,6 +173,7 @@ def test_a_holder_that_prunes_looks_at_its_lineage_only(stores: tuple[Counting, 
 # -- what grows with the store ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [RETENTION, RETENTION._replace(checkpoints=Keep(last=1))])
 def test_prune_plans_with_each_row_and_each_journal_once(policy: Retention) -> None:
     """Forks and their origins included; and three times as many runs take three times as many calls."""

@@ -161,7 +161,7 @@ def test_pieces_are_in_the_journal_while_the_stream_stands_still(
 
     def stalling(request: Any) -> Iterator[str]:
         yield "first "
-        assert flushed.wait(20)
+        assert flushed.wait(60)
         told = events(url, Kind.STREAM_CHUNK)
         assert [body["text"] for body in told] == ["first "]
         yield "second"
@@ -187,7 +187,7 @@ def test_much_at_once_is_written_at_once(url: str, monkeypatch: pytest.MonkeyPat
     def much(request: Any) -> Iterator[str]:
         for _ in range(30):
             yield "x" * 100
-        assert written.wait(20)
+        assert written.wait(60)
         yield "end"
 
     with holdfast.run("a", store=url) as run:

@@ -22,13 +22,15 @@ from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search_index as sqlite_index
 
+pytestmark = pytest.mark.slow
+
 NINE, TEN = "The harbour opens at nine", "A ferry leaves at ten"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A store with two facts and a run, all indexed; nobody has it open."""
-    path = tmp_path / "runs.db"
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with facts and a run, all indexed; each test has a copy, because making it takes most of a test's time."""
+    path = tmp_path_factory.mktemp("whole") / "runs.db"
     with holdfast.run("sea", store=path) as run:
         run.discover("the harbour is old")
     store = holdfast.store(path)
@@ -42,6 +44,14 @@ def place(tmp_path: Path) -> Path:
     store.close()
     assert sizes(path) > 0
     return path
+
+
+@pytest.fixture
+def place(whole: Path, tmp_path: Path) -> Path:
+    """The store of this test; nobody has it open."""
+    for file in whole.parent.iterdir():
+        shutil.copy(file, tmp_path)
+    return tmp_path / whole.name
 
 
 def search_file(store: Path) -> Path:

@@ -32,6 +32,7 @@ def test_the_data_is_large_varied_and_consistent() -> None:
     assert len(set(told)) == len(told)
 
 
+@pytest.mark.slow
 def test_words_and_meaning_together_beat_either_and_their_places() -> None:
     """On the held-back part: more found than by words alone, and by reciprocal rank fusion; first places, than by meaning alone."""
     words = quality.quality(quality.by_words, HELD_BACK)
@@ -74,6 +75,7 @@ def _unstemmed(query: str) -> Scores:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [_all_words, _unstemmed])
 def test_a_broken_search_by_words_would_be_noticed(broken: Callable[[str], Scores]) -> None:
     """AND for OR, or no stems, fall below the floor that the real one stands on."""

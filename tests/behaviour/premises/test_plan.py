@@ -38,12 +38,14 @@ def test_what_is_reused_and_what_that_saved(store: holdfast.Store) -> None:
 
     with pytest.raises(Stop), holdfast.run("job", store=store) as run:
         run.think("hm")
+        began = time.monotonic()
         run.step("outer", outer)
+        taken_s = time.monotonic() - began
         run.checkpoint({"a": 1}, label="half")
         raise Stop
     plan = store.resume_plan("job")
     assert plan.answers == (2, 1, 1, 3, "half")
-    assert 0.02 <= plan.saved.seconds < 0.04
+    assert 0.02 <= plan.saved.seconds <= taken_s
     assert plan.saved[1:] == (0, 0, 0, 0.0, 0)
 
 
@@ -193,6 +195,7 @@ def killed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_killed_program_whose_code_was_edited(killed: Path) -> None:
     """The plan tells without importing it; resumed, it is warned about, once, and goes on."""
     (killed / "agent.py").write_text(PROGRAM.replace("len(country)", "len(country) + 1"))
@@ -204,6 +207,7 @@ def test_a_killed_program_whose_code_was_edited(killed: Path) -> None:
     assert "1 premise not as recorded" in done.stderr.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
     """It is not entered; put back or accepted, it goes on."""
     (killed / "data.csv").unlink()
@@ -221,6 +225,7 @@ def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "finished\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_accepting_what_is_no_premise(killed: Path) -> None:
     """Refused with what there is; nothing is started."""
     done = started(*HOLDFAST, "resume", "job", "--accept", "file:date.csv")

@@ -73,6 +73,7 @@ def test_innocence_is_not_flagged(name: str) -> None:
     assert not flagged(name)
 
 
+@pytest.mark.slow
 def test_the_two_counts() -> None:
     """At least forty of each: all found, none flagged."""
     lost = [told for name in TAMPERED if (told := missed(name))]

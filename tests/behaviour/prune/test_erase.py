@@ -75,6 +75,7 @@ def spaces(store: holdfast.Store) -> Iterable[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_left_in_any_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in events, blobs, states, labels, letters, snapshots or names; neither in free pages, the WAL nor the
     shared memory; while the store is open, while another process has it open, and after it was closed.

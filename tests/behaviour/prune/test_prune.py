@@ -42,7 +42,7 @@ class World:
 
     def fetch_slowly(self, page: int) -> str:
         self.began.set()
-        assert self.may_end.wait(20)
+        assert self.may_end.wait(60)
         return self.fetch(page)
 
     def fetch(self, page: int) -> str:
@@ -355,7 +355,7 @@ def test_a_call_on_its_way_is_found_again(url: str, world: World) -> None:
 
         thread = threading.Thread(target=run.bind(beside))
         thread.start()
-        assert world.began.wait(20)
+        assert world.began.wait(60)
         for i in range(3):
             run.step("fetch", world.fetch, 2)
             run.checkpoint({"i": i})
@@ -372,6 +372,7 @@ def test_a_call_on_its_way_is_found_again(url: str, world: World) -> None:
     assert world.calls == calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fork_made_while_a_prune_runs_never_loses_its_point(
     url: str, world: World, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -494,6 +495,7 @@ def test_contents_that_nobody_refers_to_are_swept(
         assert run.step("own", lambda name: "never", "a") == "a" * 50_000
 
 
+@pytest.mark.slow
 def test_space_returns_to_the_file_system(tmp_path: Path) -> None:
     """The file shrinks, and a long-running program's stays below a bound however many states it saves."""
     path = tmp_path / "holdfast.db"

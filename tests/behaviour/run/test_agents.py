@@ -107,6 +107,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_main_gives_a_command_line_with_exit_codes(tmp_path: Path) -> None:
     """0 done, 1 refused, 2 misuse, 3 in doubt; errors as ``error:`` and ``hint:`` on stderr, without a traceback."""
     script = tmp_path / "payer.py"

@@ -110,7 +110,7 @@ def test_a_bound_thread_is_in_the_run(url: str, elsewhere: str) -> None:
     with holdfast.run("parent", store=url) as run:
         thread = threading.Thread(target=run.bind(work))
         thread.start()
-        thread.join(30)
+        thread.join(60)
     assert found == ["parent/kid"]
     assert runs_in(elsewhere) == []
 

@@ -92,7 +92,7 @@ def test_sync_functions_in_async_runs_do_not_block_the_loop(url: str) -> None:
 
             def slow() -> bool:
                 started.set()
-                return release.wait(20)
+                return release.wait(60)
 
             step = asyncio.create_task(run.options(key="slow").step("slow", slow))
             await asyncio.to_thread(started.wait, 20)
@@ -216,7 +216,7 @@ def test_leaving_waits_for_calls_in_flight(url: str) -> None:
     with pytest.raises(Crash), holdfast.run("a", store=url) as run:
         thread = threading.Thread(target=lambda: run.options(key="slow").step("slow", slow))
         thread.start()
-        assert started.wait(20)
+        assert started.wait(60)
         raise Crash
     thread.join()
     with holdfast.run("a", store=url) as run:
@@ -229,7 +229,7 @@ def test_leaving_does_not_wait_for_ever(url: str, caplog: pytest.LogCaptureFixtu
 
     def stuck() -> None:
         started.set()
-        release.wait(20)
+        release.wait(60)
 
     thread = None
     try:
@@ -241,7 +241,7 @@ def test_leaving_does_not_wait_for_ever(url: str, caplog: pytest.LogCaptureFixtu
 
             thread = threading.Thread(target=work)
             thread.start()
-            assert started.wait(20)
+            assert started.wait(60)
             raise Crash
     finally:
         release.set()
@@ -256,13 +256,13 @@ def test_the_same_key_twice_at_once_is_refused(url: str) -> None:
 
     def slow() -> int:
         started.set()
-        release.wait(20)
+        release.wait(60)
         return 1
 
     with holdfast.run("a", store=url) as run:
         thread = threading.Thread(target=lambda: run.options(key="k").step("s", slow))
         thread.start()
-        assert started.wait(20)
+        assert started.wait(60)
         with pytest.raises(holdfast.Misuse, match="running already"):
             run.options(key="k").step("s", slow)
         release.set()

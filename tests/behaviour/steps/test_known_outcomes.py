@@ -27,7 +27,7 @@ from holdfast.limits import OUTCOME_BACKOFF_S_MAX, OUTCOME_HOLD_S, OUTCOME_TELL_
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 REFUSALS: dict[str, Callable[[], errors.StoreError]] = {
     "busy": lambda: errors.StoreBusy(store="s", problem="the database is locked"),

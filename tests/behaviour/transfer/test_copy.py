@@ -6,6 +6,7 @@ plain copy; live runs that are copied; a chain whose origin is counted twice.
 """
 
 import contextlib
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from uuid import uuid4
 import pytest
 from tests.support.aws.server import table_for
 from tests.support.postgres.sharing import drop_schema, new_schema
+from tests.support.sampling import EVERY, OFTEN
 from tests.support.stores import some_marks
 
 import holdfast
@@ -28,7 +30,12 @@ from holdfast.stores.port import StorePort
 from holdfast.testing.relay_store import Relay
 from holdfast.testing.store_rules.builders import append, held
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("memory", "sqlite", "postgres", "dynamodb")
+RING = [*zip(KINDS, (*KINDS[1:], KINDS[0]), strict=True)]
+"""Each store gives to one and takes from another; ``make crash`` has all sixteen pairs."""
+PAIRS = [*itertools.product(KINDS, KINDS)] if EVERY == 1 else RING
 calls: list[object] = []
 
 
@@ -163,8 +170,7 @@ def same(source: holdfast.Store, target: holdfast.Store) -> None:
 # -- every pair of stores -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", KINDS)
-@pytest.mark.parametrize("source", KINDS)
+@pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_from_any_store_into_any_other(fresh: Open, source: str, target: str) -> None:
     """Copied, continued, moved, and repeated: the same bytes, one that acts, and nothing doubled."""
     here, there = fresh(source), fresh(target)
@@ -567,8 +573,11 @@ def test_half_a_move_acts_nowhere_twice_and_is_completed(
 ) -> None:
     """Wherever it fails: each run may act in one store at most, no child is missing where its parent may act, and the
     same move goes on; also one that continues an earlier copy.
+
+    A walk strikes at every fourth write, the one from SQLite between those of the other. To fail after a write leaves
+    what failing before the next one leaves: so the four walks of each kind leave out no place.
     """
-    failures = 0
+    failures = 2 * (source == "sqlite") % OFTEN
     while True:
         here, there = fresh(source), fresh("memory")
         with holdfast.run("outer", store=here) as outer, holdfast.run("inner", store=here):
@@ -586,7 +595,7 @@ def test_half_a_move_acts_nowhere_twice_and_is_completed(
             stores[0].copy(stores[1], move=True)
             break
         except holdfast.DiskFull:
-            failures += 1
+            failures += OFTEN
         acting = [
             {run for run, status in standing(one).items() if status not in {"sealed", "importing"}}
             for one in (here, there)

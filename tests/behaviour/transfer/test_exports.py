@@ -657,6 +657,7 @@ with holdfast.run("daily", store=sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", [True, False])
 def test_a_dead_process_is_known_to_be_dead_only_where_it_was_looked_at(tmp_path: Path, move: bool) -> None:
     """A move carries the proof along, so that ``NotDone`` may be believed; of a plain copy's process nobody knows.

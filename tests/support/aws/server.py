@@ -103,6 +103,7 @@ class Server:
         self._child = None
 
 
+@cache
 def table_for(name: object, server: str = "ministack") -> Target:
     """A table of that name, made when it is first asked for."""
     target = Target("".join(c if c.isalnum() else "-" for c in str(name))[-200:], REGION, endpoint(server))

@@ -18,7 +18,7 @@ from tests.support.model_server.records import Exchange, read_record
 from tests.support.model_server.script import Reply
 
 ROOT: Final = Path(__file__).parents[3]
-_DEADLINE_S: Final = 30.0
+_DEADLINE_S: Final = 60.0
 
 
 class ProviderProcess:

@@ -1,0 +1,3 @@
+"""Settings of the property tests."""
+
+import tests.support.examples  # noqa: F401 - loads the profile

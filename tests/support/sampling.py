@@ -1,0 +1,8 @@
+"""How closely the walks look: ``make test`` strikes at every fourth place of most, ``make crash`` at each."""
+
+import os
+
+EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "24"))
+"""For the longest ones: pruning, exports, copying, questions, workers, a server."""
+OFTEN = min(EVERY, 4)
+"""For those through what matters most."""
