@@ -31,6 +31,10 @@ SYNC_FULL: Final = 2
 SYNC_NORMAL: Final = 1
 _WAL_SIZE_BYTES_MAX: Final = 16_000_000
 
+_HEADER_BYTES: Final = 100
+_WAL: Final = b"\2\2"
+"""What the header says of a file that keeps a WAL."""
+
 Role = Literal["synced", "flushed", "reading"]
 
 SETTINGS: Final[dict[str, int | str]] = {
@@ -58,6 +62,20 @@ def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connec
         connection.close()
         raise
     return connection
+
+
+def bring_to_wal(path: Path, shape: Shape = STORE) -> None:
+    """See that the file keeps a WAL, before the guard is taken: changing that takes SQLite's exclusive lock. May raise apsw.Error.
+
+    It does from its beginning. But a foreign program may have changed that, or have died in the middle of it.
+    """
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        header = file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
+    if header[18:20] != _WAL or path.with_name(f"{path.name}-journal").exists():
+        open_connection(path, "synced", shape).close()
 
 
 def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
