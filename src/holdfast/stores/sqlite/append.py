@@ -73,6 +73,7 @@ class Appender:
             finally:
                 try:
                     database.locks.end_turn()
+                    database.guard.allow_recovery()
                 except OSError as error:
                     database.locks.end_turn_late(error)
         if not written:

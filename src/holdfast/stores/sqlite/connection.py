@@ -69,13 +69,22 @@ def bring_to_wal(path: Path, shape: Shape = STORE) -> None:
 
     It does from its beginning. But a foreign program may have changed that, or have died in the middle of it.
     """
+    if header_of(path)[18:20] != _WAL or path.with_name(f"{path.name}-journal").exists():
+        open_connection(path, "synced", shape).close()
+
+
+def header_of(path: Path) -> bytes:
+    """The first bytes of the file, as they are.
+
+    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
+    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
+    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
+    """
     file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
     try:
-        header = file.xRead(_HEADER_BYTES, 0)
+        return file.xRead(_HEADER_BYTES, 0)
     finally:
         file.xClose()
-    if header[18:20] != _WAL or path.with_name(f"{path.name}-journal").exists():
-        open_connection(path, "synced", shape).close()
 
 
 def settle(connection: apsw.Connection, path: Path, role: Role) -> None:

@@ -13,7 +13,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from threading import Condition
@@ -27,7 +27,7 @@ from holdfast.stores import own_files
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.acknowledged_heads import Heads
 from holdfast.stores.sqlite.connection import STORE, Shape, bring_to_wal, open_connection
-from holdfast.stores.sqlite.errors import translated, translated_os, undecodable
+from holdfast.stores.sqlite.errors import error_code, translated, translated_os, undecodable
 from holdfast.stores.sqlite.locks import file_locks
 from holdfast.stores.sqlite.locks.file_locks import LOST, locks_of
 from holdfast.stores.sqlite.locks.guard import Guard
@@ -92,7 +92,7 @@ class Database:
                     self.locks.begin_turn()
                     self.guard: Final = self._open()
                 finally:
-                    self._end_turn()
+                    self._end_turn(self.locks.guard)
         own_files.note(path)
         _opened.add(self)
 
@@ -111,6 +111,7 @@ class Database:
         self.check_usable()
         try:
             self.locks.begin_turn()
+            self.guard.prevent_recovery()
             if self.trouble and (writes or self.trouble != "old"):
                 self._mend()
         except OSError as error:
@@ -150,9 +151,11 @@ class Database:
             raise StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})") from error
         raise StoreUnavailable(store=self.name, problem=_UNKNOWN)
 
-    def _end_turn(self) -> None:
+    def _end_turn(self, guard: Guard | None) -> None:
         try:
             self.locks.end_turn()
+            if guard is not None:
+                guard.allow_recovery()
         except OSError as error:
             self.locks.end_turn_late(error)
 
@@ -182,6 +185,7 @@ class Database:
         finally:
             try:
                 self.locks.end_turn()
+                self.guard.allow_recovery()
             except OSError as error:
                 self.locks.end_turn_late(error)
 
@@ -245,7 +249,7 @@ class Database:
                 self.begin_turn(writes=writes)
                 yield
             finally:
-                self._end_turn()
+                self._end_turn(self.guard)
 
     @contextmanager
     def long_look(self) -> Iterator[apsw.Connection]:
@@ -253,9 +257,9 @@ class Database:
         with self.alone(writes=False):
             connection = open_connection(self.path, "reading", self.shape)
             self.guard.share()
+        try:
             if is_old(connection, self.shape):
                 show_as_new(connection)
-        try:
             yield connection
         finally:
             connection.close()
@@ -310,12 +314,12 @@ class Database:
             return
         if self.writing.acquire(blocking=False):
             try:
-                if self.locks.turn.try_lock():
+                if self.locks.turn.try_lock() and self.guard.prevents_recovery():
                     self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except OSError:  # it stays, and whoever opens the store next reads it there
                 pass
             finally:
-                self._end_turn()
+                self._end_turn(self.guard)
                 self.writing.release()
 
     # -- when something went wrong ----------------------------------------------------------------------------
@@ -325,6 +329,11 @@ class Database:
         if isinstance(error, _DAMAGE) and self.guard.is_lost:  # it may be what others did meanwhile
             self.guard.mark()
             return StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})").because(error)
+        if error_code(error) == apsw.SQLITE_BUSY_RECOVERY:
+            # A foreign program has died while it changed -shm. Nobody else could mend that while we were about to write.
+            self.guard.allow_recovery()
+            with suppress(apsw.Error):
+                connection.pragma("schema_version")
         self._note_failure(error)
         return translated(error, self.path, system_errno=connection.system_errno)
 
@@ -337,11 +346,12 @@ class Database:
             self.fold_at_end()
         finally:
             with file_locks.opening, self.writing, self.looking:
-                for connection in (self.reading, self.flushed, self.synced):
-                    connection.close()
-                self.locks.leave()
-                self.trouble = "closed"
-                own_files.forget(self.path)
+                if not self.is_gone:  # else another thread was faster
+                    self.trouble = "closed"
+                    for connection in (self.reading, self.flushed, self.synced):
+                        connection.close()
+                    self.locks.leave()
+                    own_files.forget(self.path)
             with self.moved:
                 self.moved.notify_all()
 
@@ -439,6 +449,7 @@ class Database:
             if self._is_old:
                 show_as_new(self.reading)
             self.trouble = "failed" if self._owners.is_suspect else "old" if self._is_old else ""
+            guard.prevent_recovery()  # not earlier: the first connection may have had to do that
             self._trust_wal()
         except BaseException:
             for connection in opened:

@@ -93,6 +93,10 @@ if sys.platform == "win32":
         """Nothing is held here."""
         return False
 
+    def unlocker(fd: int, offset: int) -> Callable[[], object]:  # noqa: ARG001
+        """Nothing is held here."""
+        return bytes
+
     def mark(fd: int, offset: int) -> Callable[[], bytes]:  # noqa: ARG001
         """Nothing is noticed here."""
         return bytes
@@ -160,7 +164,7 @@ else:
         def __init__(self, fd: int, offset: int) -> None:
             self._fd = fd
             self._lock = _request(fcntl.F_WRLCK, offset)
-            self._unlock = partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
+            self._unlock = unlocker(fd, offset)
 
         @property
         def unlock(self) -> Callable[[], object]:
@@ -182,6 +186,10 @@ else:
     def lock_alone(fd: int, offset: int) -> bool:
         """Whether the descriptor has a lock on this byte now that nobody shares. Only where ``NOTICES_LOSS``."""
         return _could_set(fd, _request(fcntl.F_WRLCK, offset))
+
+    def unlocker(fd: int, offset: int) -> Callable[[], object]:
+        """What takes a lock of the descriptor off a byte. No function of Python's, so that no signal handler comes first."""
+        return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
     def mark(fd: int, offset: int) -> Callable[[], bytes]:
         """Take a POSIX lock of this process on a byte; and the question whether it is still there, see ``is_gone``."""

@@ -74,6 +74,8 @@ class FileLocks:
             SystemClock.sleep(_POLL_S_MAX)
             try:
                 self.end_turn()
+                if self.guard is not None:
+                    self.guard.allow_recovery()
             except OSError:
                 continue
             return

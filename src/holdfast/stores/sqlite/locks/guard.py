@@ -3,11 +3,12 @@
 SQLite's own locks cannot do that. POSIX drops every lock that a process has on a file when any descriptor of that file is
 closed in it: by a backup, by a hash of the directory, by another SQLite. And two SQLites in one process never see each
 other's: the second one, when it closes, believes to be alone and deletes the WAL; when it opens, it empties ``-shm``. So
-three things are done here, all through two descriptors of our own:
+these things are done here, all through two descriptors of our own:
 
 - **Guard locks**, which belong to the descriptor and which nothing drops. A read lock on the bytes by which SQLite holds a
   database open: as long as it is there, nobody gets the exclusive lock under which a WAL is deleted. And a read lock on the byte of
-  ``-shm`` that says that it is in use: nobody empties it.
+  ``-shm`` that says that it is in use: nobody empties it. During a write a third one, on the byte under which ``-shm`` is made
+  anew from the WAL: a SQLite in this process that reads it while it changes would take it for damaged, and undo our commit.
 - **The probe**: a POSIX lock beside SQLite's on ``-shm``, on a byte that nobody looks at. If it is gone, then those are gone
   by which SQLite keeps foreign writers out while it writes.
 - **The stamp**: what ``-shm`` tells of checkpoints. If it stays the same from before a read until after it, then nobody has
@@ -35,6 +36,7 @@ from holdfast.stores.sqlite.locks.bytelock import (
     lock_alone,
     lock_shared,
     mark,
+    unlocker,
 )
 
 _OPEN_FIRST: Final = 0x4000_0002
@@ -42,6 +44,8 @@ _OPEN_COUNT: Final = 510
 """SQLite's shared lock on a database, see "File Locking And Concurrency" in its documentation."""
 _INDEX_IN_USE: Final = 128
 """The byte of ``-shm`` that every connection has a read lock on; who finds none empties the file."""
+_RECOVERY: Final = 122
+"""The byte of ``-shm`` that is locked alone by who makes it anew from the WAL."""
 _SALT: Final = 32
 _ATTEMPTED: Final = 128
 """Where the WAL-index tells which WAL it is of, and how far anybody has begun to fold it, see "WAL-mode File Format"."""
@@ -55,11 +59,14 @@ class Guard:
     """The locks of this process on one database and on the index of its WAL. May raise OSError, StoreBusy."""
 
     def __init__(self, database: Path) -> None:
+        self._database = database
         self._fds: list[int] = []
         self._index = -1
         self._users = 1
         self._counting = threading.Lock()
         self._ask: Callable[[], bytes] | None = None
+        self.allow_recovery: Callable[[], object] = bytes
+        """Undo ``prevent_recovery``; does nothing where it was not called."""
         self._offset = _UNNOTICED + secrets.randbelow(1 << 61)
         _guards.add(self)
         if not NOTICES_LOSS:
@@ -70,6 +77,7 @@ class Guard:
             # Not earlier: who has the exclusive lock may be about to delete it.
             self._index = self._open(database.with_name(f"{database.name}-shm"), os.O_CREAT)
             _wait_for(partial(_use_index, self._index), database)
+            self.allow_recovery = unlocker(self._index, _RECOVERY)
             self.mark()
         except BaseException:
             self.abandon()
@@ -79,6 +87,15 @@ class Guard:
         """Set the probe, also again after it was lost; no connection of this process may be writing meanwhile."""
         if self._index >= 0:
             self._ask = mark(self._index, self._offset)
+
+    def prevent_recovery(self) -> None:
+        """Let nobody make ``-shm`` anew while something is written; who is about to is waited for."""
+        if not self.prevents_recovery():
+            _wait_for(self.prevents_recovery, self._database)
+
+    def prevents_recovery(self) -> bool:
+        """The same without waiting: whether it could be done."""
+        return self._index < 0 or lock_shared(self._index, _RECOVERY, 1)
 
     @property
     def is_lost(self) -> bool:
@@ -111,7 +128,7 @@ class Guard:
 
     def abandon(self) -> None:
         """Close the descriptors. In a forked child the parent keeps its locks: only that it closes its own gives them up."""
-        self._ask, self._index = None, -1
+        self._ask, self._index, self.allow_recovery = None, -1, bytes
         while self._fds:
             os.close(self._fds.pop())
 
