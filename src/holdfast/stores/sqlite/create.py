@@ -15,6 +15,7 @@ import apsw
 from holdfast.errors import NotAStore, NotDurable
 from holdfast.stores.sqlite.connection import STORE, Shape, check_version, header_of
 from holdfast.stores.sqlite.file_system import NETWORK, filesystem_at
+from holdfast.stores.sqlite.locks.guard import retire
 from holdfast.stores.sqlite.locks.owners import Owners, owners_of
 from holdfast.stores.sqlite.migrate import VIEWS, seal_meta
 
@@ -109,5 +110,6 @@ def _build(path: Path, shape: Shape) -> None:
         connection.execute("PRAGMA journal_mode = wal")
     finally:
         connection.close()
+    retire(path)
     draft.replace(path)
     sync_directory(path.parent)

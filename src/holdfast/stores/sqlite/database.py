@@ -42,6 +42,7 @@ Trouble = Literal["", "closed", "forked", "open", "failed", "old"]
 _FOLD_PAGES: Final = 1_000
 """How long a WAL gets before it is folded into the file, in pages."""
 _LOOKS_MAX: Final = 50
+_TORN: Final = (apsw.SQLITE_BUSY_RECOVERY, apsw.SQLITE_PROTOCOL)
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
 _UNKNOWN: Final = f"{LOST}; it is not known whether this was written"
 
@@ -329,8 +330,8 @@ class Database:
         if isinstance(error, _DAMAGE) and self.guard.is_lost:  # it may be what others did meanwhile
             self.guard.mark()
             return StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})").because(error)
-        if error_code(error) == apsw.SQLITE_BUSY_RECOVERY:
-            # A foreign program has died while it changed -shm. Nobody else could mend that while we were about to write.
+        if error_code(error) in _TORN:
+            # A process has died while it changed -shm. Nobody could mend that while we were about to write.
             self.guard.allow_recovery()
             with suppress(apsw.Error):
                 connection.pragma("schema_version")

@@ -89,7 +89,7 @@ if sys.platform == "win32":
         """Nothing is held here."""
         return True
 
-    def lock_alone(fd: int, offset: int) -> bool:  # noqa: ARG001
+    def lock_alone(fd: int, offset: int, length: int) -> bool:  # noqa: ARG001
         """Nothing is held here."""
         return False
 
@@ -183,9 +183,9 @@ else:
         """Whether the descriptor has a lock on these bytes now that others may share. Only where ``NOTICES_LOSS``."""
         return _could_set(fd, _request(fcntl.F_RDLCK, offset, length))
 
-    def lock_alone(fd: int, offset: int) -> bool:
-        """Whether the descriptor has a lock on this byte now that nobody shares. Only where ``NOTICES_LOSS``."""
-        return _could_set(fd, _request(fcntl.F_WRLCK, offset))
+    def lock_alone(fd: int, offset: int, length: int) -> bool:
+        """Whether the descriptor has a lock on these bytes now that nobody shares. Only where ``NOTICES_LOSS``."""
+        return _could_set(fd, _request(fcntl.F_WRLCK, offset, length))
 
     def unlocker(fd: int, offset: int) -> Callable[[], object]:
         """What takes a lock of the descriptor off a byte. No function of Python's, so that no signal handler comes first."""

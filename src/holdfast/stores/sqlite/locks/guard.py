@@ -143,7 +143,7 @@ def _use_index(fd: int) -> bool:
 
     After that SQLite sees that it is in use, and reads the WAL anew, because it finds nothing.
     """
-    if lock_alone(fd, _INDEX_IN_USE):
+    if lock_alone(fd, _INDEX_IN_USE, 1):
         os.ftruncate(fd, 0)
     return lock_shared(fd, _INDEX_IN_USE, 1)
 
@@ -158,6 +158,19 @@ def _wait_for(try_lock: Callable[[], bool], database: Path) -> None:
         SystemClock.sleep(_POLL_S)
 
 
+def retire(path: Path) -> None:
+    """Before a store takes the place of an empty file: another SQLite may have made that, and may have it open.
+
+    When it next looked, it would find the WAL of the store beside its empty database, and delete it. So it may not look any
+    more, as long as this process lives; what it opens anew is the store. May raise OSError, StoreBusy.
+    """
+    if NOTICES_LOSS and path.exists():
+        fd = os.open(path, _FLAGS)
+        _retired.append(fd)
+        _wait_for(partial(lock_alone, fd, _OPEN_FIRST, _OPEN_COUNT), path)
+
+
+_retired: Final[list[int]] = []
 _guards: Final[weakref.WeakSet[Guard]] = weakref.WeakSet()
 
 
