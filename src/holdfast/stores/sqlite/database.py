@@ -216,11 +216,8 @@ class Database:
                     show_as_is(self.reading)
                     self._reads_old = False
                 yield self.reading
-            except (
-                apsw.Error,
-                UnicodeDecodeError,
-                StoreError,
-            ) as error:  # a StoreError: a row is not what was written
+            except (apsw.Error, UnicodeDecodeError, StoreError) as error:
+                # Damage, it may be, that is none.
                 if self._stamp() != stamp:
                     raise LostWhileReading(self.name) from error
                 if isinstance(error, apsw.Error):
