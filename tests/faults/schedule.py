@@ -152,7 +152,7 @@ Fragment = Callable[[Writer], None]
 
 
 def ordinary(writer: Writer) -> None:
-    """No fault at all: writers, readers, checkpoints from outside, ends."""
+    """No fault at all, or a power cut at most: writers, readers, checkpoints from outside, ends."""
     writer.fill(writer.actor())
     writer.reader()
     writer.work()
@@ -161,6 +161,10 @@ def ordinary(writer: Writer) -> None:
     writer.work()
     writer.add(READER, "end_reading")
     actor = writer.actor()
+    if writer.chance.random() < 0.3:  # the power goes right behind a sync of what was flushed
+        writer.append(actor, synced=False)
+        writer.add(actor, "sync")
+        writer.add("", "cut")
     writer.bystander(actor, 0.2)
     writer.end(actor)
     writer.work()
