@@ -8,6 +8,8 @@ import os
 import re
 import resource
 import sqlite3
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ class Acts(RunActs):
         self._wire = wire
         self._store: SqliteStore | None = None
         self._foreign: dict[str, sqlite3.Connection] = {}
+        self._watches = threading.Event()
         self._fence = 0
         self._head: int | None = None  # unknown: it has to be read first
         self._limits = {
@@ -177,6 +180,21 @@ class Acts(RunActs):
             return len(connection.execute("select * from tool_counts").fetchall())
         finally:
             connection.close()
+
+    def watch(self) -> None:
+        """The same in a thread, again and again, until ``unwatch`` or the end."""
+        self.unwatch()
+        self._watches = stop = threading.Event()
+
+        def look() -> None:
+            while not stop.is_set():
+                with suppress(sqlite3.Error):
+                    self.view()
+
+        threading.Thread(target=look, daemon=True).start()
+
+    def unwatch(self) -> None:
+        self._watches.set()
 
     def hold_reading(self) -> None:
         """A reader of the WAL that stays."""

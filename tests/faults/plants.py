@@ -69,10 +69,20 @@ def sqlite_folds_the_wal_by_itself() -> None:
     apsw.Connection = Swallowing  # type: ignore[misc]
 
 
+def nothing_is_guarded() -> None:
+    """Only SQLite's own locks and the turn: no guard locks on SQLite's bytes."""
+    from holdfast.stores.sqlite.locks import guard
+
+    for name, answer in (("lock_shared", True), ("lock_alone", False)):
+        assert callable(getattr(guard, name))
+        setattr(guard, name, lambda *_, answer=answer: answer)
+
+
 PLANTS = (
     commits_are_not_synced,
     sync_does_nothing,
     the_wal_is_rewritten_in_large_chunks,
     the_wal_is_not_rewritten,
     sqlite_folds_the_wal_by_itself,
+    nothing_is_guarded,
 )

@@ -16,7 +16,7 @@ WRITERS: Final = {"a": 1, "b": 2, "c": 3}
 """The actors that write, with the number of the run that is their own."""
 READER: Final = "reader"
 PROGRAM: Final = "p"
-FOREIGN: Final = frozenset({"copy", "view", "hold_reading", "end_reading", "checkpoint"})
+FOREIGN: Final = frozenset({"copy", "view", "watch", "unwatch", "hold_reading", "end_reading", "checkpoint"})
 """What other programs do. What they say when something is in their way is theirs to say."""
 
 _WAL_BYTES: Final = (4_000, 8_000_000)
@@ -41,8 +41,6 @@ class Schedule(NamedTuple):
     behaviour: int
     is_new: bool
     """Whether the first process has to make the store."""
-    may_crash: bool
-    """Whether a foreign SQLite opens the store while our locks are lost: that may crash us, but must not lose anything."""
 
 
 class Writer:
@@ -51,8 +49,6 @@ class Writer:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.steps: list[Step] = []
-        self.loses_locks = False
-        self.has_foreigners = False
 
     def add(self, actor: str, verb: str, **options: Any) -> None:
         self.steps.append(Step(actor, verb, options))
@@ -117,7 +113,6 @@ class Writer:
     def reader(self, how_often: float = 0.3) -> None:
         """Perhaps somebody reads the WAL meanwhile, and stays."""
         if self.chance.random() < how_often:
-            self.has_foreigners = True
             self.add(READER, "hold_reading")
 
     def bystander(self, actor: str, how_often: float) -> None:
@@ -157,16 +152,19 @@ Fragment = Callable[[Writer], None]
 
 
 def ordinary(writer: Writer) -> None:
-    """No fault at all: writers, readers, checkpoints from outside, ends."""
+    """No fault at all, or a power cut at most: writers, readers, checkpoints from outside, ends."""
     writer.fill(writer.actor())
     writer.reader()
     writer.work()
     if writer.chance.random() < 0.5:
-        writer.has_foreigners = True
         writer.add("shell", "checkpoint", mode=writer.chance.choice(("PASSIVE", "FULL", "TRUNCATE")))
     writer.work()
     writer.add(READER, "end_reading")
     actor = writer.actor()
+    if writer.chance.random() < 0.3:  # the power goes right behind a sync of what was flushed
+        writer.append(actor, synced=False)
+        writer.add(actor, "sync")
+        writer.add("", "cut")
     writer.bystander(actor, 0.2)
     writer.end(actor)
     writer.work()
@@ -260,11 +258,9 @@ def descriptors(writer: Writer) -> None:
 
 def lost_locks(writer: Writer) -> None:
     """The holder's own process reads the directory, or opens the store with another SQLite; peers come and go."""
-    writer.loses_locks = True
     writer.append("a", appends=writer.chance.randint(1, 30))
     for _ in range(writer.chance.randint(1, 3)):
         what = writer.chance.choice(("copy", "copy", "copy", "view"))
-        writer.has_foreigners = writer.has_foreigners or what == "view"
         writer.add("a", what)
         if writer.chance.random() < 0.4:
             writer.append("a")
@@ -273,11 +269,40 @@ def lost_locks(writer: Writer) -> None:
             writer.add("b", writer.chance.choice(("open", "settle", "settle")))
             writer.add("b", writer.chance.choice(("close", "close", "leave", "kill")))
         elif peer == "shell":
-            writer.has_foreigners = True
             writer.add("shell", "view")
         writer.append("a", appends=writer.chance.randint(1, 20))
     writer.bystander("a", 0.1)
     writer.end("a")
+    writer.add("b", "settle")
+
+
+def another_sqlite(writer: Writer) -> None:
+    """In a thread of the holder's process, without a pause, while it writes; others come and go."""
+    chance = writer.chance
+    holder = chance.choice(("a", "a", PROGRAM))
+
+    def work(count: int) -> None:
+        if holder == PROGRAM:
+            writer.add(PROGRAM, "steps", count=max(1, count // 4), size=chance.choice(_SIZES[:3]))
+        else:
+            writer.append("a", appends=count)
+
+    if chance.random() < 0.7:
+        work(4)
+    writer.add(holder, "watch")
+    for _ in range(chance.randint(2, 5)):
+        work(chance.randint(5, 40))
+        visitor = chance.choice(("ours", "ours", "shell", "copy", "nobody"))
+        if visitor == "ours":
+            writer.append("b", appends=chance.randint(1, 10))
+            writer.add("b", chance.choice(("close", "leave", "kill")))
+        elif visitor == "shell":
+            writer.add("shell", "view")
+        elif visitor == "copy":
+            writer.add(holder, "copy")
+    if chance.random() < 0.5:
+        writer.add(holder, "unwatch")
+    writer.add(holder, chance.choice(("kill", "kill", "leave")))
     writer.add("b", "settle")
 
 
@@ -334,7 +359,6 @@ def short_writes(writer: Writer) -> None:
 def together(writer: Writer) -> None:
     """Several processes at the same time, for once: here the seed does not decide everything."""
     is_losing = writer.chance.random() < 0.5
-    writer.loses_locks = writer.loses_locks or is_losing
     for _ in range(writer.chance.randint(2, 4)):
         steps = []
         for actor in WRITERS:
@@ -380,7 +404,6 @@ def program(writer: Writer) -> None:
             PROGRAM, "wal db", "write sync", skip=writer.chance.randint(0, 30), count=1, action="kill torn"
         )
     elif trouble == "locks":
-        writer.loses_locks = True
         writer.add(PROGRAM, writer.chance.choice(("copy", "depend", "keep_directory")))
         writer.add("b", writer.chance.choice(("open", "settle")))
         writer.add("b", "close")
@@ -444,6 +467,7 @@ THEMES: Final[dict[str, Fragment]] = {
         file_size,
         descriptors,
         lost_locks,
+        another_sqlite,
         killed,
         short_writes,
         together,
@@ -477,5 +501,4 @@ def make_schedule(seed: int) -> Schedule:
         tuple(writer.steps),
         shim.TELL_EVERY_DESCRIPTOR if writer.chance.random() < 0.5 else 0,
         theme == "creation",
-        writer.loses_locks and writer.has_foreigners,
     )

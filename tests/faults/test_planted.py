@@ -34,6 +34,7 @@ def found(lab: Laboratory, schedules: list[Schedule], kind: str, *names: str) ->
         (plants.the_wal_is_rewritten_in_large_chunks, "failed sync", "unusable"),
         (plants.the_wal_is_not_rewritten, "failed sync", "lost"),
         (plants.sqlite_folds_the_wal_by_itself, "failed checkpoint", "lost"),
+        (plants.nothing_is_guarded, "another sqlite", "lost"),
     ],
 )
 def test_a_defect_in_the_store_is_found(

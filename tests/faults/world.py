@@ -169,11 +169,9 @@ class World:
         self._is_program_held &= step.actor != PROGRAM_ACTOR
         if code == -signal.SIGKILL:
             self._counts["killed by a rule"] += 1
-        elif code != 0 and not (self._schedule.may_crash and code == -signal.SIGBUS):
+        elif code != 0:
             name = signal.Signals(-code).name if code < 0 else f"exit {code}"
             self._violate("crashed", f"{step.actor} ended with {name} in {step.verb}")
-        elif code != 0:
-            self._counts["crashed beside a foreign SQLite, and lost nothing"] += 1
 
     def _end(self, step: Step) -> None:
         child = self._children.get(step.actor)

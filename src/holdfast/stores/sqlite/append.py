@@ -65,16 +65,17 @@ class Appender:
                     written = connection.changes()
                 except apsw.Error as error:
                     raise database.translate(error, connection) from error
-                database.confirm()
+                database.confirm(connection)
                 if written:
                     if synced:
-                        database.dirty = False
                         database.heads.note(run, fence, seq, chain)
-                    if database.waiters:
-                        database.wake()
-                    database.fold_if_long()
+                    database.note_commit(synced=synced)
             finally:
-                database.locks.end_turn()
+                try:
+                    database.locks.end_turn()
+                    database.guard.allow_recovery()
+                except OSError as error:
+                    database.locks.end_turn_late(error)
         if not written:
             return [_refusal_now(database, items[0])]
         return [Appended(seq)]

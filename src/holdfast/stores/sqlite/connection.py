@@ -31,6 +31,10 @@ SYNC_FULL: Final = 2
 SYNC_NORMAL: Final = 1
 _WAL_SIZE_BYTES_MAX: Final = 16_000_000
 
+_HEADER_BYTES: Final = 100
+_WAL: Final = b"\2\2"
+"""What the header says of a file that keeps a WAL."""
+
 Role = Literal["synced", "flushed", "reading"]
 
 SETTINGS: Final[dict[str, int | str]] = {
@@ -58,6 +62,29 @@ def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connec
         connection.close()
         raise
     return connection
+
+
+def bring_to_wal(path: Path, shape: Shape = STORE) -> None:
+    """See that the file keeps a WAL, before the guard is taken: changing that takes SQLite's exclusive lock. May raise apsw.Error.
+
+    It does from its beginning. But a foreign program may have changed that, or have died in the middle of it.
+    """
+    if header_of(path)[18:20] != _WAL or path.with_name(f"{path.name}-journal").exists():
+        open_connection(path, "synced", shape).close()
+
+
+def header_of(path: Path) -> bytes:
+    """The first bytes of the file, as they are.
+
+    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
+    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
+    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
+    """
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
 
 
 def settle(connection: apsw.Connection, path: Path, role: Role) -> None:

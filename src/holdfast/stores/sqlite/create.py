@@ -15,13 +15,13 @@ import apsw
 from holdfast.errors import NotAStore, NotDurable
 from holdfast.stores.row_checksums import warn
 from holdfast.stores.sqlite.acknowledged_heads import FIRST
-from holdfast.stores.sqlite.connection import STORE, Shape, check_version
+from holdfast.stores.sqlite.connection import STORE, Shape, check_version, header_of
 from holdfast.stores.sqlite.file_system import NETWORK, filesystem_at
+from holdfast.stores.sqlite.locks.guard import retire
 from holdfast.stores.sqlite.locks.owners import Owners, owners_of
 from holdfast.stores.sqlite.migrate import VIEWS, seal_meta
 
 _MAGIC: Final = b"SQLite format 3\0"
-_HEADER_BYTES: Final = 100
 _INCREMENTAL: Final = 2
 _BESIDE: Final = ("-wal", "-shm", "-journal", "-search", "-search-wal", "-search-shm")
 
@@ -71,27 +71,13 @@ def _is_ours(path: Path, shape: Shape) -> bool:
         return False
     if path.is_dir():
         raise NotAStore(store=str(path), problem="it is a directory")
-    header = _header_of(path)
+    header = header_of(path)
     if not header.startswith(_MAGIC):
         raise NotAStore(store=str(path), problem="the file is not a SQLite database")
     if int.from_bytes(header[68:72], "big") != shape.application_id:
         raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
     check_version(int.from_bytes(header[60:64], "big"), path, shape)
     return True
-
-
-def _header_of(path: Path) -> bytes:
-    """The first bytes of the file, as they are.
-
-    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
-    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
-    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
-    """
-    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
-    try:
-        return file.xRead(_HEADER_BYTES, 0)
-    finally:
-        file.xClose()
 
 
 def _make_directory(directory: Path) -> None:
@@ -135,5 +121,6 @@ def _build(path: Path, shape: Shape) -> None:
         connection.execute("PRAGMA journal_mode = wal")
     finally:
         connection.close()
+    retire(path)
     draft.replace(path)
     sync_directory(path.parent)

@@ -6,14 +6,14 @@ WAL, so a later synced commit makes earlier flushed ones durable, in order: that
 
 The invariant: ``trouble`` is empty exactly while the next write may go straight ahead. Everything that could
 make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it first. Whether
-SQLite's locks were lost is asked before every use, and again before anything is acknowledged or told.
+SQLite's locks held is asked before anything is acknowledged; whether the file held still, before anything is told.
 """
 
 import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from threading import Condition
@@ -26,30 +26,33 @@ from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError, S
 from holdfast.stores import own_files
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.acknowledged_heads import Heads
-from holdfast.stores.sqlite.connection import STORE, Shape, open_connection
-from holdfast.stores.sqlite.errors import translated, translated_os, undecodable
+from holdfast.stores.sqlite.connection import STORE, Shape, bring_to_wal, open_connection
+from holdfast.stores.sqlite.errors import error_code, translated, translated_os, undecodable
 from holdfast.stores.sqlite.locks import file_locks
 from holdfast.stores.sqlite.locks.file_locks import LOST, locks_of
+from holdfast.stores.sqlite.locks.guard import Guard
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
 from holdfast.stores.sqlite.repair.rewrite_wal import rewrite_wal, wal_size
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Trouble = Literal["", "closed", "forked", "open", "failed", "shut", "old"]
+Trouble = Literal["", "closed", "forked", "open", "failed", "old"]
 
 _FOLD_PAGES: Final = 1_000
 """How long a WAL gets before it is folded into the file, in pages."""
 _LOOKS_MAX: Final = 50
+_TORN: Final = (apsw.SQLITE_BUSY_RECOVERY, apsw.SQLITE_PROTOCOL)
+_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
 _UNKNOWN: Final = f"{LOST}; it is not known whether this was written"
 
 
 class LostWhileReading(Exception):
-    """The locks were lost while something was read: it may be anything, and is read again."""
+    """The file was folded while something was read, and the lock against that may be lost: it is read again."""
 
 
 def reread(verb: Callable[P, T]) -> Callable[P, T]:
-    """A verb that reads, and reads again where the locks were lost meanwhile. Nothing that it writes is written twice."""
+    """A verb that reads, and reads again where the file did not hold still. Nothing that it writes is written twice."""
 
     @wraps(verb)
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -59,7 +62,7 @@ def reread(verb: Callable[P, T]) -> Callable[P, T]:
                 return verb(*args, **kwargs)
             except LostWhileReading as lost:
                 store = str(lost)
-        raise StoreUnavailable(store=store, problem=f"{LOST}, again and again")
+        raise StoreUnavailable(store=store, problem="its WAL is folded again and again while it is read")
 
     return reading
 
@@ -71,7 +74,7 @@ class Database:
         self.path: Final = path
         self.name: Final = str(path)
         self.shape: Final = shape
-        self.trouble: Trouble = "shut"
+        self.trouble: Trouble = ""
         self.dirty = False
         self.waiters = 0
         self.moved = Condition()
@@ -88,10 +91,9 @@ class Database:
             with self.writing:
                 try:
                     self.locks.begin_turn()
-                    self.locks.join(self)
-                    self._trust_wal()
+                    self.guard: Final = self._open()
                 finally:
-                    self.locks.end_turn()
+                    self._end_turn(self.locks.guard)
         own_files.note(path)
         _opened.add(self)
 
@@ -108,16 +110,55 @@ class Database:
         Who does not write does not bring an old store to this format.
         """
         self.check_usable()
-        self.locks.begin_turn()
-        if self.trouble == "shut" or self.locks.is_lost:
-            self._take_back()
-        if self.trouble and (writes or self.trouble != "old"):
-            self._mend()
+        try:
+            self.locks.begin_turn()
+            self.guard.prevent_recovery()
+            if self.trouble and (writes or self.trouble != "old"):
+                self._mend()
+        except OSError as error:
+            raise translated_os(error, self.path) from error
 
-    def confirm(self) -> None:
-        """Right behind a commit: with the locks lost on the way, nobody knows where it went."""
-        if self.locks.is_lost:
-            raise StoreUnavailable(store=self.name, problem=_UNKNOWN)
+    def note_commit(self, *, synced: bool) -> None:
+        """Something was committed and confirmed; the caller has the turn."""
+        if synced:
+            self.dirty = False
+        if self.waiters:
+            with self.moved:
+                self.moved.notify_all()
+        if self.wal_pages >= self.fold_at:
+            self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def confirm(self, connection: apsw.Connection) -> None:
+        """Right behind a commit: SQLite's locks have kept foreign writers out until it was made, or this raises."""
+        if self.guard.is_lost:
+            self._settle(connection)
+
+    def _settle(self, connection: apsw.Connection) -> None:
+        """The locks were lost, perhaps while we wrote. Nobody of ours can have written since: the turn is ours.
+
+        Who else has begun to write meanwhile is waited for. If nobody has committed anything by then, the file is as we left it.
+        """
+        try:
+            for _ in range(_LOOKS_MAX):
+                version = connection.data_version()
+                self.guard.mark()
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+                if connection.data_version() != version:
+                    break
+                if not self.guard.is_lost:
+                    return
+        except (apsw.Error, OSError) as error:
+            raise StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})") from error
+        raise StoreUnavailable(store=self.name, problem=_UNKNOWN)
+
+    def _end_turn(self, guard: Guard | None) -> None:
+        try:
+            self.locks.end_turn()
+            if guard is not None:
+                guard.allow_recovery()
+        except OSError as error:
+            self.locks.end_turn_late(error)
 
     @contextmanager
     def transaction(
@@ -144,16 +185,17 @@ class Database:
                     raise self.translate(error, connection) from error
                 raise
             self.trouble = ""
-            self.confirm()
+            self.confirm(connection)
             if then is not None:
                 then()
             if connection.total_changes() != before:  # an empty commit writes nothing, so it syncs nothing
-                if synced:
-                    self.dirty = False
-                self.wake()
-                self.fold_if_long()
+                self.note_commit(synced=synced)
         finally:
-            self.locks.end_turn()
+            try:
+                self.locks.end_turn()
+                self.guard.allow_recovery()
+            except OSError as error:
+                self.locks.end_turn_late(error)
 
     @contextmanager
     def write(self, *, synced: bool, then: Callable[[], None] | None = None) -> Iterator[apsw.Connection]:
@@ -168,41 +210,36 @@ class Database:
                 if self.dirty:
                     connection.execute(statements.BUMP)
 
-    def wake(self) -> None:
-        """Tell this process's waiters that something was committed."""
-        if self.waiters:
-            with self.moved:
-                self.moved.notify_all()
-
     # -- reading ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """The reading connection, alone among this process's threads; only inside what is ``reread``."""
-        if self.trouble == "shut" or self.locks.is_lost:
-            with self.alone(writes=False):
-                pass  # which takes them back
         with self.looking:
             self.check_usable()
+            stamp = self._stamp()
             try:
                 if self._reads_old and not is_old(self.reading, self.shape):
                     show_as_is(self.reading)
                     self._reads_old = False
                 yield self.reading
-            except apsw.Error as error:
-                if self.locks.is_lost:
+            except (apsw.Error, UnicodeDecodeError, StoreError) as error:
+                # Damage, it may be, that is none.
+                if self._stamp() != stamp:
                     raise LostWhileReading(self.name) from error
-                raise translated(error, self.path, system_errno=self.reading.system_errno) from error
-            except UnicodeDecodeError as error:
-                if self.locks.is_lost:
-                    raise LostWhileReading(self.name) from error
-                raise undecodable(error, self.path) from error
-            except StoreError as error:  # a row that is not what was written
-                if self.locks.is_lost:
-                    raise LostWhileReading(self.name) from error
+                if isinstance(error, apsw.Error):
+                    raise translated(error, self.path, system_errno=self.reading.system_errno) from error
+                if isinstance(error, UnicodeDecodeError):
+                    raise undecodable(error, self.path) from error
                 raise
-            if self.locks.is_lost:
+            if self._stamp() != stamp:
                 raise LostWhileReading(self.name)
+
+    def _stamp(self) -> bytes:
+        try:
+            return self.guard.stamp()
+        except OSError as error:
+            raise translated_os(error, self.path) from error
 
     def check_usable(self) -> None:
         """Refuse where this handle is closed, or another process's."""
@@ -217,23 +254,21 @@ class Database:
                 self.begin_turn(writes=writes)
                 yield
             finally:
-                self.locks.end_turn()
+                self._end_turn(self.guard)
 
     @contextmanager
     def long_look(self) -> Iterator[apsw.Connection]:
         """A reading connection of one's own, for what takes long. May raise apsw.Error."""
         with self.alone(writes=False):
             connection = open_connection(self.path, "reading", self.shape)
-            self.locks.lookers += 1
+            self.guard.share()
+        try:
             if is_old(connection, self.shape):
                 show_as_new(connection)
-        try:
             yield connection
         finally:
             connection.close()
-            with self.locks.looked:
-                self.locks.lookers -= 1
-                self.locks.looked.notify_all()
+            self.guard.let_go()
 
     def check_in_place(self) -> None:
         """Refuse if the file was deleted or replaced: SQLite would go on writing to what nobody can open again."""
@@ -250,16 +285,11 @@ class Database:
         self.wal_pages = pages
         return apsw.SQLITE_OK
 
-    def fold_if_long(self) -> None:
-        """Bring what stands in the WAL into the file, once it is long; the caller has the turn.
-
-        SQLite would do that by itself, and keep to itself what goes wrong.
-        """
-        if self.wal_pages >= self.fold_at:
-            self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
-
     def fold(self, mode: int) -> None:
-        """Fold as much as can be without waiting. What was committed stays committed, whatever comes of this."""
+        """Fold as much as can be without waiting. What was committed stays committed, whatever comes of this.
+
+        SQLite would do that by itself once the WAL is long, and keep to itself what goes wrong.
+        """
         self.synced.set_busy_timeout(0)
         try:
             pages, folded = self.synced.wal_checkpoint("main", mode)
@@ -289,20 +319,26 @@ class Database:
             return
         if self.writing.acquire(blocking=False):
             try:
-                if self.locks.turn.try_lock() and not self.locks.is_lost:
+                if self.locks.turn.try_lock() and self.guard.prevents_recovery():
                     self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except OSError:  # it stays, and whoever opens the store next reads it there
                 pass
             finally:
-                self.locks.end_turn()
+                self._end_turn(self.guard)
                 self.writing.release()
 
     # -- when something went wrong ----------------------------------------------------------------------------
 
     def translate(self, error: apsw.Error, connection: apsw.Connection) -> StoreError:
         """The error to raise after a failed write; an I/O failure makes the WAL suspect."""
-        if self.locks.is_lost:  # then what SQLite found is no damage, but what others did meanwhile
+        if isinstance(error, _DAMAGE) and self.guard.is_lost:  # it may be what others did meanwhile
+            self.guard.mark()
             return StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})").because(error)
+        if error_code(error) in _TORN:
+            # A process has died while it changed -shm. Nobody could mend that while we were about to write.
+            self.guard.allow_recovery()
+            with suppress(apsw.Error):
+                connection.pragma("schema_version")
         self._note_failure(error)
         return translated(error, self.path, system_errno=connection.system_errno)
 
@@ -315,9 +351,12 @@ class Database:
             self.fold_at_end()
         finally:
             with file_locks.opening, self.writing, self.looking:
-                self.locks.leave(self)
-                self.trouble = "closed"
-                own_files.forget(self.path)
+                if not self.is_gone:  # else another thread was faster
+                    self.trouble = "closed"
+                    for connection in (self.reading, self.flushed, self.synced):
+                        connection.close()
+                    self.locks.leave()
+                    own_files.forget(self.path)
             with self.moved:
                 self.moved.notify_all()
 
@@ -326,18 +365,6 @@ class Database:
         if isinstance(error, apsw.IOError):
             self.trouble = "failed"
             self._owners.suspect(is_so=True)
-
-    def _take_back(self) -> None:
-        """Open everything again after the locks were lost, or after that has failed before; the caller has the turn."""
-        from logging import getLogger  # loaded with the first word, since it doubles the import time
-
-        getLogger("holdfast").warning("store %s is opened again: %s", self.name, LOST)
-        try:
-            self.locks.take_back()
-        except apsw.Error as error:
-            raise translated(error, self.path) from error
-        except OSError as error:
-            raise translated_os(error, self.path) from error
 
     def _trust_wal(self) -> None:
         """Who opens it first, or finds it suspect, writes the WAL again before anything is built on it.
@@ -408,17 +435,13 @@ class Database:
             raise ForkedHandle(what=f"store {self.name}", opened_by=self.opened_by, used_by=os.getpid())
         raise HandleClosed(what=f"store {self.name}")
 
-    # -- a member of its locks ---------------------------------------------------------------------------------
+    # -- opening -----------------------------------------------------------------------------------------------
 
-    def shut(self) -> None:
-        """Close the connections; what they were in the middle of is undone."""
-        if self.trouble != "shut":
-            self.trouble = "shut"
-            for connection in (self.reading, self.flushed, self.synced):
-                connection.close()
-
-    def reopen(self) -> None:
-        """Open the connections. May raise apsw.Error and OSError; then it stays shut."""
+    def _open(self) -> Guard:
+        """Open the connections, behind the guard; the caller has the turn. May raise apsw.Error, OSError and StoreError."""
+        if not self.locks.members:
+            bring_to_wal(self.path, self.shape)
+        guard = self.locks.join()
         opened: list[apsw.Connection] = []
         try:
             for role in ("synced", "flushed", "reading"):
@@ -426,15 +449,19 @@ class Database:
             for connection in opened[:2]:
                 connection.set_wal_hook(self._note_wal)
             self._inode = self.path.stat().st_ino
+            self.synced, self.flushed, self.reading = opened
+            self._is_old = self._reads_old = is_old(self.synced, self.shape)
+            if self._is_old:
+                show_as_new(self.reading)
+            self.trouble = "failed" if self._owners.is_suspect else "old" if self._is_old else ""
+            guard.prevent_recovery()  # not earlier: the first connection may have had to do that
+            self._trust_wal()
         except BaseException:
             for connection in opened:
                 connection.close()
+            self.locks.leave()
             raise
-        self.synced, self.flushed, self.reading = opened
-        self._is_old = self._reads_old = is_old(self.synced, self.shape)
-        if self._is_old:
-            show_as_new(self.reading)
-        self.trouble = "failed" if self._owners.is_suspect else "old" if self._is_old else ""
+        return guard
 
     # -- fork ------------------------------------------------------------------------------------------------
 
@@ -444,12 +471,9 @@ class Database:
         self.moved = Condition()
         self.locks.make_locks()
         self.writing, self.looking = self.locks.writing, self.locks.looking
-        before = self.trouble
-        if before == "closed":
+        if self.trouble == "closed":
             return
         self.trouble = "forked"
-        if before == "shut":
-            return
         connections = (self.synced, self.flushed, self.reading)
         if self.locks.is_quiet and not any(connection.in_transaction for connection in connections):
             for connection in connections:  # or SQLite would think that this process has the parent's locks

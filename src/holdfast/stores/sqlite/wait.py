@@ -16,31 +16,31 @@ from holdfast.stores.sqlite.statements import DATA_VERSION, STANDING
 _POLL_S: Final = 0.02
 
 
-@reread
 def wait_for_change(database: Database, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
     """See ``StorePort.wait``. A run that does not exist stands at the cursor (0, 0, 0)."""
     deadline = SystemClock.monotonic() + timeout_s
-    seen: int | None = None
+    seen = -1
     with _waiter(database):
         while True:
-            with database.read() as connection:
-                version = connection.execute(DATA_VERSION).get
-                if version != seen:
-                    seen = version
-                    standing = {
-                        run: connection.execute(STANDING, (run, inbox_space(run))).fetchone()
-                        for run in cursors
-                    }
-                    moved = frozenset(
-                        run for run in cursors if Cursor(*(standing[run] or (0, 0))) != cursors[run]
-                    )
-                    if moved:
-                        return moved
+            seen, moved = _look(database, cursors, seen)
+            if moved:
+                return moved
             left_s = deadline - SystemClock.monotonic()
             if left_s <= 0:
                 return frozenset()
             with database.moved:
                 database.moved.wait(min(left_s, _POLL_S))
+
+
+@reread
+def _look(database: Database, cursors: Cursors, seen: int) -> tuple[int, frozenset[str]]:
+    """The version of the data, and which runs stand elsewhere by now; none where the version is the one that was seen."""
+    with database.read() as connection:
+        version: int = connection.execute(DATA_VERSION).get
+        if version == seen:
+            return seen, frozenset()
+        standing = {run: connection.execute(STANDING, (run, inbox_space(run))).fetchone() for run in cursors}
+    return version, frozenset(run for run in cursors if Cursor(*(standing[run] or (0, 0))) != cursors[run])
 
 
 @contextmanager

@@ -85,6 +85,18 @@ if sys.platform == "win32":
         """The byte at an offset of the file at a path."""
         return WindowsByte(path, offset)
 
+    def lock_shared(fd: int, offset: int, length: int) -> bool:  # noqa: ARG001
+        """Nothing is held here."""
+        return True
+
+    def lock_alone(fd: int, offset: int, length: int) -> bool:  # noqa: ARG001
+        """Nothing is held here."""
+        return False
+
+    def unlocker(fd: int, offset: int) -> Callable[[], object]:  # noqa: ARG001
+        """Nothing is held here."""
+        return bytes
+
     def mark(fd: int, offset: int) -> Callable[[], bytes]:  # noqa: ARG001
         """Nothing is noticed here."""
         return bytes
@@ -152,24 +164,32 @@ else:
         def __init__(self, fd: int, offset: int) -> None:
             self._fd = fd
             self._lock = _request(fcntl.F_WRLCK, offset)
-            self._unlock = partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
+            self._unlock = unlocker(fd, offset)
 
         @property
         def unlock(self) -> Callable[[], object]:
             return self._unlock
 
         def try_lock(self) -> bool:
-            try:
-                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, self._lock)
-            except (BlockingIOError, PermissionError):
-                return False
-            return True
+            return _could_set(self._fd, self._lock)
 
         def is_taken(self) -> bool:
             return _found(self._fd, self._lock)[0] != fcntl.F_UNLCK
 
         def close(self) -> None:
             pass
+
+    def lock_shared(fd: int, offset: int, length: int) -> bool:
+        """Whether the descriptor has a lock on these bytes now that others may share. Only where ``NOTICES_LOSS``."""
+        return _could_set(fd, _request(fcntl.F_RDLCK, offset, length))
+
+    def lock_alone(fd: int, offset: int, length: int) -> bool:
+        """Whether the descriptor has a lock on these bytes now that nobody shares. Only where ``NOTICES_LOSS``."""
+        return _could_set(fd, _request(fcntl.F_WRLCK, offset, length))
+
+    def unlocker(fd: int, offset: int) -> Callable[[], object]:
+        """What takes a lock of the descriptor off a byte. No function of Python's, so that no signal handler comes first."""
+        return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
     def mark(fd: int, offset: int) -> Callable[[], bytes]:
         """Take a POSIX lock of this process on a byte; and the question whether it is still there, see ``is_gone``."""
@@ -196,6 +216,13 @@ else:
 
     def _request(kind: int, offset: int, length: int = 1) -> bytes:
         return _FLOCK.pack(kind, os.SEEK_SET, offset, length, 0)
+
+    def _could_set(fd: int, request: bytes) -> bool:
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
 
     def _found(fd: int, question: bytes) -> tuple[int, int, int, int, int]:
         answer: bytes = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, question)

@@ -1,88 +1,33 @@
-"""What all connections of this process to one database file share: whose turn it is, and whether SQLite's locks still hold.
-
-POSIX drops every lock that a process has on a file when any descriptor of that file is closed in it: by a backup, by a
-hash of the directory, by another SQLite. SQLite is not told, and goes on as if it held them. So a lock of our own is
-taken beside SQLite's, on a byte that nobody else looks at, and asked for before and after everything that counts. Lost
-ones come back only when *every* connection of the process has been closed: SQLite takes a lock once per file and counts.
+"""What all connections of this process to one database file share: whose turn it is, and what guards its files.
 
 The turn is a byte of the side file, which nothing can drop: whoever opens the database, writes to it or folds its WAL has
-it, so that no two processes do that at once even while their locks are lost.
+it, so that no two processes of ours do that at once even while SQLite's locks are lost. What keeps all others from
+deleting the files that are open here is the ``guard``.
 
 A forked child has none of these locks, but its copy of SQLite's memory says that it has, for as long as an inherited
 connection is open. So a fork waits until no thread is inside SQLite; the child closes what it inherited, and what it opens
 itself is locked. Where a thread does not come out in time, the child may not open the file at all.
-
-The invariant: the probe is opened before the first connection and closed after the last one; nothing else of ours ever
-closes a descriptor of these files.
 """
 
+import errno
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreBusy, StoreUnavailable
-from holdfast.stores.sqlite.locks.bytelock import NOTICES_LOSS, is_gone, mark
+from holdfast.stores.sqlite.locks.guard import Guard
 from holdfast.stores.sqlite.locks.owners import Owners
 
 LOST: Final = (
     "this process has lost its locks on the file: some part of it has opened and closed the file by itself "
     "(a copy, a hash, another SQLite)"
 )
-_FIRST: Final = 1 << 40
-"""Far behind the bytes that SQLite locks, and behind the end of any database."""
-_FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _POLL_S: Final = 0.000_1
 _POLL_S_MAX: Final = 0.005
-
-
-class Member(Protocol):
-    """Connections that go and come back together with the others."""
-
-    def shut(self) -> None:
-        """Close them."""
-        ...
-
-    def reopen(self) -> None:
-        """Open them again."""
-        ...
-
-
-class LockProbe:
-    """One POSIX lock on the database and one on the index of its WAL. May raise OSError."""
-
-    def __init__(self, database: Path) -> None:
-        self._fds: list[int] = []
-        self._questions: list[Callable[[], bytes]] = []
-        if not NOTICES_LOSS:
-            return
-        offset = _FIRST + secrets.randbelow(1 << 61)
-        try:
-            for name, flags in ((database.name, 0), (f"{database.name}-shm", os.O_CREAT)):
-                fd = os.open(database.with_name(name), _FLAGS | flags, 0o600)
-                self._fds.append(fd)
-                self._questions.append(mark(fd, offset))
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the locks are gone, ours and with them SQLite's."""
-        for ask in self._questions:  # noqa: SIM110 - any() takes twice as long, and this is asked at every use
-            if is_gone(ask()):
-                return True
-        return False
-
-    def close(self) -> None:
-        """Let go; only once no connection of this process needs its locks any more."""
-        self._questions = []
-        while self._fds:
-            os.close(self._fds.pop())
 
 
 class FileLocks:
@@ -93,11 +38,11 @@ class FileLocks:
         self._key: Final = key
         self.turn: Final = owners.turn(of_search=of_search)
         self.end_turn: Callable[[], object] = self.turn.unlock
-        """Give the turn back, or do nothing without it. No function of Python's, so that no signal handler comes first."""
-        self.members: list[Member] = []
-        self.probe: LockProbe | None = None
-        self.lookers = 0
-        """Connections that were opened beside the members' for a long look."""
+        """Give the turn back, or do nothing without it. No function of Python's, so that no signal handler comes first.
+        Where it raises OSError, the turn is still ours: see ``end_turn_late``."""
+        self.members = 0
+        """Open databases that share these locks."""
+        self.guard: Guard | None = None
         self.is_quiet = False
         """Whether no thread was inside SQLite with this file when this process was forked."""
         self.make_locks()
@@ -106,19 +51,13 @@ class FileLocks:
         """New locks for this process's threads, also in a forked child: the old ones may never be let go there."""
         self.writing = threading.Lock()
         self.looking = threading.Lock()
-        self.looked = threading.Condition()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether SQLite's locks are gone; to be asked before and after whatever relies on them."""
-        return self.probe is None or self.probe.is_lost
 
     def begin_turn(self) -> None:
         """Keep all other processes out; the caller holds ``writing``, and calls ``end_turn`` whatever happens."""
-        if self.turn.try_lock():
+        if self._takes_turn():
             return
         wait_s, deadline = _POLL_S, SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
-        while not self.turn.try_lock():
+        while not self._takes_turn():
             if SystemClock.monotonic() > deadline:
                 raise StoreBusy(
                     store=str(self.path),
@@ -127,52 +66,65 @@ class FileLocks:
             SystemClock.sleep(wait_s)
             wait_s = min(2 * wait_s, _POLL_S_MAX)
 
-    def join(self, member: Member) -> None:
-        """Open one more member's connections; the caller has the turn."""
-        if self.is_lost and self.members:
-            self.take_back()
-        if self.probe is None:
-            self.probe = LockProbe(self.path)
-        member.reopen()
-        self.members.append(member)
+    def _takes_turn(self) -> bool:
+        try:
+            return self.turn.try_lock()
+        except OSError as error:
+            if error.errno != errno.ENOLCK:
+                raise
+            return False  # the system has no memory for locks just now
 
-    def leave(self, member: Member) -> None:
-        """Close a member's connections; the caller has ``writing`` and ``looking``."""
-        member.shut()
-        self.members.remove(member)
+    def end_turn_late(self, error: OSError) -> None:
+        """It could not be given back: try again, or nobody else writes here until this process does so once more."""
+        deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
+        while SystemClock.monotonic() < deadline:
+            SystemClock.sleep(_POLL_S_MAX)
+            try:
+                self.end_turn()
+                if self.guard is not None:
+                    self.guard.allow_recovery()
+            except OSError:
+                continue
+            return
+        from logging import getLogger  # loaded with the first word, since it doubles the import time
+
+        getLogger("holdfast").warning(
+            "store %s: this process cannot end its turn to write, and keeps others from writing: %s",
+            self.path,
+            error,
+        )
+
+    def join(self) -> Guard:
+        """One more database is about to be opened here; the caller has the turn. May raise OSError, StoreBusy."""
+        if self.guard is None:
+            self.guard = Guard(self.path)
+        else:
+            self.guard.share()
+        self.members += 1
+        return self.guard
+
+    def leave(self) -> None:
+        """Its connections are closed; the caller has ``writing`` and ``looking``, or the turn."""
+        assert self.guard is not None
+        self.guard.let_go()
+        self.members -= 1
         if not self.members:
-            self._let_go()
+            self.guard = None
 
-    def take_back(self) -> None:
-        """Get every lock anew: close all connections of this process and open them again. The caller has the turn."""
-        with self.looked:
-            if not self.looked.wait_for(lambda: not self.lookers, limits.BUSY_TIMEOUT_S):
-                raise StoreBusy(
-                    store=str(self.path),
-                    problem=f"{LOST}; somebody examines it and keeps it from being opened again",
-                )
-        with self.looking:
-            for member in self.members:
-                member.shut()
-            self._let_go()
-            self.probe = LockProbe(self.path)
-            for member in self.members:
-                member.reopen()
+    @property
+    def has_lookers(self) -> bool:
+        """Whether connections are open beside the members', for a long look."""
+        return self.guard is not None and self.guard.users > self.members
 
     def disown(self) -> None:
         """In a forked child: the turn is the parent's, and so are the locks."""
         self.end_turn = lambda: None
         self.make_locks()
-        self._let_go()
+        self.guard = None
 
     def refuse_from_now_on(self) -> None:
         """In a forked child that had to leave an inherited connection open: nothing here locks this file any more."""
         _inherited.add(self._key)
-
-    def _let_go(self) -> None:
-        probe, self.probe = self.probe, None
-        if probe is not None:
-            probe.close()
 
 
 _registry: dict[tuple[int, int], FileLocks] = {}
@@ -213,7 +165,7 @@ def _keep_still_before_fork() -> None:
 
     is_alone = taken(opening)
     for locks in tuple(_registry.values()):
-        locks.is_quiet = is_alone and taken(locks.writing) and taken(locks.looking) and not locks.lookers
+        locks.is_quiet = is_alone and taken(locks.writing) and taken(locks.looking) and not locks.has_lookers
 
 
 def _go_on_after_fork() -> None:

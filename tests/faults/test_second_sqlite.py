@@ -1,0 +1,122 @@
+"""Another SQLite in the holder's own process, in a thread, while steps run; and threads that read the store's directory.
+
+POSIX locks never conflict inside one process, and closing any descriptor drops them all. On the code before this test
+a second SQLite deleted the live WAL when it closed and emptied ``-shm`` when it opened: the process died by SIGBUS, and
+acknowledged steps were gone. A run could not even be entered while a thread read the directory.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.sqlite import SqliteStore
+
+_STEPS = 150
+_HOLDER = """
+import os, sqlite3, sys, threading
+import holdfast
+run_id, mode, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+looks = 0
+
+def query():
+    connection = sqlite3.connect("runs.db")
+    connection.execute("SELECT * FROM tool_counts").fetchall()
+    connection.close()
+
+def read():
+    for name in os.listdir():
+        with open(name, "rb") as file:
+            file.read()
+
+def look():
+    global looks
+    while True:
+        try:
+            {"query": query, "read": read}[mode]()
+        except (sqlite3.Error, OSError):
+            pass
+        looks += 1
+
+acknowledged = os.open(f"../acknowledged-{run_id}", os.O_CREAT | os.O_WRONLY)
+threading.Thread(target=look, daemon=True).start()
+with holdfast.run(run_id, store="sqlite:///runs.db", loops=False) as run:
+    done = 0
+    while done < count or looks < 50:
+        done += 1
+        run.step("work", int, done)
+        os.write(acknowledged, b"%d\\n" % done)
+    os._exit(0)
+"""
+_VISITOR = """
+import sqlite3, sys
+from holdfast.stores.sqlite import SqliteStore
+for number in range(int(sys.argv[1])):
+    if number % 2:
+        store = SqliteStore("runs.db")
+        store.find_run("a")
+        store.close()
+    else:
+        connection = sqlite3.connect("runs.db")
+        connection.execute("SELECT count(*) FROM events").fetchall()
+        connection.close()
+"""
+
+
+@pytest.fixture(params=["memory", "disk"])
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A directory for a store: where tests usually are, and where a sync costs nothing."""
+    place = Path("/dev/shm")
+    if request.param == "disk" or not place.is_dir():
+        (tmp_path / "store").mkdir()
+        yield tmp_path / "store"
+        return
+    with tempfile.TemporaryDirectory(dir=place) as name:
+        (Path(name) / "store").mkdir()
+        yield Path(name) / "store"
+
+
+def start(directory: Path, code: str, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args], cwd=directory, stderr=subprocess.PIPE, text=True
+    )
+
+
+def check(directory: Path, run: str) -> None:
+    """Everything that was acknowledged is in the journal, in order; the store is sound."""
+    acknowledged = len((directory.parent / f"acknowledged-{run}").read_text().split())
+    store = SqliteStore(directory / "runs.db")
+    try:
+        events = store.read_events(run, limit=2_000)
+        assert [event.kind for event in events if event.kind.startswith("step.")] == [
+            "step.started",
+            "step.finished",
+        ] * acknowledged
+        assert [found for found in store.examine() if found.verdict == "failure"] == []
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("mode", ["query", "read"])
+def test_steps_while_a_thread_of_the_process_opens_the_store_by_itself(directory: Path, mode: str) -> None:
+    """It asks a view with another SQLite, or reads the directory, without a pause: nothing fails and nothing is lost."""
+    holder = start(directory, _HOLDER, "a", mode, str(_STEPS))
+    _, said = holder.communicate(timeout=120)
+    assert (holder.returncode, said) == (0, "")
+    check(directory, "a")
+
+
+@pytest.mark.parametrize("mode", ["query", "read"])
+def test_several_such_holders_beside_visitors(directory: Path, mode: str) -> None:
+    """Each of them enters its run and does its steps, while processes of ours and a shell's open and leave the store."""
+    SqliteStore(directory / "runs.db").close()
+    holders = [start(directory, _HOLDER, run, mode, "40") for run in "abc"]
+    visitor = start(directory, _VISITOR, "40")
+    for process in (*holders, visitor):
+        _, said = process.communicate(timeout=240)
+        assert (process.returncode, said) == (0, "")
+    for run in "abc":
+        check(directory, run)
