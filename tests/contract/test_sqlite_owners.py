@@ -350,7 +350,7 @@ if pid == 0:
     own.close()
     sys.exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-assert not store._database.locks.is_lost
+assert not store._database.locks.guard.is_lost
 assert append(store, an_append("r", fence, 2)) == 3
 assert look(sys.argv[1]) == 3
 assert append(store, an_append("r", fence, 3)) == 4
