@@ -13,6 +13,7 @@ the number of a slot that misses its run. A process that finds a journal shorter
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -21,6 +22,7 @@ import apsw
 
 from holdfast.errors import AcknowledgedLost
 from holdfast.stores.row_checksums import warn
+from holdfast.stores.sqlite.errors import translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.statements import HEAD_OF_RUN, TOP_RUN
 
@@ -51,8 +53,9 @@ class Head(NamedTuple):
 class Heads:
     """The slots of one store."""
 
-    def __init__(self, owners: Owners) -> None:
+    def __init__(self, owners: Owners, database: Path) -> None:
         self._owners = owners
+        self._database = database
         self._places: dict[str, tuple[int, bytes, int]] = {}
         """Where the slots of the runs lie that this process writes to, the births they tell, and the checksums of the ids."""
 
@@ -80,9 +83,15 @@ class Heads:
         self._places[run] = (offset, digest(birth), crc32(run_digest))
 
     def clear(self, number: int, run: str) -> None:
-        """Nothing is missed any more of the run whose row has, or had, this number. Synced; may raise OSError."""
+        """Nothing is missed any more of the run whose row has this number; before it goes: no kill may leave a slot without it.
+
+        Synced. StoreError.
+        """
         self._places.pop(run, None)
-        self._owners.erase(_SLOT_BYTES, _offset(number))
+        try:
+            self._owners.erase(_SLOT_BYTES, _offset(number))
+        except OSError as error:
+            raise translated_os(error, self._database) from error
 
     def free_number(self, connection: apsw.Connection) -> int:
         """The number of a new row: one whose slot misses no other run."""
@@ -117,7 +126,7 @@ class Heads:
         return True
 
     def accept_loss(self, connection: apsw.Connection, run: str) -> int:
-        """See ``StorePort.accept_loss``. May raise OSError."""
+        """See ``StorePort.accept_loss``."""
         _, birth, head = _find_row(connection, run) or (0, "", 0)
         missed = 0
         for number, known in list(self._named(run)):

@@ -84,7 +84,7 @@ class Database:
         self._is_old = self._reads_old = False
         """Whether the file may be of an earlier format: then the first write brings it to this one."""
         self._owners: Final = owners
-        self.heads: Final = Heads(owners)
+        self.heads: Final = Heads(owners, path)
         with file_locks.opening:
             self.locks: Final = locks_of(path, owners, of_search=shape is not STORE)
             self.writing, self.looking = self.locks.writing, self.locks.looking

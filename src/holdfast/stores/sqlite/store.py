@@ -64,9 +64,7 @@ class SqliteStore:
         try:
             ensure_store(self.path)
             self._owners: Final = hold(self.path)
-            foreign = log_owner(self.path)
-            if foreign is not None:
-                self._owners.note_brought(foreign)
+            self._owners.note_brought(log_owner(self.path))
             self._database: Final = self._open()
         except apsw.Error as error:
             raise translated(error, self.path) from error
@@ -165,7 +163,7 @@ class SqliteStore:
             if not connection.changes():
                 return False
             connection.execute(sql.DELETE_EVENTS, (number,))
-            self._forget_head(number, run)
+            self._database.heads.clear(number, run)
             connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
             self._raise_fences(connection, fence)
             return True
@@ -228,8 +226,8 @@ class SqliteStore:
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
             connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
-            self._forget_head(number, run)
-            self._forget_head(other, of)
+            self._database.heads.clear(number, run)
+            self._database.heads.clear(other, of)
             self._database.heads.learn(run, other, row.birth)
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
             self._raise_fences(connection, other_fence)
@@ -294,10 +292,7 @@ class SqliteStore:
     @reread
     def accept_loss(self, run: str) -> int:
         with self._database.read() as connection:
-            try:
-                return self._database.heads.accept_loss(connection, run)
-            except OSError as error:
-                raise translated_os(error, self.path) from error
+            return self._database.heads.accept_loss(connection, run)
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         self._database.check_in_place()
@@ -482,13 +477,6 @@ class SqliteStore:
         """The highest fence of a deleted run, and the store's id. Corrupt."""
         ((fences, id_, crc),) = _rows(connection.execute(sql.META))
         return row_checksums.sound_fences(fences, id_, crc, self.url), id_
-
-    def _forget_head(self, number: int, run: str) -> None:
-        """What was acknowledged of a run is not missed any more: before its row goes, since no kill may leave it without."""
-        try:
-            self._database.heads.clear(number, run)
-        except OSError as error:
-            raise translated_os(error, self.path) from error
 
     def _raise_fences(self, connection: apsw.Connection, fence: int) -> None:
         fences, id_ = self._fences(connection)

@@ -123,9 +123,10 @@ class Owners:
         found = int.from_bytes(self.read(_FOREIGN_BYTES, _FOREIGN_AT), "little")
         return found - 1 if found else None
 
-    def note_brought(self, uid: int) -> None:
-        """Before the database is opened, say whose log it finds: afterwards nothing tells."""
-        self.write((uid + 1).to_bytes(_FOREIGN_BYTES, "little"), _FOREIGN_AT)
+    def note_brought(self, uid: int | None) -> None:
+        """Before the database is opened, say whose log it finds, if another's: afterwards nothing tells."""
+        if uid is not None:
+            self.write((uid + 1).to_bytes(_FOREIGN_BYTES, "little"), _FOREIGN_AT)
 
     # -- what else stands in the file --------------------------------------------------------------------------
 

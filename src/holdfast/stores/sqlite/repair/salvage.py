@@ -205,4 +205,4 @@ def _heads(path: Path) -> dict[bytes, Head]:
     """What was acknowledged of each run, by the digest of its id: none where the side file is not there."""
     if not path.with_name(path.name + "-owners").exists():
         return {}
-    return {head.run_digest: head for head in Heads(owners_of(path)).all()}
+    return {head.run_digest: head for head in Heads(owners_of(path), path).all()}
