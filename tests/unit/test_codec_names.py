@@ -92,7 +92,7 @@ def test_a_class_of_ours_is_found_though_nobody_loaded_its_module() -> None:
 
 def test_a_part_of_the_machinery_is_not_stored() -> None:
     """It has no fixed name: it could not be read once its file has moved."""
-    from holdfast.core.prune.prune_plan import Root
+    from holdfast.core.prune.roots import Root
 
     made = tuple.__new__(Root, Root._fields)
     with pytest.raises(NotStorable, match="Root"):

@@ -10,7 +10,7 @@ what it has borrowed neither. The invariant: whoever goes on from a root begins 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.core.journal.feature_fold import Read
 from holdfast.core.journal.fold import View
@@ -19,6 +19,7 @@ from holdfast.core.journal.lineage import effective
 from holdfast.core.lineage.views_by_event import walk
 from holdfast.core.prune.compaction import Reduced, reduce
 from holdfast.core.prune.kept_view import difference, upto_of
+from holdfast.core.prune.roots import Lineage, Root
 from holdfast.core.reports.statistics import tally_stretch
 from holdfast.core.steps.identity import split_key
 from holdfast.core.threads.chain_fold import CHAINS
@@ -39,41 +40,6 @@ WORDS: Final = {
     "pending": "what was pending with them",
 }
 CLASSES: Final = tuple(WORDS)
-
-Why = Literal["head", "label", "pin", "fork"]
-
-
-class Root(NamedTuple):
-    """A point that must stay as it is, and what for: the fork's, label's or pin's name."""
-
-    seq: int
-    why: Why
-    name: str
-
-
-class Dependent(NamedTuple):
-    """A run whose history begins with events of this one, up to ``at_seq``. ``replays``: it needs all of them."""
-
-    run: str
-    at_seq: int
-    replays: bool
-
-
-class Lineage(NamedTuple):
-    """A run as its journal stands: what it has borrowed, its own events, who depends on them, and what is pinned.
-
-    ``waits`` says why nothing may be compacted now, if so; ``stands_at`` is where the state stands that the holder's
-    autosave would save next.
-    """
-
-    run: str
-    origin_seq: int
-    borrowed: Sequence[Event]
-    own: Sequence[Event]
-    dependents: Sequence[Dependent] = ()
-    pins: Mapping[int, str] = {}
-    waits: str = ""
-    stands_at: int | None = None
 
 
 class Hollowing(NamedTuple):

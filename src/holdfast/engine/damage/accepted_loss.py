@@ -8,8 +8,7 @@ in its row what it misses; that is taken out last, so that a cut-off acceptance 
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.engine.journal.journal import Journal, draft
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage.fork_and_rewind import restless
-from holdfast.engine.run.maintenance_hold import Hold, holding
+from holdfast.engine.run.maintenance_hold import Hold, holding, restless
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun

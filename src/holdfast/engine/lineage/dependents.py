@@ -13,7 +13,7 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective, segments
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.run_row_facts import lineages
-from holdfast.core.prune.prune_plan import Dependent, Lineage
+from holdfast.core.prune.roots import Dependent, Lineage
 from holdfast.core.threads.chains import leans_of
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal.journal import all_runs, read_own, with_views

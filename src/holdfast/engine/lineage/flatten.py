@@ -19,7 +19,7 @@ from holdfast.core.journal.run_row_facts import (
 )
 from holdfast.engine.journal.journal import chain_at, chain_of, own_links, read_own
 from holdfast.engine.lineage import fork_and_rewind, kin
-from holdfast.engine.run.maintenance_hold import Hold, batches, holding
+from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.sealed import check_is_whole
 from holdfast.engine.run.store_session import Workshop
 from holdfast.errors import TooLarge
@@ -93,7 +93,7 @@ def _create(workshop: Workshop, name: str, run: str, origin: RunRow) -> None:
     )
     row = row._replace(body=with_facts(row, flattens=run))
     if fork_and_rewind.create(workshop.store, row).birth != row.birth:
-        raise fork_and_rewind.restless(workshop.store, run)
+        raise restless(workshop.store, run)
 
 
 def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> None:
@@ -108,7 +108,7 @@ def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> No
             hold.run, revision=row.revision, status=row.status, body=body
         ) and store.adopt_events(hold.run, of=copy, fence=hold.fence, revision=row.revision + 1):
             return
-    raise fork_and_rewind.restless(store, hold.run)
+    raise restless(store, hold.run)
 
 
 def _inherited(store: StorePort, row: RunRow, origin: RunRow) -> dict[str, Any]:

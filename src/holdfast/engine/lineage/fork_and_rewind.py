@@ -28,13 +28,13 @@ from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.maintenance_hold import restless
 from holdfast.engine.run.sealed import check_is_whole, check_may_act
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import (
     PointPruned,
     RunExists,
-    StoreUnavailable,
     TooLarge,
     UnknownPoint,
     UnknownStep,
@@ -198,11 +198,6 @@ def create(store: StorePort, row: RunRow) -> RunRow:
         if found is not None:
             return found
     raise restless(store, row.origin or row.run)
-
-
-def restless(store: StorePort, run: str) -> StoreUnavailable:
-    """The error for a run that never stands still long enough."""
-    return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")
 
 
 def rewind(

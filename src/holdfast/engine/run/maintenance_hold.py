@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import Corrupt, LeaseLost
+from holdfast.errors import Corrupt, LeaseLost, StoreUnavailable
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, BEATS_PER_LEASE
 from holdfast.model.events import Event
 from holdfast.model.store_rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
+from holdfast.stores.port import StorePort
 
 
 class Hold:
@@ -89,3 +90,8 @@ def batches(events: Iterable[Event]) -> Iterator[tuple[Event, ...]]:
         size += len(event.body)
     if batch:
         yield tuple(batch)
+
+
+def restless(store: StorePort, run: str) -> StoreUnavailable:
+    """The error for a run that changes again and again while it is looked at."""
+    return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")

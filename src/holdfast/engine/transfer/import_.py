@@ -20,7 +20,7 @@ from holdfast.core.transfer.export_manifest import blob_file
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal.journal import chain_at
 from holdfast.engine.lineage import fork_and_rewind, kin
-from holdfast.engine.run.maintenance_hold import Hold, batches, holding
+from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.transfer import moves
 from holdfast.engine.transfer.verify_export import (
@@ -345,7 +345,7 @@ class Bringing:
         body = with_facts(row, **facts)
         status = part.status if place.acts else Status.SEALED
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
-            raise fork_and_rewind.restless(self._store, place.name)
+            raise restless(self._store, place.name)
 
     def leave_letters(self, place: Going) -> list[str]:
         """Put what waited for the run into its inbox here, unless it lies there already; the ids, in order."""
@@ -372,7 +372,7 @@ class Bringing:
                 if fork_and_rewind.branch(self._workshop, name, Status.QUEUED, origin, head, body=body):
                     return name
             else:
-                raise fork_and_rewind.restless(self._store, copy)
+                raise restless(self._store, copy)
         if self._as is not None:
             raise self._taken(self._as, Status.QUEUED)
         raise TooLarge(

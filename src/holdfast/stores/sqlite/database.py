@@ -14,7 +14,6 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
 from pathlib import Path
 from threading import Condition
 from typing import Final, Literal, NoReturn, ParamSpec, TypeVar
@@ -34,6 +33,7 @@ from holdfast.stores.sqlite.locks.guard import Guard
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
 from holdfast.stores.sqlite.repair.rewrite_wal import rewrite_wal, wal_size
+from holdfast.stores.sqlite.reread import LOOKS_MAX, LostWhileReading
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,30 +41,9 @@ Trouble = Literal["", "closed", "forked", "open", "failed", "old"]
 
 _FOLD_PAGES: Final = 1_000
 """How long a WAL gets before it is folded into the file, in pages."""
-_LOOKS_MAX: Final = 50
 _TORN: Final = (apsw.SQLITE_BUSY_RECOVERY, apsw.SQLITE_PROTOCOL)
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
 _UNKNOWN: Final = f"{LOST}; it is not known whether this was written"
-
-
-class LostWhileReading(Exception):
-    """The file was folded while something was read, and the lock against that may be lost: it is read again."""
-
-
-def reread(verb: Callable[P, T]) -> Callable[P, T]:
-    """A verb that reads, and reads again where the file did not hold still. Nothing that it writes is written twice."""
-
-    @wraps(verb)
-    def reading(*args: P.args, **kwargs: P.kwargs) -> T:
-        store = ""
-        for _ in range(_LOOKS_MAX):
-            try:
-                return verb(*args, **kwargs)
-            except LostWhileReading as lost:
-                store = str(lost)
-        raise StoreUnavailable(store=store, problem="its WAL is folded again and again while it is read")
-
-    return reading
 
 
 class Database:
@@ -139,7 +118,7 @@ class Database:
         Who else has begun to write meanwhile is waited for. If nobody has committed anything by then, the file is as we left it.
         """
         try:
-            for _ in range(_LOOKS_MAX):
+            for _ in range(LOOKS_MAX):
                 version = connection.data_version()
                 self.guard.mark()
                 connection.execute("BEGIN IMMEDIATE")

@@ -19,10 +19,11 @@ from holdfast.model.search import EVERYWHERE, SPACES, Document, Match, Query, Wi
 from holdfast.stores.shared_sql import after_prefix
 from holdfast.stores.sqlite.connection import Shape
 from holdfast.stores.sqlite.create import ensure_store
-from holdfast.stores.sqlite.database import Database, reread
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.reclaim import reclaimed
+from holdfast.stores.sqlite.reread import reread
 from holdfast.stores.vector_search import IS_POSSIBLE, Nearest
 
 SHAPE: Final = Shape(0x484F4C46, 1, Path(__file__).with_name("index.sql"))

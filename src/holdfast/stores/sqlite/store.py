@@ -37,7 +37,7 @@ from holdfast.stores.row_checksums import judged_row
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.create import ensure_store
-from holdfast.stores.sqlite.database import Database, reread
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.file_owner import log_owner, other_owner
 from holdfast.stores.sqlite.locks.owners import hold, let_go
@@ -48,6 +48,7 @@ from holdfast.stores.sqlite.repair.doctor import (
     examined,
     raw_run_row,
 )
+from holdfast.stores.sqlite.reread import reread
 from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
 from holdfast.stores.sqlite.wait import wait_for_change
 
