@@ -28,7 +28,7 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.exports", "SingleUse"),
     ("holdfast", "holdfast.model.run_info", "EffectBehind"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
-    ("holdfast", "holdfast.stores.sqlite.reread", "LostWhileReading"),
+    ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
     ("holdfast.adapters.openai.clients", "holdfast.adapters.openai.wrapped_client", "replayed wrap"),
     ("holdfast.agents", "holdfast.api.agent", "Agent agent"),
     ("holdfast.codec.refusals", "holdfast.codec.refusals", "RefusedError UnreadableError"),

@@ -8,6 +8,7 @@ from orjson import dumps, loads
 
 from holdfast.codec.blobs import address_of, pack, unpack
 from holdfast.core.journal import snapshots
+from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.fold import load as load_snapshot
 from holdfast.core.journal.lineage import effective
@@ -36,7 +37,11 @@ def load(store: StorePort, run: str) -> View:
         # The head may have been moved to before the snapshot: then the history is another one.
         view, behind = View(), 0
         events = read_all(store, run)
-    fold(effective(events), view)
+    try:
+        fold(effective(events), view)
+    except UNSOUND as error:  # an outcome without its intent, or the like: no program may go on from that
+        why = f"event #{view.head} of run {run} does not follow from those before it ({type(error).__name__}: {error})"
+        raise Corrupt(store=store.url, problem=why) from error
     if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
         _write_snapshot(store, run, view)
     return view

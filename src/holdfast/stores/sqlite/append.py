@@ -22,7 +22,7 @@ from holdfast.model.store_rows import (
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.row_checksums import status_crc
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.reread import reread
+from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
     CONSUME_LETTER,

@@ -48,7 +48,7 @@ from holdfast.stores.sqlite.repair.doctor import (
     examined,
     raw_run_row,
 )
-from holdfast.stores.sqlite.reread import reread
+from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
 from holdfast.stores.sqlite.wait import wait_for_change
 

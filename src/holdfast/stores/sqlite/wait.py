@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.clock import SystemClock
 from holdfast.model.store_rows import Cursor, Cursors, inbox_space
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.reread import reread
+from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.statements import DATA_VERSION, STANDING
 
 _POLL_S: Final = 0.02
