@@ -186,3 +186,13 @@ def test_the_commands_go_on(tmp_path: Path, what: str, command: str) -> None:
     assert done.exit_code == (1 if command in {"doctor", "resume"} else 0), done.output
     if command == "doctor":
         assert "run bad is damaged" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("whose", ["an outcome without its call", "an outcome without its call, of our own"])
+def test_a_history_that_does_not_fold_is_not_entered(whose: str) -> None:
+    """Corrupt with the run and the event, and never a bare KeyError from the fold."""
+    store = holdfast.store(f"memory://{uuid4().hex}")
+    DAMAGE[whose](store._port)
+    with pytest.raises(Corrupt, match=r"event #2 of run bad"), holdfast.run("bad", store=store):
+        pytest.fail("it was entered")
+    store.close()

@@ -31,9 +31,9 @@ from holdfast.stores.sqlite.locks import file_locks
 from holdfast.stores.sqlite.locks.file_locks import LOST, locks_of
 from holdfast.stores.sqlite.locks.guard import Guard
 from holdfast.stores.sqlite.locks.owners import Owners
+from holdfast.stores.sqlite.locks.reread import LOOKS_MAX, LostWhileReading
 from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
 from holdfast.stores.sqlite.repair.rewrite_wal import rewrite_wal, wal_size
-from holdfast.stores.sqlite.locks.reread import LOOKS_MAX, LostWhileReading
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
-from holdfast.stores.sqlite.reclaim import reclaimed
 from holdfast.stores.sqlite.locks.reread import reread
+from holdfast.stores.sqlite.reclaim import reclaimed
 from holdfast.stores.vector_search import IS_POSSIBLE, Nearest
 
 SHAPE: Final = Shape(0x484F4C46, 1, Path(__file__).with_name("index.sql"))

@@ -41,6 +41,7 @@ from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.file_owner import log_owner, other_owner
 from holdfast.stores.sqlite.locks.owners import hold, let_go
+from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.reclaim import reclaimed
 from holdfast.stores.sqlite.repair.doctor import (
     as_bytes,
@@ -48,7 +49,6 @@ from holdfast.stores.sqlite.repair.doctor import (
     examined,
     raw_run_row,
 )
-from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
 from holdfast.stores.sqlite.wait import wait_for_change
 
