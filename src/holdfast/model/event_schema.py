@@ -1,8 +1,10 @@
-"""The schema of each kind of event: its fields, which are Holdfast's own, and its parts, which hold what others said.
+"""The schema of each kind of event.
 
-A plain table, and one question to it: what is wrong with an event that came from elsewhere? Kinds and fields of later versions
-are let be, as long as their bodies have the form of one. A body that has lost its content by pruning lacks the parts that went with it,
-and a value that was too long for its body stands there as ``…_blob``, its address, and ``…_bytes``.
+Its fields, which are Holdfast's own, and its parts, which hold user data.
+
+It is a plain table with one question: what is wrong with an event that came from outside? Kinds and fields of
+later versions are accepted if their bodies have the right form. A pruned body lacks the parts it lost, and a
+value that was too long for its body is there as ``…_blob``, its address, and ``…_bytes``.
 """
 
 from collections.abc import Mapping
@@ -34,7 +36,7 @@ _ANY: Final = (dict, list, str, int, float, bool, type(None))
 
 
 class Field(NamedTuple):
-    """What a field or a part may be, and whether it must be there."""
+    """The allowed types of a field or a part, and whether it is required."""
 
     types: tuple[type, ...]
     is_required: bool = False
@@ -71,7 +73,7 @@ _OUTCOME: Final = {
 _SAID: Final = {"fell_back": _may(*_LIST), "mended": _may(*_LIST)}
 _ENDED: Final = {"value": _may(*_ANY), "lost": _may(*_DICT), "error": _may(*_FACTS), "reason": _may(*_TEXT)}
 _BEHIND: Final = {"effects": _may(*_TEXT), "blobs": _may(*_LIST)}
-"""Of a fork and of a rewind: what becomes of the effects behind their point; which they are, is a part."""
+"""Of a fork and of a rewind: the choice for the effects after their point. The list of effects is a part."""
 _FILE: Final = {
     **_PLACE,
     "name": _must(*_TEXT),
@@ -353,7 +355,7 @@ NAMED: Final[dict[str, Schema]] = {
     ),
     HANDED_OVER: Schema({}, {"losses": _may(*_LIST), "value": _may(*_DICT)}),
 }
-"""What some marks and checkpoints have, by their names."""
+"""The schemas of some marks and checkpoints, by name."""
 
 _NAMED_KINDS: Final = frozenset({Kind.MARK, Kind.CHECKPOINT})
 
@@ -365,7 +367,7 @@ def schema_of(event: Event) -> Schema | None:
 
 
 def problems_in(event: Event) -> list[str]:
-    """What is wrong with the body of an event, in words; nothing where it is as this or a later version may have written it."""
+    """What is wrong with the body of an event; empty if this or a later version may have written it."""
     try:
         contents = contents_of(event.body)
         if lines_of(event.body) is not None:
@@ -391,7 +393,7 @@ def problems_in(event: Event) -> list[str]:
 
 
 def _form_of(body: bytes) -> list[str]:
-    """Each name on the line where it belongs, and one line of each."""
+    """Checks that each name is on its line, and that there is one line of each."""
     lines = lines_of(body)
     if lines is None:
         return []
@@ -405,7 +407,7 @@ def _form_of(body: bytes) -> list[str]:
 
 
 def _reference(name: str, value: Any) -> list[str]:
-    """What refers to blobs, in whatever kind of event."""
+    """Checks references to blobs, in any kind of event."""
     if name.endswith("_blob"):
         is_sound = type(value) is str and len(value) == 64 and not set(value) - set("0123456789abcdef")
     elif name.endswith("_bytes"):
