@@ -28,7 +28,7 @@ class TestMemoryStore(StoreContract):
 
     def damage(self, store: StorePort, what: str, *place: str) -> None:
         assert isinstance(store, MemoryStore)
-        shelf = store._shelf
+        shelf = store._tables
         if what == "record":
             space, key = place
             record = shelf.records[space][key]

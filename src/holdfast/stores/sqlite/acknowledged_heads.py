@@ -1,12 +1,13 @@
 """The acknowledged head of each run, kept outside of SQLite.
 
-A chain of checksums cannot notice that its last links are gone, as after a deleted WAL or an older copy of the file put in
-its place. So each synced append leaves in the side file how far the run's journal goes: after the sync, and not synced
-itself. It is never ahead of what was acknowledged, so it never alarms falsely; it survives every kill; after a power cut
+A chain of checksums cannot show that its last links are gone, as after a deleted WAL or an older copy of the
+file. So each synced append writes the run's head to the side file: after the sync, and not synced itself. It
+is never ahead of what was acknowledged, so it gives no false alarm; it survives every kill; after a power cut
 it is as old as the disk's own cache made it.
 
-A slot lies where the run's row has its number: birth, fence, seq and chain, and a checksum of them. A number that was
-given to another run since is told by the birth. Whoever finds a journal shorter than its slot says so before it writes.
+A slot's place is the number of the run's row: birth, fence, seq and chain, and a checksum of them. The birth
+shows whether the number was given to another run since. A journal that is shorter than its slot is reported
+before anything is written.
 """
 
 from hashlib import blake2b
@@ -27,7 +28,7 @@ _FIRST: Final = 4_096
 
 
 class Head(NamedTuple):
-    """How far a run's journal was acknowledged."""
+    """The acknowledged head of a run."""
 
     fence: int
     seq: int
@@ -40,26 +41,32 @@ class Heads:
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
         self._places: dict[str, tuple[int, bytes]] = {}
-        """Where the slots of the runs lie that this process writes to, and the births they tell."""
+        """The slot numbers and births of the runs that this process writes to."""
 
     def note(self, run: str, fence: int, seq: int, chain: int) -> None:
-        """The run's journal was acknowledged up to here. On a disk that takes nothing, nothing is noted."""
+        """The run's journal was acknowledged up to here. If the disk refuses the write, nothing is noted."""
         place = self._places.get(run)
         if place is not None:
             body = _BODY.pack(place[1], fence, seq, abs(chain))
             self._owners.write(body + crc32(body).to_bytes(4, "little"), place[0])
 
     def learn(self, run: str, number: int, birth: str) -> None:
-        """This process takes the run, whose row has this number: what it acknowledges from now on is noted there."""
+        """This process takes the run, whose row has this number.
+
+        Its acknowledgements are noted there from now on.
+        """
         self._places[run] = (_offset(number), _digest(birth))
 
     def clear(self, number: int, run: str) -> None:
-        """Nothing is known any more of the run whose row has, or had, this number; and nothing is noted of it."""
+        """Forget the run whose row has, or had, this number, and note nothing more of it."""
         self._places.pop(run, None)
         self._owners.write(bytes(_SLOT.size), _offset(number))
 
     def check(self, connection: apsw.Connection, run: str, store: str) -> None:
-        """Nobody takes a run whose journal is shorter than what was acknowledged of it: AcknowledgedLost. Else it is ours."""
+        """Refuse a run whose journal is shorter than its acknowledged head: AcknowledgedLost.
+
+        Otherwise learn it.
+        """
         found = _stands_at(connection, run)
         assert found is not None, f"run {run} was taken and is not there"
         number, birth, head = found
@@ -69,7 +76,7 @@ class Heads:
         self.learn(run, number, birth)
 
     def is_whole(self, connection: apsw.Connection, run: str, store: str) -> bool:
-        """The same for whoever looks for something to do; what is not whole is named in the log."""
+        """The same for a worker that looks for runs; an incomplete one is named in the log."""
         try:
             self.check(connection, run, store)
         except AcknowledgedLost as lost:
@@ -87,7 +94,7 @@ class Heads:
         return known.seq - found[2]
 
     def find(self, number: int, birth: str) -> Head | None:
-        """What was acknowledged of the run whose row has this number; None where nothing is known of it."""
+        """The acknowledged head of the run whose row has this number; None if it is unknown."""
         found = self._owners.read(_SLOT.size, _offset(number))
         if len(found) < _SLOT.size:
             return None

@@ -1,8 +1,8 @@
-"""Making the file, or refusing the one that is there.
+"""Creates the file, or refuses an existing one.
 
-Knows the file system and the header of a SQLite file. The invariant: a file at a store's path is either not
-ours and left as it is, byte for byte, or it is a whole store. A store is built under another name and moved
-into place, so that nobody ever sees a half-made one: not a second process, not the next start after a crash.
+It knows the file system and the header of a SQLite file. The invariant: a file at a store's path is either
+not ours and stays unchanged, byte for byte, or it is a complete store. A store is built under another name
+and moved into place, so that a half-made one is never visible: not to a second process, not after a crash.
 """
 
 import os
@@ -28,9 +28,11 @@ _creating = threading.Lock()
 
 
 def ensure_store(path: Path, shape: Shape = STORE, owners: Owners | None = None) -> None:
-    """See that a store lies at an absolute, resolved path. Durable when it returns; may raise OSError, apsw.Error.
+    """Make sure that a store exists at an absolute, resolved path.
 
-    Of another ``shape`` it is a file that belongs to a store; ``owners`` are those of that store.
+    Durable on return. Raises OSError, apsw.Error.
+
+    With another ``shape`` it is a file that belongs to a store; ``owners`` are those of that store.
     """
     _refuse_network(path)
     if _is_ours(path, shape):
@@ -59,7 +61,7 @@ def _refuse_network(path: Path) -> None:
 
 
 def _is_ours(path: Path, shape: Shape) -> bool:
-    """True for a store of ours, False where one is to be made; anything else raises."""
+    """True for a store of ours, False if one is to be made; anything else raises."""
     try:
         if path.stat().st_size == 0:
             return False
@@ -77,11 +79,12 @@ def _is_ours(path: Path, shape: Shape) -> bool:
 
 
 def _header_of(path: Path) -> bytes:
-    """The first bytes of the file, as they are.
+    """The first bytes of the file.
 
-    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
-    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
-    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
+    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process
+    holds on the same file; SQLite's own file layer knows about that. And not with a connection: one that
+    ignores the WAL calls the file corrupt after an interrupted checkpoint, and one that does not would apply
+    a foreign WAL.
     """
     file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
     try:
@@ -91,7 +94,7 @@ def _header_of(path: Path) -> bytes:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make what is missing of a directory, private to the user, and sync each name into its parent."""
+    """Create the missing part of a directory, private to the user, and sync each name into its parent."""
     if directory.is_dir():
         return
     _make_directory(directory.parent)
@@ -101,7 +104,7 @@ def _make_directory(directory: Path) -> None:
 
 def _build(path: Path, shape: Shape) -> None:
     draft = path.with_name(path.name + "-new")
-    # Of a crashed attempt, or of a database that somebody deleted: a stale WAL would be replayed into the new file.
+    # From a crashed attempt, or a deleted database: a stale WAL would be replayed into the new file.
     for leftover in (
         draft,
         *(path.with_name(base + end) for base in (draft.name, path.name) for end in _BESIDE),

@@ -1,12 +1,13 @@
 """The three connections of one open database, and who may use them when.
 
-``synced`` commits with an fsync, ``flushed`` without, ``reading`` never waits for either. One lock lets a single
-thread write at a time, the turn a single process; a foreign program is waited for by SQLite's busy timeout. There is one
-WAL, so a later synced commit makes earlier flushed ones durable, in order: that is what ``dirty`` keeps track of.
+``synced`` commits with an fsync, ``flushed`` without, ``reading`` never waits for either. One lock lets a
+single thread write at a time, the turn a single process; SQLite's busy timeout waits for other programs.
+There is one WAL, so a later synced commit makes earlier flushed ones durable, in order: ``dirty`` keeps track
+of that.
 
-The invariant: ``trouble`` is empty exactly while the next write may go straight ahead. Everything that could
-make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it first. Whether
-SQLite's locks were lost is asked before every use, and again before anything is acknowledged or told.
+The invariant: ``trouble`` is empty exactly while the next write may proceed. Everything that could make a
+write lie (closed, forked, a transaction left open by an exception, a failed fsync) sets it first. Whether
+SQLite's locks were lost is checked before every use, and again before anything is acknowledged or returned.
 """
 
 import atexit
@@ -38,18 +39,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Trouble = Literal["", "closed", "forked", "open", "failed", "shut", "old"]
 
-_FOLD_PAGES: Final = 1_000
-"""How long a WAL gets before it is folded into the file, in pages."""
+_CHECKPOINT_PAGES: Final = 1_000
+"""The length of a WAL, in pages, at which it is checkpointed into the file."""
 _LOOKS_MAX: Final = 50
 _UNKNOWN: Final = f"{LOST}; it is not known whether this was written"
 
 
 class LostWhileReading(Exception):
-    """The locks were lost while something was read: it may be anything, and is read again."""
+    """The locks were lost during a read: the result may be wrong, and is read again."""
 
 
 def reread(verb: Callable[P, T]) -> Callable[P, T]:
-    """A verb that reads, and reads again where the locks were lost meanwhile. Nothing that it writes is written twice."""
+    """A method that reads, and reads again if the locks were lost meanwhile. It writes nothing twice."""
 
     @wraps(verb)
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -65,7 +66,7 @@ def reread(verb: Callable[P, T]) -> Callable[P, T]:
 
 
 class Database:
-    """Connections, locks and the state between them. Internal to the package: verbs live in ``store``."""
+    """Connections, locks and the state between them. Internal to the package: ``store`` has the methods."""
 
     def __init__(self, path: Path, owners: Owners, shape: Shape = STORE) -> None:
         self.path: Final = path
@@ -76,10 +77,10 @@ class Database:
         self.waiters = 0
         self.moved = Condition()
         self.wal_pages = 0
-        self.fold_at = _FOLD_PAGES
+        self.checkpoint_at = _CHECKPOINT_PAGES
         self.opened_by: Final = os.getpid()
         self._is_old = self._reads_old = False
-        """Whether the file may be of an earlier format: then the first write brings it to this one."""
+        """Whether the file may have an earlier format: then the first write migrates it."""
         self._owners: Final = owners
         self.heads: Final = Heads(owners)
         with file_locks.opening:
@@ -100,38 +101,46 @@ class Database:
         """Whether this handle is closed, or belongs to the parent of this process."""
         return self.trouble in ("closed", "forked")
 
-    # -- writing ---------------------------------------------------------------------------------------------
+    # -- write -----------------------------------------------------------------------------------------------
 
     def begin_turn(self, *, writes: bool = True) -> None:
-        """Make writing safe and keep all others out; the caller holds ``writing`` and ends the turn in any case.
+        """Make writing safe and keep other processes out.
 
-        Who does not write does not bring an old store to this format.
+        The caller holds ``writing`` and always ends the turn.
+
+        Without ``writes``, an old store is not migrated.
         """
         self.check_usable()
         self.locks.begin_turn()
         if self.trouble == "shut" or self.locks.is_lost:
             self._take_back()
         if self.trouble and (writes or self.trouble != "old"):
-            self._mend()
+            self._make_safe()
 
     def confirm(self) -> None:
-        """Right behind a commit: with the locks lost on the way, nobody knows where it went."""
+        """Right after a commit: if the locks were lost meanwhile, its outcome is unknown."""
         if self.locks.is_lost:
             raise StoreUnavailable(store=self.name, problem=_UNKNOWN)
 
     @contextmanager
     def transaction(self, *, synced: bool) -> Iterator[apsw.Connection]:
-        """One transaction, committed at the end and undone by any exception; the caller holds ``writing``."""
+        """One transaction, committed at the end and rolled back by any exception.
+
+        The caller holds ``writing``.
+        """
         try:
             self.begin_turn()
             connection = self.synced if synced else self.flushed
             before = connection.total_changes()
+            # Set before BEGIN: an asynchronous exception may come right after it, and the next writer must
+            # not join the open transaction.
             self.trouble = "open"
             try:
+                # IMMEDIATE: a read that turns into a write fails with SQLITE_BUSY at once, without a timeout.
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 if not synced:
-                    self.dirty = True  # before it is: an interrupt may fall right behind the commit
+                    self.dirty = True  # before the commit: an interrupt may come right after it
                 connection.execute("COMMIT")
             except BaseException as error:
                 self._undo(connection, error)
@@ -144,37 +153,38 @@ class Database:
                 if synced:
                     self.dirty = False
                 self.wake()
-                self.fold_if_long()
+                self.checkpoint_if_long()
         finally:
             self.locks.end_turn()
 
     @contextmanager
     def write(self, *, synced: bool) -> Iterator[apsw.Connection]:
-        """One transaction, alone among this process's threads."""
+        """One transaction, exclusive among this process's threads."""
         with self.writing, self.transaction(synced=synced) as connection:
             yield connection
 
     def sync(self) -> None:
-        """Make what was flushed survive power loss; nothing is written when nothing was flushed."""
+        """Make flushed commits survive power loss; writes nothing if nothing was flushed."""
         if self.dirty or self.trouble not in ("", "old"):
             with self.write(synced=True) as connection:
                 if self.dirty:
+                    # An empty commit writes nothing and so syncs nothing: change a row.
                     connection.execute(statements.BUMP)
 
     def wake(self) -> None:
-        """Tell this process's waiters that something was committed."""
+        """Wake this process's waiters after a commit."""
         if self.waiters:
             with self.moved:
                 self.moved.notify_all()
 
-    # -- reading ---------------------------------------------------------------------------------------------
+    # -- read ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """The reading connection, alone among this process's threads; only inside what is ``reread``."""
+        """The reading connection, exclusive among this process's threads; only inside a ``reread`` method."""
         if self.trouble == "shut" or self.locks.is_lost:
             with self.alone(writes=False):
-                pass  # which takes them back
+                pass  # beginning a turn has taken the locks back
         with self.looking:
             self.check_usable()
             try:
@@ -190,21 +200,23 @@ class Database:
                 if self.locks.is_lost:
                     raise LostWhileReading(self.name) from error
                 raise undecodable(error, self.path) from error
-            except StoreError as error:  # a row that is not what was written
+            except StoreError as error:  # a row that fails its checksum
                 if self.locks.is_lost:
                     raise LostWhileReading(self.name) from error
                 raise
+            # Once more after the read: without locks, another process may have written in between, and the
+            # rows may mix two states.
             if self.locks.is_lost:
                 raise LostWhileReading(self.name)
 
     def check_usable(self) -> None:
-        """Refuse where this handle is closed, or another process's."""
+        """Refuse if this handle is closed, or belongs to another process."""
         if self.is_gone:
             self._refuse()
 
     @contextmanager
     def alone(self, *, writes: bool = True) -> Iterator[None]:
-        """A turn, for whatever is no transaction of ours."""
+        """A turn, for work that is not one of our transactions."""
         with self.writing:
             try:
                 self.begin_turn(writes=writes)
@@ -213,8 +225,8 @@ class Database:
                 self.locks.end_turn()
 
     @contextmanager
-    def long_look(self) -> Iterator[apsw.Connection]:
-        """A reading connection of one's own, for what takes long. May raise apsw.Error."""
+    def separate_reader(self) -> Iterator[apsw.Connection]:
+        """A separate reading connection, for long work. May raise apsw.Error."""
         with self.alone(writes=False):
             connection = open_connection(self.path, "reading", self.shape)
             self.locks.lookers += 1
@@ -229,7 +241,7 @@ class Database:
                 self.locks.looked.notify_all()
 
     def check_in_place(self) -> None:
-        """Refuse if the file was deleted or replaced: SQLite would go on writing to what nobody can open again."""
+        """Refuse if the file was deleted or replaced: SQLite would keep writing to a file without a name."""
         try:
             if self.path.stat().st_ino == self._inode:
                 return
@@ -237,76 +249,79 @@ class Database:
             pass
         raise StoreUnavailable(store=self.name, problem="the file was moved or deleted while it was open")
 
-    # -- folding the WAL -------------------------------------------------------------------------------------
+    # -- checkpoints of the WAL ------------------------------------------------------------------------------
 
     def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.wal_pages = pages
         return apsw.SQLITE_OK
 
-    def fold_if_long(self) -> None:
-        """Bring what stands in the WAL into the file, once it is long; the caller has the turn.
+    def checkpoint_if_long(self) -> None:
+        """Checkpoint the WAL into the file, once it is long; the caller has the turn.
 
-        SQLite would do that by itself, and keep to itself what goes wrong.
+        SQLite would do that by itself, and hide the errors.
         """
-        if self.wal_pages >= self.fold_at:
-            self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if self.wal_pages >= self.checkpoint_at:
+            self.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
 
-    def fold(self, mode: int) -> None:
-        """Fold as much as can be without waiting. What was committed stays committed, whatever comes of this."""
+    def checkpoint(self, mode: int) -> None:
+        """Checkpoint as much as possible without waiting. Commits stay committed, whatever happens here."""
+        # No waiting for readers: this process has the turn, and all other writers wait for it.
         self.synced.set_busy_timeout(0)
         try:
-            pages, folded = self.synced.wal_checkpoint("main", mode)
-            # Where somebody reads, the rest has to wait: not until the next commit, but until there is as much again.
-            self.fold_at = _FOLD_PAGES if folded >= pages else pages + _FOLD_PAGES
+            pages, done = self.synced.wal_checkpoint("main", mode)
+            # With an active reader the rest has to wait: not until the next commit, but until there is as
+            # much again.
+            self.checkpoint_at = _CHECKPOINT_PAGES if done >= pages else pages + _CHECKPOINT_PAGES
         except apsw.Error as error:
-            self.fold_at = self.wal_pages + _FOLD_PAGES
+            self.checkpoint_at = self.wal_pages + _CHECKPOINT_PAGES
             self._note_failure(error)
         finally:
             self.synced.set_busy_timeout(int(limits.BUSY_TIMEOUT_S * 1000))
 
-    def unfolded_pages(self) -> int:
+    def pages_to_checkpoint(self) -> int:
         """How many pages of the WAL are not in the file yet."""
         with self.alone(writes=False):
             try:
-                pages, folded = self.synced.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_NOOP)
+                pages, done = self.synced.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_NOOP)
             except apsw.Error as error:
                 raise self.translate(error, self.synced) from error
-        return max(0, pages - folded)
+        return max(0, pages - done)
 
-    def fold_at_end(self) -> None:
-        """Bring into the file what this process left in the WAL, if nobody is in the way: it takes no space twice then.
+    def checkpoint_at_end(self) -> None:
+        """Checkpoint what this process left in the WAL, if nothing blocks it, to save space.
 
-        Nothing depends on it, so nothing is waited for and nothing is raised.
+        Nothing depends on it, so it waits for nothing and raises nothing.
         """
         if self.trouble or not any(c.total_changes() for c in (self.synced, self.flushed)):
             return
         if self.writing.acquire(blocking=False):
             try:
                 if self.locks.turn.try_lock() and not self.locks.is_lost:
-                    self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except OSError:  # it stays, and whoever opens the store next reads it there
+                    self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except OSError:  # it stays in the WAL, where the next process reads it
                 pass
             finally:
                 self.locks.end_turn()
                 self.writing.release()
 
-    # -- when something went wrong ----------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------------------
 
     def translate(self, error: apsw.Error, connection: apsw.Connection) -> StoreError:
         """The error to raise after a failed write; an I/O failure makes the WAL suspect."""
-        if self.locks.is_lost:  # then what SQLite found is no damage, but what others did meanwhile
+        if self.locks.is_lost:  # then it is not damage: other processes wrote without our locks
             return StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})").because(error)
         self._note_failure(error)
         return translated(error, self.path, system_errno=connection.system_errno)
 
     def close(self) -> None:
-        """Sync what was flushed, then let go of the connections; idempotent."""
+        """Sync what was flushed, then release the connections; idempotent."""
         if self.is_gone:
             return
         try:
             self.sync()
-            self.fold_at_end()
+            self.checkpoint_at_end()
         finally:
+            # All three: another thread may be in the middle of a read or a write on these connections.
             with file_locks.opening, self.writing, self.looking:
                 self.locks.leave(self)
                 self.trouble = "closed"
@@ -315,14 +330,17 @@ class Database:
                 self.moved.notify_all()
 
     def _note_failure(self, error: apsw.Error) -> None:
-        """After a failed sync the WAL is written again: by us before the next write, else by whoever opens it next."""
+        """After a failed sync the WAL is rewritten.
+
+        By us before the next write, else by the next process that opens it.
+        """
         if isinstance(error, apsw.IOError):
             self.trouble = "failed"
             self._owners.suspect(is_so=True)
 
     def _take_back(self) -> None:
-        """Open everything again after the locks were lost, or after that has failed before; the caller has the turn."""
-        from logging import getLogger  # loaded with the first word, since it doubles the import time
+        """Reopen everything after the locks were lost, or after a failed reopen; the caller has the turn."""
+        from logging import getLogger  # imported with the first message, since it doubles the import time
 
         getLogger("holdfast").warning("store %s is opened again: %s", self.name, LOST)
         try:
@@ -333,22 +351,22 @@ class Database:
             raise translated_os(error, self.path) from error
 
     def _trust_wal(self) -> None:
-        """Who opens it first, or finds it suspect, writes the WAL again before anything is built on it.
+        """The first process to open it, or one that finds it suspect, rewrites the WAL before it uses it.
 
-        It may have been left by a process that died before it could say that a sync had failed. Then it is folded, so
-        that the next one finds nothing to do.
+        It may have been left by a process that died before it could report a failed sync. Then the WAL is
+        checkpointed, so that the next process finds nothing to do.
         """
         if (self._owners.is_suspect or self._owners.is_alone) and wal_size(self.path):
-            self._heal()
-            self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._rewrite_suspect_wal()
+            self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def _mend(self) -> None:
+    def _make_safe(self) -> None:
         """Make writing safe again, or raise; the caller has the turn."""
         for connection in (self.synced, self.flushed):
-            if connection.in_transaction:  # an asynchronous exception fell between BEGIN and its handler
+            if connection.in_transaction:  # an asynchronous exception came between BEGIN and its handler
                 connection.execute("ROLLBACK")
         if self.trouble == "failed":
-            self._heal()
+            self._rewrite_suspect_wal()
         if self._is_old:
             self._migrate()
         self.trouble = ""
@@ -356,7 +374,8 @@ class Database:
     def _undo(self, connection: apsw.Connection, error: BaseException) -> None:
         """Roll back; after this ``trouble`` is right whether or not that worked."""
         if self.trouble == "forked":
-            return  # the exception unwinds a child: the transaction is its parent's, who goes on with it
+            # the exception unwinds a forked child: the transaction belongs to its parent, who continues it
+            return
         if connection.in_transaction:  # some errors make SQLite roll back by itself
             try:
                 connection.execute("ROLLBACK")
@@ -365,9 +384,10 @@ class Database:
                 return
         self.trouble = ""
 
-    def _heal(self) -> None:
-        """Before anything is acknowledged again, bring to the disk what a failed sync may have lost."""
+    def _rewrite_suspect_wal(self) -> None:
+        """Before the next acknowledgement, bring to the disk what a failed sync may have lost."""
         try:
+            # An empty transaction: its write lock keeps the WAL unchanged while it is rewritten.
             self.synced.execute("BEGIN IMMEDIATE")
             try:
                 rewrite_wal(self.path)
@@ -378,12 +398,12 @@ class Database:
         self._owners.suspect(is_so=False)
 
     def _migrate(self) -> None:
-        """Bring the store to this format; nothing is left to do where another process has done it."""
+        """Migrate the store to this format; does nothing if another process has done it."""
         try:
             self.synced.execute("BEGIN IMMEDIATE")
             try:
                 if self._owners.is_older_alive():
-                    problem = "an older Holdfast has it open, and would go on writing in its own format"
+                    problem = "an older Holdfast has it open, and would keep writing in its own format"
                     raise StoreBusy(
                         store=self.name, problem=problem, advice="end that process; then start again"
                     )
@@ -401,17 +421,17 @@ class Database:
             raise ForkedHandle(what=f"store {self.name}", opened_by=self.opened_by, used_by=os.getpid())
         raise HandleClosed(what=f"store {self.name}")
 
-    # -- a member of its locks ---------------------------------------------------------------------------------
+    # -- as a member of its locks ----------------------------------------------------------------------------
 
     def shut(self) -> None:
-        """Close the connections; what they were in the middle of is undone."""
+        """Close the connections; open transactions are rolled back."""
         if self.trouble != "shut":
             self.trouble = "shut"
             for connection in (self.reading, self.flushed, self.synced):
                 connection.close()
 
     def reopen(self) -> None:
-        """Open the connections. May raise apsw.Error and OSError; then it stays shut."""
+        """Open the connections. May raise apsw.Error and OSError; then it stays closed."""
         opened: list[apsw.Connection] = []
         try:
             for role in ("synced", "flushed", "reading"):
@@ -433,7 +453,7 @@ class Database:
 
     def disown(self) -> None:
         """In a forked child: refuse from now on, and never touch the parent's connections."""
-        # Locks may be held by threads that do not exist here.
+        # Threads that do not exist here may hold the old locks.
         self.moved = Condition()
         self.locks.make_locks()
         self.writing, self.looking = self.locks.writing, self.locks.looking
@@ -449,9 +469,9 @@ _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 def _make_immortal(connections: tuple[apsw.Connection, ...]) -> None:
     """Keep the objects from ever being finalized, also when the interpreter exits.
 
-    Finalizing closes the connection, and closing one that was in a transaction when the fork happened undoes that
-    transaction in the memory that the parent shares with us. Module globals are cleared at exit; a reference
-    that nobody owns is not.
+    Finalizing closes the connection, and closing one that was in a transaction at the fork rolls back that
+    transaction in the memory that the parent shares with us. Module globals are cleared at exit; a leaked
+    reference is not.
     """
     import ctypes
 
@@ -469,10 +489,10 @@ if hasattr(os, "register_at_fork"):
 
 
 @atexit.register
-def _fold_at_exit() -> None:
-    """Most programs never close their store: what they leave behind is one file all the same.
+def _checkpoint_at_exit() -> None:
+    """Most programs never close their store: checkpoint it, so that they still leave one file behind.
 
-    Not closed, only tidied: the program's own exit handlers may still have something to record.
+    It is not closed: the program's own exit handlers may still record something.
     """
     for database in tuple(_opened):
-        database.fold_at_end()
+        database.checkpoint_at_end()

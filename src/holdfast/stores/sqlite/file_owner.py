@@ -1,6 +1,7 @@
-"""Whose the files of a store are. As with git's ``safe.directory``, the owner decides, and not what others may write there.
+"""The owner of a store's files. As with git's ``safe.directory``, the owner decides, not write permissions.
 
-Looks at names only, and opens nothing: closing a descriptor of the database would drop the locks that this process has on it.
+It reads only metadata and opens nothing: closing a descriptor of the database would drop this process's locks
+on it.
 """
 
 import os
@@ -9,15 +10,15 @@ from typing import Final
 
 ROOT: Final = 0
 _FILES: Final = ("", "-wal", "-shm", "-journal")
-"""What SQLite reads: whoever can put one of these there decides what is read."""
+"""The files that SQLite reads: an owner of any of them decides what is read."""
 
 
 def other_owner(database: Path) -> str:
-    """Another user than this one who owns a file of the store, or its directory; empty where nobody does.
+    """Another user who owns a file of the store, or its directory; empty if there is none.
 
-    The directory may be root's, like ``/tmp``. Under sudo the files of the user who called it are as good as one's own.
+    The directory may be root's, like ``/tmp``. Under sudo the files of the calling user count as one's own.
     """
-    if not hasattr(os, "geteuid"):  # Windows: the system has no such owner, and a profile is one user's
+    if not hasattr(os, "geteuid"):  # Windows has no such owners, and a profile belongs to one user
         return ""
     own = _own()
     for suffix in _FILES:

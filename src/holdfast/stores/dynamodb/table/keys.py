@@ -1,24 +1,25 @@
-"""Where everything lies in the table, and how it is ordered there.
+"""The keys of everything in the table, and their order.
 
-====================  ====================================  ============================================================
-pk                    sk                                    what
-====================  ====================================  ============================================================
-``run/ID``            ``row``                               a run's row, or the fence that a deleted one has left
-``runs``              time and id                           which runs there are, in order of creation
-``names``             id                                    the same in order of id, with the time: for prefixes
-``forks/ID``          id                                    which runs were forked from this one
-``log/JOURNAL``       seq, ten digits                       an event; the run's row names its journal
-``space/SPACE``       ``.KEY``                              a record; the inbox of a run is a space
-``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content,
-                                                            or where its object is
-``part/STAGE``        five digits                           a piece of a long value; written once, never changed
-``trash``             stage or journal                      what is to be swept
-``due/AGENT``         when due, when made, and id           which runs of an agent are due when; a row says whether it is so
-``held/AGENT``        id                                    which runs of an agent somebody holds; a row says whether it is so
-====================  ====================================  ============================================================
+====================  ==========================  ==========================================================
+pk                    sk                          what
+====================  ==========================  ==========================================================
+``run/ID``            ``row``                     a run's row, or the fence that a deleted one has left
+``runs``              time and id                 all runs, in order of creation
+``names``             id                          the same in order of id, with the time: for prefixes
+``forks/ID``          id                          the forks of this run
+``log/JOURNAL``       seq, ten digits             an event; the run's row names its journal
+``space/SPACE``       ``.KEY``                    a record; the inbox of a run is a space
+``blob/X``            address, starting with X    a blob: its size, its last use, small content,
+                                                  or where its object is
+``part/STAGE``        five digits                 a piece of a long value; written once, never changed
+``trash``             stage or journal            what is to be swept
+``due/AGENT``         due time, creation, id      when the runs of an agent are due; the row decides
+``held/AGENT``        id                          the held runs of an agent; the row decides
+====================  ==========================  ==========================================================
 
-A run's name leads to its events only through its row, so that deleting, adopting and creating anew under an old name are
-each one write of that row. Sort keys are compared by their UTF-8 bytes, which is the order of code points.
+A run's name leads to its events only through its row, so that deleting, adopting and creating again under an
+old name are each one write of that row. Sort keys are compared by their UTF-8 bytes, which is the order of
+code points.
 """
 
 import struct
@@ -104,6 +105,6 @@ def new_id() -> str:
 
 
 def ordered(number: float) -> str:
-    """Sixteen digits that sort as the number does, the negative ones included."""
+    """Sixteen digits that sort as the number does, negative ones included."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", number))
     return f"{bits ^ (0xFFFFFFFFFFFFFFFF if bits >> 63 else 1 << 63):016x}"

@@ -1,15 +1,17 @@
-"""What all connections of this process to one database file share: whose turn it is, and whether SQLite's locks still hold.
+"""What all connections of this process to one database file share: the turn, and the state of SQLite's locks.
 
-POSIX drops every lock that a process has on a file when any descriptor of that file is closed in it: by a backup, by a
-hash of the directory, by another SQLite. SQLite is not told, and goes on as if it held them. So a lock of our own is
-taken beside SQLite's, on a byte that nobody else looks at, and asked for before and after everything that counts. Lost
-ones come back only when *every* connection of the process has been closed: SQLite takes a lock once per file and counts.
+POSIX drops every lock that a process has on a file when any descriptor of that file is closed in it: by a
+backup, by a hash of the directory, by another SQLite. SQLite does not notice, and continues as if it held
+them. So a lock of our own is taken beside SQLite's, on an unused byte, and checked before and after
+everything that counts. Lost locks come back only when *every* connection of the process has been closed:
+SQLite takes a lock once per file and counts its users.
 
-The turn is a byte of the side file, which nothing can drop: whoever opens the database, writes to it or folds its WAL has
-it, so that no two processes do that at once even while their locks are lost.
+The turn is a byte of the side file, whose lock cannot be dropped: a process has it while it opens the
+database, writes to it or checkpoints its WAL, so that no two processes do that at once even while their locks
+are lost.
 
-The invariant: the probe is opened before the first connection and closed after the last one; nothing else of ours ever
-closes a descriptor of these files.
+The invariant: the probe is opened before the first connection and closed after the last one; no other code of
+ours closes a descriptor of these files.
 """
 
 import os
@@ -30,14 +32,14 @@ LOST: Final = (
     "(a copy, a hash, another SQLite)"
 )
 _FIRST: Final = 1 << 40
-"""Far behind the bytes that SQLite locks, and behind the end of any database."""
+"""Far beyond the bytes that SQLite locks, and beyond the end of any database."""
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _POLL_S: Final = 0.000_1
 _POLL_S_MAX: Final = 0.005
 
 
 class Member(Protocol):
-    """Connections that go and come back together with the others."""
+    """Connections that are closed and reopened together with the others."""
 
     def shut(self) -> None:
         """Close them."""
@@ -75,7 +77,7 @@ class LockProbe:
         return False
 
     def close(self) -> None:
-        """Let go; only once no connection of this process needs its locks any more."""
+        """Release them; only when no connection of this process needs its locks any more."""
         self._questions = []
         while self._fds:
             os.close(self._fds.pop())
@@ -88,26 +90,32 @@ class FileLocks:
         self.path: Final = path
         self.turn: Final = owners.turn(of_search=of_search)
         self.end_turn: Callable[[], object] = self.turn.unlock
-        """Give the turn back, or do nothing without it. No function of Python's, so that no signal handler comes first."""
+        """Releases the turn, or does nothing without it.
+
+        Not a Python function, so that no signal handler can run first.
+        """
         self.members: list[Member] = []
         self.probe: LockProbe | None = None
         self.lookers = 0
-        """Connections that were opened beside the members' for a long look."""
+        """The number of open connections besides the members', for long reads."""
         self.make_locks()
 
     def make_locks(self) -> None:
-        """New locks for this process's threads, also in a forked child: the old ones may never be let go there."""
+        """New locks for this process's threads, also in a forked child.
+
+        The old ones may never be released there.
+        """
         self.writing = threading.Lock()
         self.looking = threading.Lock()
         self.looked = threading.Condition()
 
     @property
     def is_lost(self) -> bool:
-        """Whether SQLite's locks are gone; to be asked before and after whatever relies on them."""
+        """Whether SQLite's locks are gone; check before and after whatever relies on them."""
         return self.probe is None or self.probe.is_lost
 
     def begin_turn(self) -> None:
-        """Keep all other processes out; the caller holds ``writing``, and calls ``end_turn`` whatever happens."""
+        """Keep all other processes out; the caller holds ``writing``, and always calls ``end_turn``."""
         if self.turn.try_lock():
             return
         wait_s, deadline = _POLL_S, SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
@@ -137,12 +145,15 @@ class FileLocks:
             self._let_go()
 
     def take_back(self) -> None:
-        """Get every lock anew: close all connections of this process and open them again. The caller has the turn."""
+        """Take every lock again: close all connections of this process and reopen them.
+
+        The caller has the turn.
+        """
         with self.looked:
             if not self.looked.wait_for(lambda: not self.lookers, limits.BUSY_TIMEOUT_S):
                 raise StoreBusy(
                     store=str(self.path),
-                    problem=f"{LOST}; somebody examines it and keeps it from being opened again",
+                    problem=f"{LOST}; a running doctor keeps it from being reopened",
                 )
         with self.looking:
             for member in self.members:
@@ -153,7 +164,7 @@ class FileLocks:
                 member.reopen()
 
     def disown(self) -> None:
-        """In a forked child: the turn is the parent's, and so are the locks."""
+        """In a forked child: the turn and the locks belong to the parent."""
         self.end_turn = lambda: None
         self.make_locks()
         self._let_go()
@@ -166,7 +177,7 @@ class FileLocks:
 
 _registry: dict[tuple[int, int], FileLocks] = {}
 opening = threading.Lock()
-"""Held while connections of a file are opened for the first time or closed for good: one at a time in this process."""
+"""Held while connections of a file are first opened or finally closed: one at a time in this process."""
 
 
 def locks_of(path: Path, owners: Owners, *, of_search: bool) -> FileLocks:
