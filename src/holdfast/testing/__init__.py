@@ -1,4 +1,4 @@
-"""What third parties need to prove themselves: the suite every store must pass, and the crash matrix for agents.
+"""Test tools for third parties: the suite that every store must pass, and the crash matrix for agents.
 
-Nothing here is imported by the rest of the package; it needs pytest.
+The rest of the package imports nothing from here; it needs pytest.
 """
