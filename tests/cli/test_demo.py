@@ -18,7 +18,7 @@ import pytest
 import holdfast
 from holdfast.cli.demo.agent import PROGRAM
 from holdfast.cli.demo.fake_model import Provider, scripted_provider
-from holdfast.cli.demo.kill_times import choose_moment
+from holdfast.cli.demo.kill_times import choose_kill_point
 from holdfast.cli.demo.model_client import Unanswered, base_url
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
@@ -156,8 +156,8 @@ def test_a_kill_comes_in_the_middle_and_the_same_for_the_same_seed() -> None:
             steps_left = len(PROGRAM)
             for done in range(kills):
                 left = {"steps_left": steps_left, "kills_left": kills - done}
-                moment = choose_moment(rng, **left, is_first=done == 0)
-                assert moment == choose_moment(again, **left, is_first=done == 0)
+                moment = choose_kill_point(rng, **left, is_first=done == 0)
+                assert moment == choose_kill_point(again, **left, is_first=done == 0)
                 assert (1 if done == 0 else 0) <= moment.records < max(steps_left, 1)
                 assert 0 <= moment.part < 1
                 steps_left -= moment.records
@@ -166,7 +166,7 @@ def test_a_kill_comes_in_the_middle_and_the_same_for_the_same_seed() -> None:
 def test_every_step_is_hit_by_some_seed() -> None:
     """The moment is random over the whole program, not only over its beginning."""
     hits = Counter(
-        choose_moment(Random(seed), steps_left=len(PROGRAM), kills_left=1, is_first=True).records
+        choose_kill_point(Random(seed), steps_left=len(PROGRAM), kills_left=1, is_first=True).records
         for seed in range(1000)
     )
     assert set(hits) == set(range(1, len(PROGRAM)))
@@ -214,7 +214,7 @@ doubt._verdict = lie
 
 
 def hits_a_written_entry(seed: int) -> bool:
-    moment = choose_moment(Random(seed), steps_left=len(PROGRAM), kills_left=1, is_first=True)
+    moment = choose_kill_point(Random(seed), steps_left=len(PROGRAM), kills_left=1, is_first=True)
     return PROGRAM[moment.records].startswith("file ") and 0.8 < moment.part < 0.85
 
 
@@ -314,7 +314,7 @@ def test_an_address_as_people_paste_it(typed: str, meant: str) -> None:
 
 @pytest.mark.parametrize("typed", ["", "ftp://host", "http://", "http://[bad", "http://host:99999"])
 def test_an_address_that_is_none(typed: str) -> None:
-    """What is no address of an HTTP server is refused, with a hint."""
+    """What is not the address of an HTTP server is refused, with a hint."""
     with pytest.raises(Unanswered) as refused:
         base_url(typed)
     assert refused.value.hint

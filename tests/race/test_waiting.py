@@ -70,7 +70,7 @@ def test_the_command_line_answers_too(start: "Start", url: str, store: holdfast.
         timeout=DEADLINE_S,
     )
     # Woken by the answer, the run may be over before the command has looked at who holds it.
-    assert "the run takes it in" in done.stdout or "start its program again" in done.stdout
+    assert "the run reads it" in done.stdout or "start its program again" in done.stdout
     worker.hear("finished")
     assert contents_of(store.view("run").result or b"") == {"value": False}
 

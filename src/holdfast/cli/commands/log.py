@@ -1,4 +1,4 @@
-"""``holdfast log``: a run's journal, one line an event."""
+"""``holdfast log``: a run's journal, one line per event."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
-from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.options import common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Gap, Span, Table, text
-from holdfast.cli.output.reasoning_blocks import Wanted, show_thoughts
+from holdfast.cli.output.reasoning_blocks import ThoughtFilter, show_thoughts
 from holdfast.views.json_shape import as_plain, iso
 from holdfast.views.timeline import Filter, Line, Timeline, check_kinds, without_pieces
 from holdfast.views.value_text import clock_time, count, moment
@@ -33,8 +33,8 @@ _NAME_MOST: Final = 28
 )
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
 @click.option("--thoughts", is_flag=True, help="What the agent thought and its models reasoned, in full.")
-@click.option("--follow", is_flag=True, help="Go on with new events as they come, until the run is finished.")
-@surface
+@click.option("--follow", is_flag=True, help="Print new events as they come, until the run is finished.")
+@common_options
 def command(
     *,
     run: str,
@@ -46,9 +46,9 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Show a run's journal, one line an event, oldest first. Times are in UTC.
+    """Show a run's journal, one line per event, oldest first. Times are in UTC.
 
-    With --json each event is one JSON object on a line of its own.
+    With --json each event is one JSON object on its own line.
 
     \b
     Example:
@@ -57,9 +57,11 @@ def command(
       holdfast log debt-cycles --name 'compare*' --follow
       holdfast log debt-cycles --thoughts
     """  # noqa: D301 - click's own mark
-    run = whole_run(run, "log")
+    run = run_only(run, "log")
     if thoughts:
-        show_thoughts(open_existing(url), run, Wanted(kinds, name, tail), follow=follow, as_json=as_json)
+        show_thoughts(
+            open_existing(url), run, ThoughtFilter(kinds, name, tail), follow=follow, as_json=as_json
+        )
         return
     timeline = Timeline(Filter(check_kinds(kinds), name))
     store = open_existing(url)
@@ -71,7 +73,7 @@ def command(
     printer.show(shown)
     if len(told) < len(events):
         pieces = count(len(events) - len(told), "piece")
-        render.show([text(f"{pieces} of answers that stand there whole: --kind stream shows them", "dim")])
+        render.show([text(f"{pieces} of recorded answers are not shown: --kind stream shows them", "dim")])
     if follow:
         render.flush()
         for event in store.follow(run, after_seq=events[-1].seq if events else 0):
@@ -80,7 +82,7 @@ def command(
 
 
 class Printer:
-    """Prints lines in batches that line up, as they come."""
+    """Prints lines in aligned batches as they come."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -88,7 +90,7 @@ class Printer:
         self._columns: tuple[Column, ...] = ()
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Print these further lines."""
+        """Print more lines."""
         if self._as_json:
             for line in lines:
                 render.show_json_line(as_plain(line))
@@ -97,7 +99,7 @@ class Printer:
             render.show(self._screen(lines) if render.is_terminal() else [_table(self._columns, lines, iso)])
 
     def _screen(self, lines: Sequence[Line]) -> Iterator[Block]:
-        """For the eye the day stands above its events; in a pipe every line has its whole time."""
+        """On a screen the day is printed once above its events; in a pipe every line has its full time."""
         for day, own in groupby(lines, key=lambda line: moment(line.at)[:10]):
             if day != self._day:
                 if self._day:
@@ -108,7 +110,7 @@ class Printer:
 
 
 def _columns(lines: Sequence[Line]) -> tuple[Column, ...]:
-    """The columns of a log, wide enough for what is there, so that what comes later lines up too."""
+    """The columns of a log. They have a minimum width, so that later batches line up too."""
     names = max(len(_name(line)) for line in lines)
     return (
         Column(right=True, least=len(f"#{lines[-1].seq}") + 1),

@@ -1,8 +1,8 @@
-"""The model, as a real HTTP server on loopback that remembers every question it was asked.
+"""The model: a real HTTP server on loopback that remembers every question.
 
-Either it answers by a script, or it passes the question on to a real endpoint; it counts the same way. The agent
-cannot tell the difference. The invariant: a question is noted before it is answered, so that a killed asker's
-question counts too.
+It answers from a script, or relays the question to a real endpoint; it counts both the same way. The agent
+cannot see the difference. The invariant: a question is noted before it is answered, so that the question of a
+killed agent counts too.
 """
 
 import hashlib
@@ -27,10 +27,10 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 SCRIPTED_MODEL = "scripted"
 SCRIPTED_S = 0.4
-"""How long the script takes to answer, on average."""
+"""The average response time of the script."""
 
 _FACTS = {
-    "holdfasts": "A holdfast grips the rock by hundreds of small branches, so no single wave can tear it loose.",
+    "holdfasts": "A holdfast grips the rock by hundreds of small branches; no single wave can tear it loose.",
     "fronds": "Fronds bend with the swell and let it pass instead of standing against it.",
     "urchins": "Urchins gnaw at holdfasts, and what they have hollowed out is what the storm takes.",
 }
@@ -40,7 +40,7 @@ _BODY_BYTES_MAX = 1_000_000
 
 
 class Asked(NamedTuple):
-    """One request as it came in: by which attempt of the run, and what it asked."""
+    """One request: which attempt of the run sent it, and its question."""
 
     attempt: int
     question: str
@@ -62,18 +62,18 @@ class Provider:
 
     @property
     def endpoint(self) -> str:
-        """Where the agent finds it."""
+        """The URL for the agent."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     @property
     def expected_s(self) -> float:
-        """How long the next answer is likely to take."""
+        """The likely duration of the next answer."""
         with self._lock:
             return sum(self._took_s) / len(self._took_s)
 
     @property
     def patience_s(self) -> float:
-        """How long an agent that asks here may take before something is wrong."""
+        """How long an agent that uses this model may take before the demo gives up."""
         return 30.0 + 100 * self.expected_s
 
     def reply(self, attempt: int, payload: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Provider:
 
 
 def scripted_provider() -> Provider:
-    """A model that needs no weights: it answers by script, as slowly as a quick real one."""
+    """A model without weights: it answers from a script, about as fast as a quick real one."""
 
     def answer(payload: dict[str, Any]) -> dict[str, Any]:
         time.sleep(_latency_s(question_in(payload)))
@@ -110,11 +110,11 @@ def scripted_provider() -> Provider:
 
 
 def real_provider(address: str, model: str | None) -> Provider:
-    """A relay to a real endpoint, which has answered once already. Unanswered where it does not."""
+    """A relay to a real endpoint, which has already answered one question. Raises Unanswered."""
     base = base_url(address)
     names = list_models(base, timeout_s=_LOOK_TIMEOUT_S)
     if model is None and not names:
-        raise Unanswered(f"{base} does not tell which models it has", "name one with --model NAME")
+        raise Unanswered(f"{base} does not list its models", "name one with --model NAME")
     chosen = model or names[0]
 
     def answer(payload: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +124,8 @@ def real_provider(address: str, model: str | None) -> Provider:
     greeting = {"model": chosen, "messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 8}
     try:
         text_of(answer(greeting))
-        began = time.monotonic()  # the first answer may have loaded the model: the second tells its speed
+        # the first answer may have loaded the model, so the second one shows its speed
+        began = time.monotonic()
         answer(greeting)
     except Unanswered as refused:
         raise Unanswered(
@@ -134,7 +135,7 @@ def real_provider(address: str, model: str | None) -> Provider:
 
 
 def scripted_answer(question: str) -> str:
-    """What the script says: a function of the question, so that the same question gets the same answer."""
+    """The answer of the script: a function of the question, so that equal questions get equal answers."""
     for topic, fact in _FACTS.items():
         if f"what do {topic} mean" in question:
             return fact
@@ -143,7 +144,7 @@ def scripted_answer(question: str) -> str:
 
 
 def question_in(payload: dict[str, Any]) -> str:
-    """The last thing said to the model."""
+    """The last message to the model."""
     return str(payload["messages"][-1]["content"])
 
 
@@ -169,10 +170,10 @@ def _hint_for(model: str, names: list[str]) -> str:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # an answer to a killed asker may still be on its way from a slow real model
+    block_on_close = False  # an answer to a killed agent may still be on its way from a slow real model
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """An asker that was killed leaves a broken pipe; that is what this demonstration is about."""
+        """Ignore errors: a killed agent leaves a broken pipe, which is the point of the demo."""
 
 
 def _handler_for(provider: Provider) -> type[BaseHTTPRequestHandler]:
@@ -205,6 +206,6 @@ def _handler_for(provider: Provider) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
-            """The demonstration prints its own story."""
+            """Log nothing: the demo prints its own story."""
 
     return Handler

@@ -1,7 +1,9 @@
-"""Starting the agent, watching its journal, and killing it: the only place that ends a process, and only its own.
+"""Starts the agent, follows its journal, and kills it.
 
-What it hands back is what a parent sees from outside: process ids, times, exit statuses, the journal. The invariant:
-a performance that is handed back had every kill that was asked for, and ended with the agent's own normal exit.
+Only this module ends a process, and only its own child.
+
+It returns what a parent sees from outside: process ids, times, exit statuses, the journal. The invariant: a
+returned performance had every requested kill, and ended with the agent's own normal exit.
 """
 
 import os
@@ -18,12 +20,12 @@ import holdfast
 from holdfast.cli.demo.agent import FILING_S, PROGRAM
 from holdfast.cli.demo.evidence import Process, cut_off_in, recorded_count, rows_of
 from holdfast.cli.demo.fake_model import Provider
-from holdfast.cli.demo.kill_times import Moment, choose_moment
+from holdfast.cli.demo.kill_times import KillPoint, choose_kill_point
 from holdfast.model.event_fields import part_of
 from holdfast.model.events import Event
 
 ROUNDS_MAX = 5
-"""How often it begins again because the agent was quicker than the kill."""
+"""How often the demo starts over because the agent finished before the kill."""
 _LOOK_S = 0.005
 _STARTUP_S = 0.3
 _LAST_PART = 0.6
@@ -33,15 +35,15 @@ Tell = Callable[[float, str], None]
 
 
 class DemoFailed(Exception):
-    """The agent ended in a way that the demonstration cannot explain away."""
+    """The agent ended in a way that the demo cannot explain."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
         self.hint = hint
 
 
-class Performance(NamedTuple):
-    """Everything that was seen of one run of the agent, from its start to its end."""
+class DemoRun(NamedTuple):
+    """Everything observed of one run of the agent, from its start to its end."""
 
     run: str
     ledger: Path
@@ -52,8 +54,8 @@ class Performance(NamedTuple):
     rounds: int
 
 
-class Stage(NamedTuple):
-    """Where one performance happens."""
+class DemoSetup(NamedTuple):
+    """The directory, store and model of one performance."""
 
     directory: Path
     run: str
@@ -62,7 +64,7 @@ class Stage(NamedTuple):
     provider: Provider
 
     def events(self, after_seq: int = 0) -> list[Event]:
-        """The run's journal as it stands; empty before the run is born."""
+        """The run's journal so far; empty before the run exists."""
         try:
             return self.store.events(self.run, after_seq=after_seq)
         except holdfast.UnknownRun:
@@ -70,45 +72,43 @@ class Stage(NamedTuple):
 
 
 def store_in(directory: Path) -> Path:
-    """Where the demonstration keeps its store: found by ``holdfast`` commands typed in that directory."""
+    """The store of the demo. ``holdfast`` commands typed in that directory find it."""
     return directory / ".holdfast" / "holdfast.db"
 
 
-def perform(provider: Provider, directory: Path, *, seed: int, kills: int, tell: Tell) -> Performance:
-    """Let the agent run and kill it this often at random moments; DemoFailed where it does not come to its end."""
+def run_demo(provider: Provider, directory: Path, *, seed: int, kills: int, tell: Tell) -> DemoRun:
+    """Run the agent and kill it this often at random points. Raises DemoFailed if it does not finish."""
     rng = Random(seed)  # noqa: S311 - chance that a seed repeats is what is wanted
     store = holdfast.store(store_in(directory))
     try:
         for number in range(1, ROUNDS_MAX + 1):
             suffix = "" if number == 1 else f"-{number}"
-            stage = Stage(
+            setup = DemoSetup(
                 directory, f"research{suffix}", directory / f"ledger{suffix}.jsonl", store, provider
             )
             provider.asked.clear()
-            processes = Round(stage, rng, tell).play(kills)
+            processes = Round(setup, rng, tell).play(kills)
             if processes is not None:
-                return _performance(stage, processes, number)
+                return _performance(setup, processes, number)
     finally:
         store.close()
     raise DemoFailed(
-        f"the agent came to its end before the kill, {ROUNDS_MAX} times", "try again, or with fewer --kills"
+        f"the agent finished before the kill, {ROUNDS_MAX} times", "try again, or with fewer --kills"
     )
 
 
-def _performance(stage: Stage, processes: list[Process], number: int) -> Performance:
-    view = stage.store.view(stage.run)
+def _performance(setup: DemoSetup, processes: list[Process], number: int) -> DemoRun:
+    view = setup.store.view(setup.run)
     result = "" if view.result is None else str(part_of(view.result, "value"))
-    status = stage.store.get(stage.run).status
-    return Performance(
-        stage.run, stage.ledger, tuple(processes), tuple(stage.events()), result, status, number
-    )
+    status = setup.store.get(setup.run).status
+    return DemoRun(setup.run, setup.ledger, tuple(processes), tuple(setup.events()), result, status, number)
 
 
 class Round:
     """One try: the run from its first process to its last."""
 
-    def __init__(self, stage: Stage, rng: Random, tell: Tell) -> None:
-        self._stage = stage
+    def __init__(self, setup: DemoSetup, rng: Random, tell: Tell) -> None:
+        self._stage = setup
         self._rng = rng
         self._tell = tell
         self._began = time.monotonic()
@@ -116,25 +116,25 @@ class Round:
         self._processes: list[Process] = []
 
     def play(self, kills: int) -> list[Process] | None:
-        """The processes, the last of which finished; None when the agent was quicker than a kill."""
+        """The processes, the last of which finished; None if the agent finished before a kill."""
         for done in range(kills):
             steps_left = len(PROGRAM) - recorded_count(self._stage.events())
-            moment = choose_moment(
+            kill_point = choose_kill_point(
                 self._rng, steps_left=steps_left, kills_left=kills - done, is_first=done == 0
             )
-            if not self._one_process(moment).killed:
+            if not self._one_process(kill_point).killed:
                 self._tell(self._now(), "it was finished before the kill came: once more, from the start")
                 return None
         self._one_process(None)
         return self._processes
 
-    def _one_process(self, moment: Moment | None) -> Process:
-        """Start the agent; kill it at the moment, or let it come to its end."""
+    def _one_process(self, kill_point: KillPoint | None) -> Process:
+        """Start the agent; kill it at the given point, or wait for its end."""
         number = len(self._processes) + 1
         after_seq = len(self._stage.events())
         began_s = self._now()
         output = self._stage.directory / f"{self._stage.run}.process-{number}.out"
-        child = self._live(moment, output, after_seq)
+        child = self._live(kill_point, output, after_seq)
         process = Process(
             number,
             child.pid,
@@ -146,13 +146,13 @@ class Round:
             frozenset(output.read_text().splitlines()),
         )
         if not process.killed and child.returncode != 0:
-            raise DemoFailed(*_last_words(child, output.with_suffix(".err")))
+            raise DemoFailed(*_last_output(child, output.with_suffix(".err")))
         self._processes.append(process)
         self._tell(process.ended_s, f"process {child.pid} {self._ending(process)}")
         return process
 
-    def _live(self, moment: Moment | None, output: Path, after_seq: int) -> "subprocess.Popen[bytes]":
-        """A process of the agent from its start to its end, which it does not outlive whatever happens here."""
+    def _live(self, kill_point: KillPoint | None, output: Path, after_seq: int) -> "subprocess.Popen[bytes]":
+        """One process of the agent from start to end. It never outlives this call."""
         with (
             output.open("wb") as out,
             output.with_suffix(".err").open("wb") as err,
@@ -161,22 +161,22 @@ class Round:
             try:
                 how = ", by the same command" if self._processes else ""
                 self._tell(self._now(), f"process {child.pid} started{how}")
-                if moment is not None:
-                    self._wait_for(moment, child, after_seq)
+                if kill_point is not None:
+                    self._wait_for(kill_point, child, after_seq)
                     child.kill()
                 child.wait(self._stage.provider.patience_s)
             except subprocess.TimeoutExpired as late:
                 raise DemoFailed(f"process {child.pid} did not end within {late.timeout:.0f} s") from None
             finally:
-                child.kill()  # on Ctrl-C and after a failure; without effect on one that has ended
+                child.kill()  # on Ctrl-C and after a failure; no effect on a process that has ended
                 child.wait()
         return child
 
-    def _wait_for(self, moment: Moment, child: "subprocess.Popen[bytes]", after_seq: int) -> None:
-        """Come back at the moment, or when the child has ended."""
+    def _wait_for(self, kill_point: KillPoint, child: "subprocess.Popen[bytes]", after_seq: int) -> None:
+        """Return at the kill point, or when the child has ended."""
         began = time.monotonic()
-        wanted = recorded_count(self._stage.events()) + moment.records
-        recorded = wanted - moment.records
+        wanted = recorded_count(self._stage.events()) + kill_point.records
+        recorded = wanted - kill_point.records
         has_begun = False
         while child.poll() is None and recorded < wanted:
             if time.monotonic() - began > self._stage.provider.patience_s:
@@ -187,10 +187,10 @@ class Round:
                 has_begun, self._startup_s = True, time.monotonic() - began
             recorded = recorded_count(events)
         wait_s = _expected_s(recorded, self._stage.provider)
-        if moment.records == 0:
+        if kill_point.records == 0:
             wait_s += self._startup_s
         try:
-            child.wait(wait_s * moment.part)
+            child.wait(wait_s * kill_point.part)
         except subprocess.TimeoutExpired:
             return
 
@@ -205,17 +205,17 @@ class Round:
         return "killed with SIGKILL between two steps"
 
     def _command(self) -> list[str]:
-        stage = self._stage
+        setup = self._stage
         return [
             sys.executable,
-            "-P",  # a file of the user's that is called like one of ours or of Python's is not what is meant
+            "-P",  # keep files in the user's directory from shadowing modules of ours or of Python
             "-m",
             "holdfast.cli.demo.agent",
-            f"--run={stage.run}",
-            f"--store={store_in(stage.directory)}",
-            f"--ledger={stage.ledger}",
-            f"--endpoint={stage.provider.endpoint}",
-            f"--model={stage.provider.model}",
+            f"--run={setup.run}",
+            f"--store={store_in(setup.directory)}",
+            f"--ledger={setup.ledger}",
+            f"--endpoint={setup.provider.endpoint}",
+            f"--model={setup.provider.model}",
         ]
 
     def _now(self) -> float:
@@ -223,18 +223,18 @@ class Round:
 
 
 def _expected_s(recorded: int, provider: Provider) -> float:
-    """How long the step after so many recorded ones is likely to take; the last one, at least."""
+    """The likely duration of the step after so many recorded ones, at least the last step's."""
     if recorded >= len(PROGRAM) - 1:
-        return provider.expected_s * _LAST_PART  # a kill that is late here comes after the end
+        return provider.expected_s * _LAST_PART  # a late kill would miss the last step
     return 2 * FILING_S if PROGRAM[recorded].startswith("file ") else provider.expected_s
 
 
 def _environment() -> dict[str, str]:
-    """The user's environment without what would lead the agent to the user's own store and runs."""
+    """The user's environment without the variables that point to the user's own store and runs."""
     return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
 
 
-def _last_words(child: "subprocess.Popen[bytes]", errors: Path) -> tuple[str, str]:
+def _last_output(child: "subprocess.Popen[bytes]", errors: Path) -> tuple[str, str]:
     said = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
     last = "\n  ".join(said[-_SHOWN_LINES_MAX:])
     return (
