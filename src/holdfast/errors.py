@@ -1,6 +1,6 @@
 """Every error Holdfast raises, in one tree.
 
-An error says what was refused, on which thing, the state that refused it, and (as ``hint``) the next move.
+An error says what was refused, on which thing, the state that refused it, and (as ``hint``) what to do next.
 Its facts are attributes, it can be pickled to another process, and a traceback prints the hint below it.
 
 ::
@@ -8,18 +8,18 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     HoldfastError (Exception)            something was refused; the program may handle it
     ├── Misuse                           the call itself is wrong
     │   ├── BadName                      a run, step, label or agent name that cannot be used
-    │   ├── BadUrl                       a store URL that cannot be understood
-    │   ├── Unjournaled                  a client or an endpoint whose calls no journal sees
-    │   ├── AdapterNotInstalled          an adapter whose framework is not there
+    │   ├── BadUrl                       a store URL that cannot be parsed
+    │   ├── Unjournaled                  a client or an endpoint whose calls no journal records
+    │   ├── AdapterNotInstalled          an adapter whose framework is not installed
     │   ├── BadOption                    an option with a value outside its choices
-    │   ├── BadPrices                    a price table that cannot be understood
-    │   ├── NotStorable                  a value that cannot be written down
+    │   ├── BadPrices                    a price table that cannot be parsed
+    │   ├── NotStorable                  a value that cannot be stored
     │   ├── StateChanged                 a state that another thread changed while it was being saved
     │   ├── TooLarge                     a value or batch beyond a documented limit
-    │   │   └── ArtifactTooLarge         a file beyond what a run keeps copies of
+    │   │   └── ArtifactTooLarge         a file that is too large to copy
     │   ├── PathRefused                  a path that leads out of the run's workspace
-    │   ├── BadHandoff                   a document that is no handoff, or not as it was written
-    │   ├── BadAnswer                    an answer that the question cannot have
+    │   ├── BadHandoff                   a document that is not a handoff, or was changed
+    │   ├── BadAnswer                    an answer that does not fit the question
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
@@ -28,55 +28,55 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── RunRefused                       the run's state does not allow this
     │   ├── UnknownRun
     │   ├── RunExists
-    │   │   └── ImportClash              an import meets a run of that id that is not the same one
+    │   │   └── ImportClash              the store has another run of that id
     │   ├── RunHeld                      another attempt is alive
     │   ├── RunFinished
     │   ├── RunCancelled
-    │   ├── RunOver                      there is nothing left of it to cancel
-    │   ├── ForeignCommand               its recorded command came from elsewhere, and nobody trusts it
-    │   ├── RunSealed                    it is not to act here: moved, handed over, a copy, or not whole yet
-    │   ├── Undeliverable                a message for a run that receives none any more
+    │   ├── RunOver                      it is over, and cannot be cancelled
+    │   ├── ForeignCommand               its recorded command is foreign and not trusted
+    │   ├── RunSealed                    it must not act here: moved, handed over, a copy, or incomplete
+    │   ├── Undeliverable                a message for a run that no longer receives any
     │   ├── RunHasForks                  other runs borrow its history
-    │   ├── ChainMoved                   another writer has gone on from the same checkpoint
+    │   ├── ChainMoved                   another writer has continued the same checkpoint
     │   ├── InputsChanged                other inputs or another goal under the same id
     │   ├── UnknownPoint                 no such point, event or label in the run
     │   ├── AmbiguousLabel               several checkpoints have it
-    │   ├── PointPruned                  a point that was recorded, and removed since
+    │   ├── PointPruned                  a point that was recorded, and then removed
     │   ├── PruneMismatch                pruning would have changed what it must keep
     │   ├── UnknownArtifact              no such file or version, or no copy of it
     │   ├── UnknownStep                  no such step to resolve
     │   ├── AlreadyResolved              the step's outcome is known
-    │   ├── UnknownQuestion              the run has asked no such thing
+    │   ├── UnknownQuestion              the run has no such question
     │   └── AlreadyAnswered
-    ├── StoreError                       the place where bytes live refused
-    │   ├── StoreUnavailable             an I/O failure: what was asked may or may not have happened
+    ├── StoreError                       the store refused
+    │   ├── StoreUnavailable             an I/O failure: the outcome is unknown
     │   ├── StoreBusy                    another process kept the database locked too long
-    │   │   └── Throttled                the service asked to come again later, for too long
-    │   ├── StoreMissing                 the database or table of a server is not there
-    │   ├── AccessDenied                 the server does not let this process in, or not do this
+    │   │   └── Throttled                the service asked for a retry later, for too long
+    │   ├── StoreMissing                 the database or table of a server does not exist
+    │   ├── AccessDenied                 the server refuses this process, or this operation
     │   ├── DiskFull
     │   ├── StoreReadOnly
     │   ├── NotAStore                    a file that is not ours
     │   ├── NewerFormat                  written by a newer Holdfast
     │   ├── NotDurable                   a network file system under an embedded store
     │   └── Corrupt                      bytes that fail their checksum
-    │       └── AcknowledgedLost         a journal that is shorter than what was acknowledged of it
+    │       └── AcknowledgedLost         a journal that is shorter than its acknowledged head
     ├── ExportError                      a file or directory that cannot be written, or cannot be imported
     │   ├── NotAnExport
     │   ├── NewerExport                  written by a newer Holdfast
-    │   ├── DamagedExport                cut off, changed, or not whole
-    │   └── ExportTaken                  for a single use, and somebody has used it
+    │   ├── DamagedExport                cut off, changed, or incomplete
+    │   └── ExportTaken                  for a single use, and already used
     ├── UnknownFact                      memory has no such fact
-    ├── EmbedderUnavailable              what makes vectors of texts does not make any
-    ├── UnusableAnswer                   a provider's answer that is no answer
+    ├── EmbedderUnavailable              the embedder gives no vectors
+    ├── UnusableAnswer                   a provider's response without an answer
     ├── InvalidHistory                   a conversation that providers refuse
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
-    ├── EffectUnknown                    in_doubt="tell": the caller is told that nobody knows
+    ├── EffectUnknown                    in_doubt="tell": it is unknown whether the effect happened
     ├── StepTimeout                      a step ran past its timeout_s
     ├── DeadlinePassed                   a step did not end by its deadline
-    ├── ChildFailed                      a run that this one waits for has failed, or was cancelled
-    └── QuestionExpired                  nobody answered in time
+    ├── ChildFailed                      a run that this one waits for has failed or was cancelled
+    └── QuestionExpired                  no person answered in time
 
     StopSignal (BaseException)           the attempt must stop; not for ``except Exception`` to swallow
     ├── StepInDoubt
@@ -86,12 +86,12 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── Cancelled
     ├── Drained                          the worker that runs it is shutting down
     └── Parked
-        ├── Looping                      the agent goes in circles
+        ├── Looping                      the agent repeats itself
         ├── AwaitingAnswer               a person was asked
         ├── AwaitingProvider             a model's provider has named a time
         ├── AwaitingMessage              no other run has sent one
-        ├── AwaitingChild                a run that it has submitted is not over
-        ├── Poisoned                     its attempts crash, one after the other
+        ├── AwaitingChild                a run that it submitted is not over
+        ├── Poisoned                     its attempts crash repeatedly
         ├── BudgetExceeded               a limit of the run's budget is reached
         └── Sleeping
 
@@ -107,11 +107,11 @@ class HoldfastError(_Explained, Exception):
     """Something was refused; the program may handle it."""
 
 
-# -- the call itself is wrong ---------------------------------------------------------------------------------
+# -- the call itself is wrong --------------------------------------------------------------------------------
 
 
 class Misuse(HoldfastError):
-    """The call itself is wrong; calling it the same way again will not help."""
+    """The call itself is wrong; repeating it unchanged will not help."""
 
     says = "{problem}"
     advises = "{advice}"
@@ -133,12 +133,18 @@ class BadUrl(Misuse):
     """A store URL that cannot be understood."""
 
     says = "store URL {url!r} {problem}"
-    advises = "use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, dynamodb://table?region=…, or memory://name"
+    advises = (
+        "use sqlite:///path/to/file.db, a bare path, postgresql://user@host/database, "
+        "dynamodb://table?region=…, or memory://name"
+    )
     url: str
 
 
 class Unjournaled(Misuse):
-    """A client, or an endpoint of one, whose calls no journal sees: every attempt would make them again. Nothing was sent."""
+    """A client or endpoint whose calls no journal records.
+
+    Every attempt would repeat them. Nothing was sent.
+    """
 
     client: str
     endpoint: str
@@ -146,7 +152,7 @@ class Unjournaled(Misuse):
 
 
 class AdapterNotInstalled(Misuse, ImportError):
-    """An adapter was asked for, and the framework that it is for cannot be imported."""
+    """The framework of the requested adapter cannot be imported."""
 
     says = "holdfast's adapter {adapter} needs {package}, which cannot be imported: {problem}"
     advises = "pip install 'holdfast[{extra}]'"
@@ -156,7 +162,7 @@ class AdapterNotInstalled(Misuse, ImportError):
 
 
 class BadOption(Misuse):
-    """An option outside of its choices."""
+    """An option with a value outside its choices."""
 
     says = "{option}={value!r} is not one of {choices}"
     advises = "choose one of {choices}"
@@ -166,24 +172,30 @@ class BadOption(Misuse):
 
 
 class BadPrices(Misuse):
-    """A price table that cannot be understood; nothing of it is used."""
+    """A price table that cannot be parsed; nothing of it is used."""
 
     says = "price table {source}: {problem}"
-    advises = 'an entry is "model": {{"input": 0.15, "output": 0.6}}, in dollars per million tokens; "cached" may be added'
+    advises = (
+        'an entry is "model": {{"input": 0.15, "output": 0.6}}, in dollars per million tokens; '
+        '"cached" may be added'
+    )
     source: str
 
 
 class FileFailed(HoldfastError, OSError):
-    """The system refused an operation on a file of the run's; the file is as it was. It is an OSError, too, with its ``errno``."""
+    """The system refused an operation on a file of the run; the file is unchanged.
+
+    Also an OSError with ``errno``.
+    """
 
     says = "run.{call}({path!r}): {problem}"
-    advises = "mend what the system says, and call it again: nothing of it was left behind"
+    advises = "fix what the system reports, and call it again: nothing of it was left behind"
     call: str
     path: str
     problem: str
 
     def __str__(self) -> str:
-        return BaseException.__str__(self)  # an OSError would tell only what the system said
+        return BaseException.__str__(self)  # OSError's own str() has only the system's message
 
 
 class OutOfDescriptors(HoldfastError, OSError):
@@ -199,14 +211,14 @@ class OutOfDescriptors(HoldfastError, OSError):
 
 
 class BadHandoff(Misuse):
-    """A document that is no handoff, or is not as it was written."""
+    """A document that is not a handoff, or was changed after it was written."""
 
     says = "this handoff cannot be accepted: {problem}"
     advises = "have it written again: `holdfast handoff RUN --to NAME`, or run.handoff(to=…)"
 
 
 class NotStorable(Misuse):
-    """A value that cannot be written down and read back as it was; the path leads to it."""
+    """A value that cannot be stored and read back unchanged; the path leads to it."""
 
     says = "{what} holds {found} at {path}"
     what: str
@@ -234,7 +246,7 @@ class TooLarge(Misuse):
 
 
 class ArtifactTooLarge(TooLarge):
-    """A file beyond what a run keeps copies of; nothing was recorded of it."""
+    """A file that is too large for the run to keep a copy; nothing was recorded of it."""
 
     advises = (
         "keep=False tracks it by its hash alone, without a copy; "
@@ -244,10 +256,10 @@ class ArtifactTooLarge(TooLarge):
 
 
 class PathRefused(Misuse):
-    """A path that leads out of where the run may write; nothing was written or read."""
+    """A path outside of where the run may write; nothing was written or read."""
 
     says = "run.{call}({path!r}) is refused: the path {problem}"
-    advises = "this run's files lie in {roots}; workspace= of holdfast.run(...) names its directories"
+    advises = "this run's files are in {roots}; workspace= of holdfast.run(...) names its directories"
     call: str
     path: str
     problem: str
@@ -255,7 +267,7 @@ class PathRefused(Misuse):
 
 
 class BadAnswer(Misuse):
-    """An answer that the question cannot have; the question stands as it was."""
+    """An answer that does not fit the question; the question stays open."""
 
     says = "{question} of run {run} is not answered: {problem}"
     advises = "it asks for {offered}"
@@ -268,13 +280,19 @@ class NoCurrentRun(Misuse):
     """There is no run in this context."""
 
     says = "{what} was called where no run is current, while this process holds {held}"
-    advises = "contexts do not reach new threads by themselves: start the thread with run.bind(fn), or call tool.fn for the plain function"
+    advises = (
+        "contexts do not reach new threads by themselves: start the thread with run.bind(fn), "
+        "or call tool.fn for the plain function"
+    )
     what: str
     held: str
 
 
 class ForkedHandle(Misuse):
-    """A handle that came through os.fork: two processes must not share one lease or one database connection."""
+    """A handle that came through os.fork.
+
+    Two processes must not share one lease or one database connection.
+    """
 
     says = "{what} was opened by process {opened_by} and is used in its fork {used_by}"
     advises = "open the store or run again in the child process"
@@ -291,7 +309,7 @@ class HandleClosed(Misuse):
     what: str
 
 
-# -- the run's state does not allow it ------------------------------------------------------------------------
+# -- the run's state does not allow it -----------------------------------------------------------------------
 
 
 class RunRefused(HoldfastError):
@@ -304,22 +322,22 @@ class UnknownRun(RunRefused):
     """No run of that id is in the store."""
 
     says = "no run {run!r} in {store}"
-    advises = "`holdfast runs --store {store}` lists what is there"
+    advises = "`holdfast runs --store {store}` lists its runs"
     store: str
 
 
 class RunExists(RunRefused):
-    """mode="new" met a run of that id."""
+    """mode="new" found an existing run of that id."""
 
-    says = 'run {run} exists already ({status}), and mode="new" was asked for'
+    says = 'run {run} already exists ({status}), and mode="new" was given'
     advises = 'choose another id, or leave mode="auto" to resume it'
     status: str
 
 
 class ImportClash(RunExists):
-    """An import meets a run of that id, and it is not the one in the file, or went another way since."""
+    """The store has another run of that id than the export, or its history has diverged since."""
 
-    says = "run {run} exists already ({status}), and {problem}"
+    says = "run {run} already exists ({status}), and {problem}"
     advises = "{advice}"
     problem: str
     advice: str
@@ -355,15 +373,15 @@ class RunCancelled(RunRefused):
 
 
 class RunOver(RunRefused):
-    """The run has come to its end: there is nothing left to cancel."""
+    """The run is over: there is nothing left to cancel."""
 
     says = "run {run} is {status}: there is nothing left to cancel"
-    advises = "`holdfast show {run}` shows what came of it"
+    advises = "`holdfast show {run}` shows its result"
     status: str
 
 
 class ForeignCommand(RunRefused):
-    """The command that the run was last started with came from elsewhere, and nobody here has said that it may be started."""
+    """The run's recorded command is foreign, and no user of this store has trusted it."""
 
     says = "run {run} is not started: its command is not yours ({origin}): {command} in {cwd}"
     advises = "if you trust it: `{again}`"
@@ -374,7 +392,7 @@ class ForeignCommand(RunRefused):
 
 
 class RunSealed(RunRefused):
-    """The run is not to act in this store."""
+    """The run must not act in this store."""
 
     says = "run {run} {problem}"
     advises = "{advice}"
@@ -383,26 +401,32 @@ class RunSealed(RunRefused):
 
 
 class Undeliverable(RunRefused):
-    """The run receives no messages any more."""
+    """The run no longer receives messages."""
 
     says = "run {run} {problem}"
-    advises = "`holdfast show {run}` tells what became of it"
+    advises = "`holdfast show {run}` shows its result"
     problem: str
 
 
 class RunHasForks(RunRefused):
-    """Other runs borrow this one's history, and would lose it."""
+    """Other runs borrow this one's history and would lose it."""
 
-    says = "run {run} is where {forks} began: what was borrowed from it would be lost"
-    advises = "`holdfast erase {run} --flatten` gives each its own copy first"
+    says = "run {run} has forks that borrow its history: {forks}"
+    advises = "`holdfast erase {run} --flatten` gives each fork its own copy first"
     forks: str
 
 
 class ChainMoved(RunRefused):
-    """Two went on from the same checkpoint at the same time: the first one's is kept, the second is told."""
+    """Two writers continued the same checkpoint.
+
+    The first one's write is kept; the second gets this error.
+    """
 
     says = "run {run}{chain}: {problem}; nothing was written"
-    advises = "read it again and go on from there; `holdfast fork {point} --as NAME` goes on from the old place beside it"
+    advises = (
+        "read it again and continue from there; "
+        "`holdfast fork {point} --as NAME` continues from the old checkpoint"
+    )
     chain: str
     parent: str
     problem: str
@@ -439,18 +463,18 @@ class AmbiguousLabel(RunRefused):
 
 
 class PointPruned(RunRefused):
-    """The point was recorded, and what is needed to go on from it was pruned since."""
+    """The point was recorded, but the data needed to continue from it was pruned."""
 
-    says = "run {run} has no {what} any more: it was pruned; the nearest that is kept is {nearest}"
+    says = "run {run} no longer has {what}: it was pruned; the nearest kept one is {nearest}"
     advises = "use {nearest}; `holdfast checkpoints {run}` lists what is kept"
     what: str
     nearest: str
 
 
 class PruneMismatch(RunRefused):
-    """Pruning would have changed what it must keep. Nothing was removed that anybody needs."""
+    """Pruning would have changed what it must keep. Nothing that is needed was removed."""
 
-    says = "pruning run {run} would change {what}; it was left alone"
+    says = "pruning run {run} would change {what}; nothing was pruned"
     advises = "please report this; until then, open the run with retention=None"
     what: str
 
@@ -459,13 +483,13 @@ class UnknownArtifact(RunRefused):
     """No such file or version, or no copy of it."""
 
     says = "{what} of run {run} {problem}"
-    advises = "`holdfast artifacts {run} --all` lists what it made, and of what there are copies"
+    advises = "`holdfast artifacts {run} --all` lists its files, and which have copies"
     what: str
     problem: str
 
 
 class UnknownStep(RunRefused):
-    """Nothing of that name or key is there to resolve."""
+    """There is no step of that name or key to resolve."""
 
     says = "run {run} has {state} {step!r}; it has: {candidates}"
     advises = "`holdfast show {run}` lists the steps in doubt with their keys"
@@ -475,47 +499,50 @@ class UnknownStep(RunRefused):
 
 
 class AlreadyResolved(RunRefused):
-    """The outcome of the step is known already."""
+    """The outcome of the step is already known."""
 
     says = "step {step!r} of run {run} is not in doubt: {state}"
-    advises = "`holdfast show {run}` shows what is recorded and what waits in its inbox"
+    advises = "`holdfast show {run}` shows what is recorded and what is in its inbox"
     step: str
     state: str
 
 
 class UnknownQuestion(RunRefused):
-    """The run has asked no such thing, or more than one."""
+    """The run has no such question, or several."""
 
     says = "run {run} {problem}"
-    advises = "`holdfast answer {run}` lists what it asks"
+    advises = "`holdfast answer {run}` lists its questions"
     question: str
     problem: str
 
 
 class AlreadyAnswered(RunRefused):
-    """The question has its answer; the first one counts."""
+    """The question already has an answer; the first one counts."""
 
-    says = "question {question} of run {run} is answered already: {state}"
-    advises = "`holdfast log {run} --kind question` shows what was answered, and by whom"
+    says = "question {question} of run {run} is already answered: {state}"
+    advises = "`holdfast log {run} --kind question` shows the answers, and who gave them"
     question: str
     state: str
 
 
-# -- the place where bytes live -------------------------------------------------------------------------------
+# -- the store -----------------------------------------------------------------------------------------------
 
 
 class StoreError(HoldfastError):
-    """The place where bytes live refused."""
+    """The store refused."""
 
     says = "store {store}: {problem}"
     may_pass: ClassVar[bool] = False
-    """Whether the same call may be taken later, without anybody changing the program."""
+    """Whether the same call may succeed later, with an unchanged program."""
     store: str
     problem: str
 
 
 class StoreUnavailable(StoreError):
-    """An I/O failure. A failed write is of unknown outcome; the handle re-reads before it goes on."""
+    """An I/O failure.
+
+    The outcome of a failed write is unknown; the handle re-reads the head before it continues.
+    """
 
     may_pass = True
     advises = (
@@ -531,26 +558,32 @@ class StoreBusy(StoreError):
 
 
 class Throttled(StoreBusy):
-    """The service asked to come again later, for too long; nothing was written by the call that says so."""
+    """The service asked for a retry later, for too long. The throttled call wrote nothing."""
 
-    advises = "run the same line again: it resumes; give the table on-demand billing or more capacity if this goes on"
+    advises = (
+        "run the same line again: it resumes; "
+        "give the table on-demand billing or more capacity if this continues"
+    )
 
 
 class StoreMissing(StoreError):
-    """The database, table or bucket of a server is not there, or not at this place."""
+    """The database, table or bucket of a server does not exist, or not at this place."""
 
-    advises = "check the URL, region and endpoint included; `holdfast doctor --create-table --store '{store}'` makes it"
+    advises = (
+        "check the URL, region and endpoint included; "
+        "`holdfast doctor --create-table --store '{store}'` creates it"
+    )
 
 
 class AccessDenied(StoreError):
-    """The server does not let this process in, or does not let it do this."""
+    """The server refuses this process, or this operation."""
 
     may_pass = True
     advises = "check the credentials of this process and what they are allowed to do"
 
 
 class DiskFull(StoreError):
-    """No space is left for the write; what was recorded before is safe."""
+    """No space is left for the write; earlier records are safe."""
 
     may_pass = True
     advises = "free some space and run the same line again: it resumes"
@@ -564,38 +597,38 @@ class StoreReadOnly(StoreError):
 
 
 class NotAStore(StoreError):
-    """A file or schema that exists and is not a Holdfast store; it is left untouched."""
+    """A file or schema that exists and is not a Holdfast store; it stays untouched."""
 
     advises = "choose another path"
 
 
 class NewerFormat(StoreError):
-    """Written by a newer Holdfast; reading it with this one could lose what it does not know."""
+    """Written by a newer Holdfast; this version could lose data it does not know."""
 
     advises = "upgrade holdfast"
 
 
 class NotDurable(StoreError):
-    """A network file system: its locks and syncs do not keep SQLite's promises."""
+    """A network file system: its locks and syncs do not give the guarantees that SQLite needs."""
 
     advises = "keep the file on a local disk, or use a server store"
 
 
 class Corrupt(StoreError):
-    """Bytes that fail their checksum. They are named and never returned."""
+    """Bytes that fail their checksum. They are reported and never returned."""
 
     advises = "`holdfast doctor --store {store}` lists every damaged row; restore from a copy or an export"
 
 
 class AcknowledgedLost(Corrupt):
-    """A run's journal is shorter than what was acknowledged of it: the end of it was lost with no trace in the journal."""
+    """A run's journal is shorter than its acknowledged head: its last events are lost."""
 
     says = (
         "run {run} in {store}: event #{acknowledged} was acknowledged, and its journal ends at #{head}; "
         "effects that it recorded after that may be done again"
     )
     advises = (
-        "bring the store back as it was, with its -wal file; or look at what the run's tools did, then go on from "
+        "restore the store with its -wal file; or check what the run's tools did, then continue from "
         "#{head} with `holdfast doctor --accept-loss {run} --store {store}`"
     )
     run: str
@@ -607,7 +640,7 @@ class AcknowledgedLost(Corrupt):
 
 
 class ExportError(HoldfastError):
-    """A file or directory that cannot be written as an export, or cannot be imported; nothing of it was."""
+    """A path that cannot be exported to or imported from; nothing was imported."""
 
     says = "{path} {problem}"
     path: str
@@ -617,23 +650,23 @@ class ExportError(HoldfastError):
 class NotAnExport(ExportError):
     """It was not made by ``holdfast export``."""
 
-    advises = "what can be imported is made with: holdfast export RUN"
+    advises = "make an export with: holdfast export RUN"
 
 
 class NewerExport(ExportError):
-    """Made by a newer Holdfast; reading it with this one could lose what it does not know."""
+    """Made by a newer Holdfast; this version could lose data it does not know."""
 
     advises = "upgrade holdfast"
 
 
 class DamagedExport(ExportError):
-    """It is cut off, or not what was written. Nothing of it can be trusted."""
+    """The file is cut off, or differs from what was written. Nothing of it can be trusted."""
 
-    advises = "copy it again, or export it again where the run is: holdfast export RUN"
+    advises = "copy it again, or export the run again: holdfast export RUN"
 
 
 class ExportTaken(ExportError):
-    """The export of a moved run is for a single use, and this store or the one it came from knows that it was used."""
+    """The export of a moved run is for a single use, and one of the two stores has recorded that use."""
 
     advises = "{advice}"
     advice: str
@@ -643,36 +676,42 @@ class ExportTaken(ExportError):
 
 
 class UnknownFact(HoldfastError):
-    """Memory has no fact of this id in this scope."""
+    """Memory has no fact with this id in this scope."""
 
     says = "there is no fact {fact!r} in {scope} of {store}"
-    advises = "store.memory.list() names all that there are"
+    advises = "store.memory.list() lists all facts"
     fact: str
     scope: str
     store: str
 
 
 class EmbedderUnavailable(HoldfastError):
-    """The embedder that was named gives no vectors: it cannot be reached, refuses, or answers with something else."""
+    """The configured embedder gives no vectors.
+
+    It is unreachable, refuses, or answers with something else.
+    """
 
     says = "the embedder {embedder} {problem}"
-    advises = "see that it runs and knows the model; HOLDFAST_EMBEDDER=table or none goes on without it"
+    advises = "make sure that it runs and has the model; HOLDFAST_EMBEDDER=table or none works without it"
     embedder: str
     problem: str
 
 
 class UnusableAnswer(HoldfastError):
-    """A provider answered with something that is no answer: not JSON, empty, or an error under the status of success."""
+    """A provider's response without an answer: not JSON, empty, or an error with a success status."""
 
     says = "the answer of {provider} to {step!r} cannot be used: {problem}"
-    advises = "nothing was recorded as its answer: run it again, or look at the provider's own log"
+    advises = "nothing was recorded as its answer: run it again, or check the provider's own log"
     provider: str
     step: str
     problem: str
 
 
 class InvalidHistory(HoldfastError):
-    """A conversation that a provider would refuse; it was not sent. ``code`` names the problem, ``index`` the message."""
+    """A conversation that a provider would refuse; it was not sent.
+
+    ``code`` is the problem, ``index`` the message.
+    """
 
     says = "message {index} of the conversation cannot be sent: {problem}"
     advises = (
@@ -686,10 +725,13 @@ class InvalidHistory(HoldfastError):
 
 
 class ValueUnreadable(HoldfastError):
-    """Recorded bytes whose type is gone, renamed or of another shape."""
+    """Recorded bytes whose type is gone, renamed or changed."""
 
     says = "{what} is recorded as {type_name}, {problem}"
-    advises = "keep the old name importable, or register the class that replaces it: holdfast.register(cls, name={type_name!r})"
+    advises = (
+        "keep the old name importable, or register the class that replaces it: "
+        "holdfast.register(cls, name={type_name!r})"
+    )
     what: str
     type_name: str
     problem: str
@@ -707,9 +749,12 @@ class ReplayedFailure(HoldfastError):
 
 
 class EffectUnknown(HoldfastError):
-    """The caller asked to be told (in_doubt="tell"): nobody knows whether the effect happened."""
+    """in_doubt="tell": it is unknown whether the effect happened."""
 
-    says = "{step} was started at {started_at} and it is not known whether it happened; check before doing it again"
+    says = (
+        "{step} was started at {started_at} and it is not known whether it happened; "
+        "check before doing it again"
+    )
     step: str
     started_at: str
 
@@ -725,7 +770,7 @@ class StepTimeout(HoldfastError):
 
 
 class DeadlinePassed(HoldfastError):
-    """A step did not end by its deadline; no try of it begins after that."""
+    """A step did not end by its deadline; no try of it starts after that."""
 
     says = "step {step!r} of run {run} did not end by its deadline, {deadline}"
     advises = "give it more time with deadline= in run.options(...), or make the step smaller"
@@ -735,27 +780,27 @@ class DeadlinePassed(HoldfastError):
 
 
 class ChildFailed(HoldfastError):
-    """A run that this one waits for has failed, or was cancelled. Tried again, it is submitted again."""
+    """A run that this one waits for has failed or was cancelled. A retry submits it again."""
 
     says = "run {child}, which run {run} waits for, {problem}"
-    advises = "`holdfast show {child}` tells why"
+    advises = "`holdfast show {child}` shows why"
     run: str
     child: str
     problem: str
 
 
 class QuestionExpired(HoldfastError):
-    """Nobody answered in time."""
+    """No person answered in time."""
 
     says = "question {question} of run {run} expired at {expired_at}: {text}"
-    advises = "ask again, or go on without an answer"
+    advises = "ask again, or continue without an answer"
     run: str
     question: str
     text: str
     expired_at: str
 
 
-# -- stop-signals ---------------------------------------------------------------------------------------------
+# -- stop-signals --------------------------------------------------------------------------------------------
 
 
 class StopSignal(_Explained):
@@ -765,10 +810,13 @@ class StopSignal(_Explained):
 
 
 class StepInDoubt(StopSignal):
-    """An effect was started and nobody knows whether it happened."""
+    """An effect was started, and it is unknown whether it happened."""
 
     says = "step {step!r} of run {run} was started at {started_at} and {reason}"
-    advises = "check the outside world, then `holdfast resolve {run} {step} --done '…' | --retry | --failed | --abandon`"
+    advises = (
+        "check the outside world, then "
+        "`holdfast resolve {run} {step} --done '…' | --retry | --failed | --abandon`"
+    )
     step: str
     key: str
     started_at: str
@@ -776,7 +824,7 @@ class StepInDoubt(StopSignal):
 
 
 class LeaseLost(StopSignal):
-    """Somebody else holds the run now; this process may not write to it any more."""
+    """Another process holds the run now; this one must not write to it."""
 
     says = "run {run} is now held by {owner} (fence {fence_now}); this process held fence {fence}"
     advises = "stop; everything recorded before event {head} is safe"
@@ -787,12 +835,12 @@ class LeaseLost(StopSignal):
 
 
 class PremiseMissing(StopSignal):
-    """Something the resumed agent relies on is not there."""
+    """A premise of the resumed agent is missing."""
 
     says = "run {run} relies on {premise} ({recorded}), which {problem}"
     advises = (
         "restore it, then run the same line again; `holdfast resume {run} --dry-run` shows all premises, "
-        "and `holdfast resume {run} --accept {accept}` takes this one as it is now"
+        "and `holdfast resume {run} --accept {accept}` accepts this one as it is now"
     )
     premise: str
     recorded: str
@@ -802,7 +850,7 @@ class PremiseMissing(StopSignal):
 
 
 class Diverged(StopSignal):
-    """The program asks for something else than what stands recorded at this point."""
+    """The program's call differs from the recorded one at this point."""
 
     says = "run {run} diverged at step {step!r} (recorded as #{seq}):\n{diff}"
     advises = (
@@ -815,7 +863,7 @@ class Diverged(StopSignal):
 
 
 class Cancelled(StopSignal):
-    """Somebody cancelled the run."""
+    """The run was cancelled."""
 
     says = "run {run} was cancelled by {by}{why}"
     advises = 'what was recorded stays; if_finished="reopen" opens the run again'
@@ -824,17 +872,23 @@ class Cancelled(StopSignal):
 
 
 class Drained(StopSignal):
-    """The worker that runs it is shutting down: nothing new begins. What has ended is recorded, and another worker goes on."""
+    """The worker is shutting down: no new call starts.
 
-    says = "run {run} is let go: its worker is shutting down"
-    advises = "any worker of its agent goes on with it"
+    Finished calls are recorded; another worker continues.
+    """
+
+    says = "run {run} is released: its worker is shutting down"
+    advises = "any worker of its agent continues it"
 
 
 class Parked(StopSignal):
-    """The run waits for something outside; it goes on when started after that has come. ``until`` is when, if it is known."""
+    """The run waits for something outside.
+
+    It continues when it is started after ``until``, if that is known.
+    """
 
     says = "run {run} is parked: {reason}"
-    advises = "`holdfast show {run}` tells what it waits for"
+    advises = "`holdfast show {run}` shows what it waits for"
     reason: str
     until: float | None = None
 
@@ -852,57 +906,61 @@ class BudgetExceeded(Parked):
 
 
 class Looping(Parked):
-    """The agent goes in circles. Started again, it goes on, and every count begins anew."""
+    """The agent repeats itself. Started again, it continues, and all loop counts start at zero."""
 
     advises = (
-        "`holdfast log {run}` shows what it did; `holdfast resume {run}` lets it go on. "
-        "What is repeated on purpose is declared with polling=True, and loops=False looks for no circles"
+        "`holdfast log {run}` shows what it did; `holdfast resume {run}` lets it continue. "
+        "Declare intended repetition with polling=True; loops=False turns loop detection off"
     )
 
 
 class AwaitingAnswer(Parked):
-    """A person was asked. Started again after they have answered, the run goes on; before that, it parks again."""
+    """A person was asked. Started again after the answer, the run continues; before that, it parks again."""
 
     says = "run {run} waits for an answer to {question}: {reason}"
-    advises = "`holdfast answer {run} {question}` tells how to answer; then start the run again"
+    advises = "`holdfast answer {run} {question}` shows how to answer; then start the run again"
     question: str
 
 
 class AwaitingMessage(Parked):
-    """The run waits for a message of another one. Started again after it has come, the run goes on; before that, it parks again."""
+    """The run waits for a message from another run.
+
+    Started again after it has come, the run continues; before that, it parks again.
+    """
 
     says = "run {run} waits for a message: {reason}"
     advises = "another run sends one with run.send({run!r}, …); then start it again: `holdfast resume {run}`"
 
 
 class Sleeping(Parked):
-    """The run waits for a time. Started again after it, the run goes on; before that, it waits or parks again."""
+    """The run waits for a time.
+
+    Started again after it, the run continues; before that, it waits or parks again.
+    """
 
     says = "run {run} sleeps {reason}"
     advises = "start it again after that: `holdfast resume {run}`"
 
 
 class AwaitingProvider(Parked):
-    """The run waits for a model's provider until a time that it has named. Before that, it parks again."""
+    """The run waits until a time that its model's provider has named. Before that, it parks again."""
 
     says = "run {run} waits for {reason}"
     advises = "start it again after that: `holdfast resume {run}`"
 
 
 class AwaitingChild(Parked):
-    """The run waits for one that it has submitted. It is taken up again when that has come to its end."""
+    """The run waits for a run that it submitted. A worker continues it when that one is over."""
 
     says = "run {run} waits for run {child}, which is {reason}"
-    advises = "`holdfast show {child}` tells how far that is"
+    advises = "`holdfast show {child}` shows its progress"
     child: str
 
 
 class Poisoned(Parked):
-    """The attempts of a run crashed one after the other without getting on: no worker tries it again by itself."""
+    """The run's attempts crashed repeatedly without progress. No worker retries it by itself."""
 
-    advises = (
-        "`holdfast show {run}` tells what happened; `holdfast submit {agent} {run}` lets it be tried again"
-    )
+    advises = "`holdfast show {run}` shows what happened; `holdfast submit {agent} {run}` retries it"
     agent: str
 
 

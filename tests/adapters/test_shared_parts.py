@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.adapters.shared.durable_block import Flight
+from holdfast.adapters.shared.durable_block import ParallelCalls
 from holdfast.adapters.shared.journaled_calls import (
     Seam,
     is_step,
@@ -128,7 +128,7 @@ def test_who_raises_lets_the_others_come_to_their_ends() -> None:
     landed: list[str] = []
 
     async def main() -> list[Any]:
-        flight = Flight()
+        flight = ParallelCalls()
 
         async def fail(name: str) -> None:
             landed.append(name)

@@ -59,17 +59,17 @@ def test_an_answer_is_told_back_and_taken_in(asking: "Shop") -> None:
         dedent("""\
             answered  q1 May pay(amount=500, to="Ada") run?
             answer    no, by kim
-            next      start its program again: it takes this in and goes on
+            next      start its program again: it reads this and continues
               python agent.py STORE bills 1772373731.0 ask
             """),
     )
     listed = asking("answer", "bills")
     assert listed.code == 0
-    assert "answered  no, by kim; taken in when the run goes on" in listed.out
+    assert "answered  no, by kim; applied when the run continues" in listed.out
     again = asking("answer", "bills", "q1", "yes")
     assert (again.code, again.err.splitlines()[0]) == (
         1,
-        "error: question q1 of run bills is answered already: an answer waits in its inbox",
+        "error: question q1 of run bills is already answered: an answer waits in its inbox",
     )
     asking.work("bills", "ask", BEGUN + 60)
     log = re.sub(" +", " ", asking("log", "bills", "--kind", "question").out)
@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_refused(choosing: "Shop") -> None:
     assert choosing("answer", "bills", "q9", "prod").code == 1
     assert choosing("answer", "bills", "to", "the", "moon").code == 2
     answered = choosing("answer", "bills", "q1", "yes")
-    assert "question q1 of run bills is answered already: no, by " in answered.err
+    assert "question q1 of run bills is already answered: no, by " in answered.err
     choosing.clock.sleep(7200)
     expired = choosing("answer", "bills", "prod")
     assert (expired.code, expired.err.splitlines()[0]) == (
@@ -115,7 +115,7 @@ def test_an_answer_can_come_from_stdin(choosing: "Shop") -> None:
 
 def test_a_run_that_asks_nothing_says_so(shop: "Shop") -> None:
     """Exit code 0 for the list, 1 for an answer."""
-    assert shop("answer", "daily.2").out == "run daily.2 asks nothing\n"
+    assert shop("answer", "daily.2").out == "run daily.2 has no questions\n"
     refused = shop("answer", "daily.2", "yes")
     assert (refused.code, refused.err.splitlines()[0]) == (
         1,
@@ -143,7 +143,7 @@ def test_the_list_and_the_run_say_that_somebody_is_waited_for(asking: "Shop") ->
     assert 'holdfast answer bills --store STORE  # asks q1: May pay(amount=500, to="Ada") run?' in runs
     shown = asking("show", "bills").out
     assert "parked, asks 1 question, at point 0, attempt 1" in shown
-    assert "somebody has to answer\n  holdfast answer bills q1 yes --store STORE\n" in shown
+    assert "a person has to answer\n  holdfast answer bills q1 yes --store STORE\n" in shown
     line = json.loads(asking("runs", "--json").out)["runs"][0]
     assert (line["open_questions"], line["waits_for"]) == (1, 'q1: May pay(amount=500, to="Ada") run?')
 

@@ -175,7 +175,7 @@ def test_an_orphan_is_told_wherever_one_looks(own_shop: "Shop", monkeypatch: pyt
     assert killed.returncode == -signal.SIGKILL
     assert "an orphan" in own_shop("artifacts", "agent").out
     assert "an orphan" in own_shop("resume", "agent", "--dry-run").out
-    assert "begun, and not recorded" in own_shop("show", "agent").out
+    assert "started, and not recorded" in own_shop("show", "agent").out
     assert own_shop("artifacts", "agent", "--verify").code == 1
     again = subprocess.run(program, env=environment, check=True, timeout=60, capture_output=True, text=True)
     assert again.stderr.count("an orphan") == 1

@@ -16,7 +16,7 @@ def test_one_line_a_checkpoint(shop: "Shop") -> None:
         POINT  LABEL    SAVED                    BY       ATTEMPT      SIZE  STATE
             6  draft-1  2026-03-01 14:02:13 UTC  program        1  37 bytes  {"draft": "Debt cycles …", "facts": 2}
 
-          holdfast show debt-cycles@draft-1 --store STORE  # the whole state
+          holdfast show debt-cycles@draft-1 --store STORE  # the full state
           holdfast fork debt-cycles@draft-1 --as NAME --store STORE
         """)
 

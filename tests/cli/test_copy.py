@@ -57,7 +57,7 @@ def test_copying_says_what_lies_there(own_shop: "Shop", other: Path) -> None:
         from      URL
         to        OTHER-URL
         verified  2 runs read back from there, every event and blob compared
-        sealed    the copies do not act; the runs go on where they are
+        sealed    the copies do not act; the originals continue
         """)
     assert answer.err == "1 of 2: copying talk\n2 of 2: copying deep\n"
     again = own_shop("copy", "--to", str(other))
@@ -75,7 +75,7 @@ def test_moving_says_who_acts(own_shop: "Shop", other: Path) -> None:
         ("deep", "finished"),
     ]
     assert "moved     2 runs: " in answer.out
-    assert "sealed    where they were, they do not act any more" in answer.out
+    assert "sealed    the originals no longer act" in answer.out
     assert answer.err.splitlines()[2:] == [
         "1 of 2: sealing talk",
         "2 of 2: sealing deep",
@@ -119,7 +119,7 @@ def test_what_is_refused_is_told_by_name(own_shop: "Shop", other: Path) -> None:
         ("talk", "copied"),
     ]
     assert "refused   1 run\n" in answer.out
-    assert answer.out.endswith("# again, when nothing stands in the way: it goes on\n")
+    assert answer.out.endswith("# again, when nothing prevents it: it continues\n")
     assert own_shop("copy", "--to", str(other)).code == 0
 
 

@@ -63,17 +63,17 @@ def test_all_runs_in_a_pipe(spenders: "Shop") -> None:
         saved by replay  3 model calls, 2,100 tokens + ?, $1.78 and the unknown cost of 1 call
 
         Models
-        MODEL   PROVIDER  CALLS     IN  CACHED  OUT   COST  NOT KNOWN
+        MODEL   PROVIDER  CALLS     IN  CACHED  OUT   COST  UNKNOWN
         big-1   host          3  3,000   1,200  150  $2.67
         big-2   host          1  1,000     400   50  $0.89
-        local   host          1  1,000     400   50      ?     1 call
-        silent  host          1                          ?     1 call
+        local   host          1  1,000     400   50      ?   1 call
+        silent  host          1                          ?   1 call
 
         Runs
-        RUN     STATUS  CALLS     IN  CACHED  OUT       COST  NOT KNOWN  SAVED BY REPLAY
-        silent  parked      1                              ?     1 call  1 call, ?
-        paid    failed      3  3,000   1,200  150      $2.67             2 calls, $1.78
-        mixed   failed      2  2,000     800  100  $0.89 + ?     1 call
+        RUN     STATUS  CALLS     IN  CACHED  OUT       COST  UNKNOWN  SAVED BY REPLAY
+        silent  parked      1                              ?   1 call  1 call, ?
+        paid    failed      3  3,000   1,200  150      $2.67           2 calls, $1.78
+        mixed   failed      2  2,000     800  100  $0.89 + ?   1 call
         """)
 
 
@@ -87,9 +87,9 @@ def test_one_run_in_a_pipe(spenders: "Shop") -> None:
         saved by replay  nothing yet
 
         Models
-        MODEL  PROVIDER  CALLS     IN  CACHED  OUT   COST  NOT KNOWN
+        MODEL  PROVIDER  CALLS     IN  CACHED  OUT   COST  UNKNOWN
         big-1  host          1  1,000     400   50  $0.89
-        local  host          1  1,000     400   50      ?     1 call
+        local  host          1  1,000     400   50      ?   1 call
         """)
     assert spenders("stats", "plain", "--cost").out == "run          plain\nmodel calls  none\n"
     assert "cost             cost not known\n" not in spenders("stats", "silent", "--cost").out

@@ -319,7 +319,7 @@ def test_an_address_as_people_paste_it(typed: str, meant: str) -> None:
 
 @pytest.mark.parametrize("typed", ["", "ftp://host", "http://", "http://[bad", "http://host:99999"])
 def test_an_address_that_is_none(typed: str) -> None:
-    """What is no address of an HTTP server is refused, with a hint."""
+    """What is not the address of an HTTP server is refused, with a hint."""
     with pytest.raises(Unanswered) as refused:
         base_url(typed)
     assert refused.value.hint

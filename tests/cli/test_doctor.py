@@ -160,19 +160,19 @@ def test_a_broken_conversation_is_a_warning_and_can_be_mended(own_shop: "Shop") 
     broken(own_shop.store, "talk")
     assert (
         "warning  conversations       run talk, message 1: call c1 (find) has no result and 1 more "
-        "(`holdfast doctor --fix` mends what can be mended)\n" in own_shop("doctor").out
+        "(`holdfast doctor --fix` repairs what can be repaired)\n" in own_shop("doctor").out
     )
     before = own_shop.store.events("talk")
     answer = own_shop("doctor", "--fix")
     assert answer.code == 0
     assert (
-        "ok  conversations       run talk was mended: message 1: call c1 (find) had no result: three books on debt; "
+        "ok  conversations       run talk was repaired: message 1: call c1 (find) had no result: three books on debt; "
         "message 3: a result: call c0 is not in the conversation\n" in answer.out
     )
     events = own_shop.store.events("talk")
     assert events[: len(before)] == before
     assert [(event.kind, event.name) for event in events[len(before) :]] == [("mark", "messages mended")]
-    assert "ok  conversations       1 conversation as providers take them\n" in own_shop("doctor").out
+    assert "ok  conversations       1 conversation, all valid for providers\n" in own_shop("doctor").out
     assert own_shop("doctor", "--fix", "--json").out.count('"fixed": []') == 1
     assert begun_with(own_shop.store, "talk") == MENDED
     assert "messages mended" in own_shop("log", "talk").out
@@ -221,7 +221,7 @@ def test_what_cannot_be_mended_stays_a_warning(own_shop: "Shop") -> None:
         run.checkpoint({})
         raise RuntimeError
     answer = own_shop("doctor", "--fix")
-    assert "run talk, message 3: its role is 'wizard': it cannot be mended" in answer.out
+    assert "run talk, message 3: its role is 'wizard': it cannot be repaired" in answer.out
     assert own_shop.store.ailments("talk") == ["message 3: its role is 'wizard'"]
 
 

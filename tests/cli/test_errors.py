@@ -22,9 +22,7 @@ def test_an_unknown_run(shop: "Shop", command: str) -> None:
     """Refused, with the command that lists the known ones."""
     answer = shop(command, "nope")
     assert (answer.code, answer.out) == (1, "")
-    assert (
-        answer.err == "error: no run 'nope' in URL\nhint: `holdfast runs --store URL` lists what is there\n"
-    )
+    assert answer.err == "error: no run 'nope' in URL\nhint: `holdfast runs --store URL` lists its runs\n"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +71,7 @@ def test_a_store_that_is_not_there(tmp_path: Path, holdfast_in: "Callable[..., A
         answer = holdfast_in(tmp_path, "runs", "--store", name)
         assert (answer.code, answer.out) == (1, "")
         assert answer.err == (
-            f'error: there is no store at {name}\nhint: a run makes one: with holdfast.run("my-run") as run: …\n'
+            f'error: there is no store at {name}\nhint: a run creates one: with holdfast.run("my-run") as run: …\n'
         )
     answer = holdfast_in(tmp_path, "show", "a")
     assert answer.code == 1
@@ -221,7 +219,7 @@ def test_a_point_where_a_run_is_meant(shop: "Shop", command: str) -> None:
     answer = shop(command, "debt-cycles@3")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
-        f"error: `holdfast {command}` takes a whole run, and debt-cycles@3 is a point in one\n"
+        f"error: `holdfast {command}` takes a run, and debt-cycles@3 is a point of one\n"
         "hint: use debt-cycles; `holdfast show debt-cycles@3 --store STORE` shows that point\n"
     )
 
@@ -264,10 +262,7 @@ def test_two_answers_at_once(shop: "Shop") -> None:
     """Exactly one may be given."""
     answer = shop("resolve", "debt-cycles", "--retry", "--done", "1")
     assert answer.code == 2
-    assert (
-        answer.err
-        == "error: --done and --retry say different things about one step\nhint: give exactly one\n"
-    )
+    assert answer.err == "error: --done and --retry contradict each other\nhint: give exactly one\n"
 
 
 def test_a_step_whose_outcome_is_known(shop: "Shop") -> None:
@@ -276,7 +271,7 @@ def test_a_step_whose_outcome_is_known(shop: "Shop") -> None:
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
         "error: step 'survey' of run debt-cycles is not in doubt: its outcome is recorded\n"
-        "hint: `holdfast show debt-cycles --store STORE` shows what is recorded and what waits in its inbox\n"
+        "hint: `holdfast show debt-cycles --store STORE` shows what is recorded and what is in its inbox\n"
     )
     answer = shop("resolve", "debt-cycles", "survey")
     assert answer.code == 1
@@ -301,7 +296,7 @@ def test_nothing_to_resolve(shop: "Shop") -> None:
     answer = shop("resolve", "daily.2", "--retry")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        "error: nothing is in doubt in run daily.2\nhint: `holdfast show daily.2 --store STORE` tells where it stands\n"
+        "error: nothing is in doubt in run daily.2\nhint: `holdfast show daily.2 --store STORE` shows its status\n"
     )
 
 

@@ -59,7 +59,7 @@ def test_export_moves(own_shop: "Shop", tmp_path: Path) -> None:
     prepare(own_shop)
     answer = own_shop("export", "deep", "--move", "-o", str(tmp_path / "x.holdfast"))
     assert "moved       deep: 12 events up to #12" in answer.out
-    assert "sealed      it does not act here any more" in answer.out
+    assert "sealed      it no longer acts here" in answer.out
     assert "single use  import it once, in one place" in answer.out
     refused = own_shop("resume", "deep")
     assert (refused.code, refused.err) == (
@@ -71,7 +71,7 @@ def test_export_moves(own_shop: "Shop", tmp_path: Path) -> None:
         ),
     )
     assert "deep  sealed" in own_shop("runs").out
-    assert "it does not act here any more" in own_shop("show", "deep").out
+    assert "it no longer acts here" in own_shop("show", "deep").out
     assert own_shop("log", "deep", "--tail", "1").out.split()[2:] == ["moved", "to", "HERE/x.holdfast"]
     assert own_shop("resume", "--last").code == 1
 
@@ -85,7 +85,7 @@ def test_import_says_what_goes_on(own_shop: "Shop", tmp_path: Path, holdfast_in:
     assert answer.code == 0
     assert told(answer.out) == dedent("""\
         imported  deep~1, as a fork, up to #11
-        sealed    deep, talk: history to fork from, not to act
+        sealed    deep, talk: history for forks; it does not act
         brought   11 events and 2 blobs
         sha256    HASH
 
@@ -94,7 +94,7 @@ def test_import_says_what_goes_on(own_shop: "Shop", tmp_path: Path, holdfast_in:
         """)
     again = holdfast_in(tmp_path / "new", "import", "../x.holdfast", "--as", "second")
     assert "imported  second, as a fork, up to #11" in again.out
-    assert "brought   nothing new: it was all there" in again.out
+    assert "brought   nothing new: the store had everything" in again.out
     taken = holdfast_in(tmp_path / "new", "import", "../x.holdfast", "--as", "talk")
     assert (taken.code, "hint: choose another name for --as" in taken.err) == (1, True)
 
@@ -109,7 +109,7 @@ def test_import_of_a_moved_run(own_shop: "Shop", tmp_path: Path, holdfast_in: Ho
     answer = holdfast_in(tmp_path / "new", "import", "../x.holdfast", *as_)
     assert f"imported    {name}, as it left, up to #" in answer.out
     assert re.search(r"acts as     [0-9a-f]{16}: recorded beside its idempotency keys", answer.out)
-    assert "single use  the store that it came out of knows that it is here" in answer.out
+    assert "single use  the store it left has recorded this import" in answer.out
     (tmp_path / "second").mkdir()
     refused = holdfast_in(tmp_path / "second", "import", "../x.holdfast")
     assert refused.code == 1
@@ -126,11 +126,11 @@ def test_erase_asks_only_who_can_answer(own_shop: "Shop") -> None:
     refused = own_shop("erase", "deep")
     assert (refused.code, refused.err) == (
         2,
-        "error: erasing deep cannot be undone, and nobody is here to be asked\nhint: add --yes\n",
+        "error: erasing deep cannot be undone, and there is no terminal to ask you on\nhint: add --yes\n",
     )
     refused = own_shop("erase", "talk", "--yes")
     assert refused.code == 1
-    assert "`holdfast erase talk --flatten --store STORE` gives each its own copy first" in refused.err
+    assert "`holdfast erase talk --flatten --store STORE` gives each fork its own copy first" in refused.err
     answer = own_shop("erase", "talk", "--yes", "--flatten")
     assert answer.code == 0
     assert re.sub(r"\d+(\.\d)? kB", "SIZE", answer.out) == dedent("""\
@@ -173,9 +173,9 @@ def test_an_import_that_was_cut_off_is_told(own_shop: "Shop") -> None:
     own_shop.store._port.create_run(RunRow("half", "b1", own_shop.clock.at, Status.IMPORTING, b"{}"))
     out = own_shop("runs").out
     assert re.search(r"half\s+importing", out)
-    assert "importing: how to go on" in out
+    assert "importing: how to continue" in out
     assert (
-        "run the same `holdfast import`, `holdfast copy` or `holdfast erase` again"
+        "repeat the same `holdfast import`, `holdfast copy` or `holdfast erase`"
         in own_shop("show", "half").out
     )
     assert "run half is not whole" in own_shop("doctor").out
@@ -199,7 +199,7 @@ def test_what_is_no_export_is_told(
     answer = own_shop("import", str(path))
     assert answer.code == 1
     assert answer.err.startswith("error: HERE/x ")
-    assert "hint: what can be imported is made with: holdfast export RUN" in answer.err
+    assert "hint: make an export with: holdfast export RUN" in answer.err
 
 
 def test_points_are_no_whole_runs(own_shop: "Shop") -> None:
@@ -207,7 +207,7 @@ def test_points_are_no_whole_runs(own_shop: "Shop") -> None:
     prepare(own_shop)
     for command in (("export", "talk@1"), ("erase", "talk@1", "--yes")):
         answer = own_shop(*command)
-        assert (answer.code, "takes a whole run" in answer.err) == (2, True)
+        assert (answer.code, "takes a run, and talk@1 is a point" in answer.err) == (2, True)
 
 
 def test_json(own_shop: "Shop", tmp_path: Path) -> None:

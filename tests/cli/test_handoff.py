@@ -37,7 +37,7 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
     handed = own_shop("handoff", "debt-cycles", "--to", "writer", "--seal")
     assert handed.code == 0, handed.err
     assert "handed over  debt-cycles to writer, up to #" in handed.out
-    assert "it does not act here any more" in handed.out
+    assert "it no longer acts here" in handed.out
     file = place / "debt-cycles.handoff.json"
     written = file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -48,7 +48,7 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
     assert file.read_bytes() == written
 
     shown = own_shop("show", "debt-cycles").out
-    assert "it was handed over to writer, and does not act here any more" in shown
+    assert "it was handed over to writer, and no longer acts here" in shown
     assert "holdfast handoff debt-cycles --unseal" in shown
     refused = own_shop("resume", "debt-cycles")
     assert (refused.code, "was handed over to writer" in refused.err) == (1, True)
@@ -58,7 +58,7 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
     there = place / "there.db"
     code, out, err = elsewhere(there, "accept", str(file), "--as", "writing")
     assert code == 0, err
-    assert "goes on with  the work of debt-cycles, handed over at #" in out
+    assert "continues  the work of debt-cycles, handed over at #" in out
     assert "settle what is in doubt: create_contact" in out
     _, out, _ = elsewhere(there, "show", "writing")
     assert "handed over  by debt-cycles at #" in out
@@ -68,7 +68,7 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
     _, out, _ = elsewhere(there, "show", "writing", "--tree")
     assert "handed over by debt-cycles at #" in out
     code, out, _ = elsewhere(there, "accept", str(file), "--as", "writing")
-    assert (code, "which had begun with it before" in out) == (0, True)
+    assert (code, "which started with it before" in out) == (0, True)
 
     back = own_shop("handoff", "debt-cycles", "--unseal")
     assert (back.code, "taken back  debt-cycles" in back.out) == (0, True)
@@ -113,12 +113,12 @@ def test_a_giver_that_keeps_going_is_left_as_it_is(own_shop: "Shop", place: Path
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (("handoff", "debt-cycles", "--to", "x"), 2, "say what becomes of the giver"),
-        (("handoff", "debt-cycles", "--seal", "--keep"), 2, "say what becomes of the giver"),
+        (("handoff", "debt-cycles", "--to", "x"), 2, "choose --seal (the giver stops here)"),
+        (("handoff", "debt-cycles", "--seal", "--keep"), 2, "choose --seal (the giver stops here)"),
         (("handoff", "--seal"), 2, "RUN"),
         (("handoff", "nobody", "--seal"), 1, "no run 'nobody'"),
         (("handoff", "debt-cycles", "--keep", "--out", "no/such/dir.json"), 2, "no directory"),
-        (("handoff", "debt-cycles", "--seal", "--out", "taken.json"), 2, "is there already"),
+        (("handoff", "debt-cycles", "--seal", "--out", "taken.json"), 2, "already exists"),
         (("handoff", "debt-cycles", "--unseal"), 2, "is not sealed"),
         (("handoff", "live", "--seal"), 1, "run live is held by"),
         (("accept", "nowhere.json"), 2, "cannot be read"),

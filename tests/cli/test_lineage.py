@@ -41,7 +41,7 @@ def test_what_becomes_of_later_effects_is_chosen(own_shop: "Shop") -> None:
     assert [(one["step"], one["how"], one["run"]) for one in found["behind"]] == [("send", "done", "talk")]
     assert own_shop("fork", "talk@1", "--as", "c", "--effects", "maybe").code == 2
     rewound = own_shop("rewind", "talk@1", "--effects", "ask")
-    assert "asked    1 effect after that point: the same call is put to a person: send" in rewound.out
+    assert "asked    1 effect after that point: you decide about the same call: send" in rewound.out
 
 
 def test_fork_overrides(own_shop: "Shop") -> None:
@@ -90,5 +90,5 @@ def test_log_tells_of_forks_and_rewinds(own_shop: "Shop") -> None:
     own_shop.store.rewind("talk@1")
     out = own_shop("log", "talk").out
     assert "rewound" in out
-    assert "to #4; talk~1 keeps what lay between" in out
+    assert "to #4; talk~1 keeps what came after it" in out
     assert "checkpoint" in out

@@ -28,12 +28,12 @@ def test_one_line_an_event(shop: "Shop") -> None:
           #7  2026-03-01T14:02:12.500Z  step started         fetch_page    {"country": "GR"}
           #8  2026-03-01T14:02:13.000Z  step done            fetch_page    500 ms  "page of GR"
           #9  2026-03-01T14:02:13.000Z  step done          compare         750 ms  {"country": "GR", "page": "page of GR"}
-         #10  2026-03-01T14:02:13.000Z  found out                          GR has defaulted before
+         #10  2026-03-01T14:02:13.000Z  discovered                         GR has defaulted before
          #11  2026-03-01T14:02:13.000Z  step started       compare         {"country": "AR"}
          #12  2026-03-01T14:02:13.250Z  step started         fetch_page    {"country": "AR"}
          #13  2026-03-01T14:02:13.750Z  step done            fetch_page    500 ms  "page of AR"
          #14  2026-03-01T14:02:13.750Z  step done          compare         750 ms  {"country": "AR", "page": "page of AR"}
-         #15  2026-03-01T14:02:13.750Z  found out                          AR has defaulted before
+         #15  2026-03-01T14:02:13.750Z  discovered                         AR has defaulted before
          #16  2026-03-01T14:02:13.750Z  decided                            skip the IMF feed, because rate limited three times
          #17  2026-03-01T14:02:13.750Z  checkpoint         draft-1         {"draft": "Debt cycles …", "facts": 2}
          #18  2026-03-01T14:02:13.750Z  step started       create_contact  once  {"name": "Ada"}
@@ -163,7 +163,7 @@ def test_pieces_of_a_whole_answer_are_told_by_their_number(own_shop: "Shop") -> 
             list(run.stream("chat", answer, {"cut": cut}))
     told = own_shop("log", "talk").out.splitlines()
     assert sum("piece of an answer" in line for line in told) == 6
-    assert told[-1] == "6 pieces of answers that stand there whole: --kind stream shows them"
+    assert told[-1] == "6 pieces of recorded answers are not shown: --kind stream shows them"
     assert (
         sum(
             "piece of an answer" in line

@@ -124,4 +124,4 @@ def test_a_run_that_a_client_drives_reads_well(tmp_path: Path) -> None:
     assert "driven by a client over MCP" in refused.stderr
     assert "start_run(run='release')" in refused.stderr
     holdfast.store(store).resolve("release", "publish", "done", value="ok")
-    assert "its client goes on with it, over MCP" in typed("show", "release", *at).stdout
+    assert "its client resumes it over MCP" in typed("show", "release", *at).stdout

@@ -46,7 +46,7 @@ def test_the_plan_and_its_execution(own_shop: "Shop") -> None:
     assert done.out.splitlines()[1:9] == plan.out.splitlines()[1:9]
     assert done.out.startswith("Gone\n")
     assert own_shop("prune", "talk", "--keep-checkpoints", "2", "--keep-reasoning", "4").out.startswith(
-        "nothing is to be pruned\n"
+        "nothing to prune\n"
     )
 
 
@@ -56,7 +56,7 @@ def test_what_is_left_alone_is_said(own_shop: "Shop") -> None:
     with holdfast.run("busy", store=own_shop.store) as run:
         run.checkpoint({"i": 1})
         answer = own_shop("prune")
-    assert "Left alone\n  busy  held by process 4242 on host, which prunes it as it goes on\n" in answer.out
+    assert "Skipped\n  busy  held by process 4242 on host, which prunes it as it goes on\n" in answer.out
 
 
 def test_pins(own_shop: "Shop") -> None:
@@ -96,7 +96,7 @@ def test_what_was_pruned_is_told_as_that(own_shop: "Shop") -> None:
     refused = own_shop("diff", "talk@3", "talk@6")
     assert refused.code == 1
     assert refused.err == dedent("""\
-        error: run talk has no state at talk@3 any more: it was pruned; the nearest that is kept is talk@2
+        error: run talk no longer has state at talk@3: it was pruned; the nearest kept one is talk@2
         hint: use talk@2; `holdfast checkpoints talk --store STORE` lists what is kept
         """)
 
@@ -118,7 +118,7 @@ def test_a_compacted_stretch_is_one_line(own_shop: "Shop") -> None:
     )
     refused = own_shop("fork", "loop@3", "--as", "b")
     assert refused.err.startswith(
-        "error: run loop has no point 3 any more: it was pruned; the nearest that is kept is loop@8"
+        "error: run loop no longer has point 3: it was pruned; the nearest kept one is loop@8"
     )
 
 

@@ -1,4 +1,4 @@
-"""``holdfast resolve``: a person settles what nobody can know, and the run takes it in."""
+"""``holdfast resolve``: a person settles what nobody can know, and the run reads it."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def test_done_gives_the_program_that_value(doubtful: "Shop") -> None:
     assert answer.out == dedent("""\
         resolved  create_contact of run debt-cycles: done
         meaning   it counts as done: the program gets this value, and nothing runs
-        next      start its program again: the run takes this in and goes on
+        next      start its program again: the run applies this and continues
           python agent.py STORE debt-cycles 1772373731.0 crash
         """)
     assert doubtful.work("debt-cycles", "finish", BEGUN + 60) == 0
@@ -110,8 +110,8 @@ def test_a_resolution_that_waits_is_shown(doubtful: "Shop") -> None:
     doubtful("resolve", "debt-cycles", "--retry")
     listed = doubtful("resolve", "debt-cycles")
     assert listed.code == 3
-    assert "resolved         retry; taken in when the run goes on" in listed.out
-    assert "python agent.py STORE debt-cycles 1772373731.0 crash  # the run takes it in" in listed.out
+    assert "resolved         retry; applied when the run continues" in listed.out
+    assert "python agent.py STORE debt-cycles 1772373731.0 crash  # the run reads it" in listed.out
     again = doubtful("resolve", "debt-cycles", "--done", "1")
     assert again.code == 1
     assert "a resolution waits in its inbox already" in again.err

@@ -152,7 +152,7 @@ class TestPlan:
             from the journal   5 steps, 4 marks and 1 checkpoint
             not spent again    2.8 s
             latest checkpoint  draft-1, point 6
-            premises           7 hold, 2 cannot be told yet
+            premises           7 hold, 2 not known yet
             next in its plan   draft
 
             In doubt
@@ -247,7 +247,7 @@ class TestRefusals:
         answer = shop("resume", "nope", "--dry-run")
         assert (answer.code, answer.out) == (1, "")
         assert answer.err == (
-            "error: no run 'nope' in URL\nhint: `holdfast runs --store URL` lists what is there\n"
+            "error: no run 'nope' in URL\nhint: `holdfast runs --store URL` lists its runs\n"
         )
 
     def test_a_finished_run(self, shop: "Shop") -> None:
@@ -260,7 +260,7 @@ class TestRefusals:
         )
 
     def test_a_held_run(self, own_shop: "Shop") -> None:
-        """Who holds it, since when, and how to go on."""
+        """Who holds it, since when, and how to continue."""
         with holdfast.run("mine", store=own_shop.store):
             for words in (["mine"], ["--last"]):
                 answer = own_shop("resume", *words, "--dry-run")
@@ -276,7 +276,7 @@ class TestRefusals:
         own_shop.work("done", "finish")
         answer = own_shop("resume", "--last", "--dry-run")
         assert answer.code == 1
-        assert answer.err.startswith("error: every run in URL is finished, or was never begun\n")
+        assert answer.err.startswith("error: every run in URL is finished, or has never started\n")
 
     def test_a_run_that_was_never_begun(self, own_shop: "Shop") -> None:
         """Queued, and no process has worked on it: no command is recorded."""
@@ -287,7 +287,7 @@ class TestRefusals:
         watcher.submit("queued", store=own_shop.store)
         answer = own_shop("resume", "queued", "--dry-run")
         assert answer.code == 1
-        assert answer.err.startswith("error: run queued was never begun: no command is recorded for it\n")
+        assert answer.err.startswith("error: run queued has never started: no command is recorded for it\n")
 
     def test_a_directory_that_is_gone(self, project: Project, tmp_path: Path) -> None:
         """It is named, and so is what the program needs elsewhere."""
@@ -298,7 +298,7 @@ class TestRefusals:
         done = moved.resume("jobs", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(
-            f"error: run jobs was last started in {project.path}, which is not there any more\n"
+            f"error: run jobs was last started in {project.path}, which no longer exists\n"
         )
         assert "HOLDFAST_RUN=jobs HOLDFAST_URL=sqlite:///" in done.stderr
 
@@ -314,7 +314,7 @@ class TestRefusals:
         done = project.resume("jobs", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(
-            f"error: run jobs was last started with {python}, which cannot be started any more\n"
+            f"error: run jobs was last started with {python}, which can no longer be started\n"
         )
 
     def test_a_script_that_is_gone(self, project: Project, tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ class TestRefusals:
         done = project.resume("jobs", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(
-            f"error: run jobs was last started from {project.script}, which is not there any more\n"
+            f"error: run jobs was last started from {project.script}, which no longer exists\n"
         )
 
     def test_a_program_in_no_file(self, project: Project, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_runs_are_listed_newest_first(shop: "Shop") -> None:
 
           holdfast resolve debt-cycles --store STORE  # 1 step in doubt
           holdfast resolve nightly --store STORE  # 1 step in doubt
-          holdfast show ledger --store STORE  # failed: how to go on
+          holdfast show ledger --store STORE  # failed: how to continue
         """)
 
 
@@ -109,10 +109,7 @@ def test_a_damaged_run_does_not_hide_the_others(own_shop: "Shop") -> None:
     assert answer.code == 0
     assert "bad   damaged" in answer.out
     assert "good  finished" in answer.out
-    assert (
-        "holdfast doctor --store STORE  # bad cannot be understood: event #3 of run bad is damaged"
-        in answer.out
-    )
+    assert "holdfast doctor --store STORE  # bad cannot be read: event #3 of run bad is damaged" in answer.out
 
 
 def damage(path: Path, run: str, seq: int) -> None:
@@ -135,7 +132,7 @@ def test_an_empty_store_tells_how_to_start(own_shop: "Shop") -> None:
     assert answer.out == dedent("""\
         no runs yet in URL
 
-        A run makes one. In Python:
+        A run creates one. In Python:
 
             with holdfast.run("my-run", goal="…") as run:
                 run.step("first", do_something)

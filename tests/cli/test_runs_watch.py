@@ -144,7 +144,7 @@ def test_a_run_is_killed_meanwhile(tmp_path: Path, jobs: "subprocess.Popen[str]"
     assert watch.leave() == 0
     _, _, left = watch.written.partition(LEAVES)
     assert "✗ jobs  crashed  point 0" in left
-    assert "holdfast show jobs  # crashed: how to go on" in left
+    assert "holdfast show jobs  # crashed: how to continue" in left
 
 
 def test_the_picture_fits_the_terminal_as_it_grows_and_shrinks(

@@ -27,7 +27,7 @@ def test_a_run_in_doubt_is_shown_with_the_way_on(shop: "Shop") -> None:
         Plan
         survey   done
         compare  under way, 2 steps
-        draft    not begun
+        draft    not started
 
         Steps
         POINT  STEP                EFFECT  OUTCOME     TOOK  DETAIL
@@ -58,7 +58,7 @@ def test_a_finished_run_shows_its_result(shop: "Shop") -> None:
     """A finished run needs nothing more; a plan item that no step is named after cannot be told."""
     out = shop("show", "daily.2").out
     assert "status  finished, at point 7, attempt 1" in out
-    assert "compare  done, 2 steps\ndraft    cannot be told\n" in out
+    assert "compare  done, 2 steps\ndraft    unknown\n" in out
     assert out.endswith('\nresult  {"report": "report.md", "words": 812}\n')
 
 
@@ -255,25 +255,25 @@ def test_a_run_that_goes_in_circles_is_shown_with_what_it_repeats(own_shop: "Sho
     with pytest.raises(holdfast.Looping), holdfast.run("stuck", store=own_shop.store) as run:
         agent(run, 9)
     shown = own_shop("show", "stuck").out
-    assert "circle  search ran 5 times with the same arguments and the same result: paused\n" in shown
+    assert "loop    search ran 5 times with the same arguments and the same result: paused\n" in shown
     assert shown.endswith(
         dedent("""\
         Next
-          it goes in circles; started again, it goes on, and every count begins anew
+          it repeats itself; started again, it continues, and all loop counts start at zero
           holdfast log stuck --tail 20 --store STORE  # see what it did
-          holdfast resume stuck --store STORE  # let it go on
+          holdfast resume stuck --store STORE  # let it continue
         """)
     )
     noticed = own_shop("log", "stuck", "--kind", "loop").out.splitlines()
     assert noticed[-1].endswith(
-        "going in circles   search    search ran 5 times with the same arguments and the same result: paused"
+        "loop detected      search    search ran 5 times with the same arguments and the same result: paused"
     )
     assert [line.rpartition(": ")[2] for line in noticed] == ["noticed", "the model is nudged", "paused"]
     run = holdfast.run("stuck", store=own_shop.store).open()
     assert "\ncircle" not in own_shop("show", "stuck").out
     agent(run, 8)
-    assert "circle  search ran 3 times" in own_shop("show", "stuck").out
+    assert "loop    search ran 3 times" in own_shop("show", "stuck").out
     run.step("other", lambda: 1)
     assert "\ncircle" not in own_shop("show", "stuck").out
-    assert "out of the circle  other\n" in own_shop("log", "stuck", "--tail", "1").out
+    assert "loop ended         other\n" in own_shop("log", "stuck", "--tail", "1").out
     run.close()

@@ -26,10 +26,10 @@ def test_all_runs_in_a_pipe(shop: "Shop") -> None:
     assert shop("stats").out == dedent("""\
         runs             4
         attempts         5, 2 crashed
-        steps            19 begun, 10 s in all
+        steps            19 started, 10 s in all
         saved by replay  5 steps, 2.8 s
 
-        Tools and steps  (SHARE is without the steps inside a step)
+        Tools and steps  (SHARE excludes nested steps)
         TOOL            BEGUN  DONE  FAILED  RETRIED  IN DOUBT   TOTAL  SHARE  LONGEST  MEDIAN
         compare             6     6                              4.5 s    14%   750 ms  750 ms
         fetch_page          6     6                              3.0 s    29%   500 ms  500 ms
@@ -59,7 +59,7 @@ def test_one_run_in_a_pipe(shop: "Shop") -> None:
         run              debt-cycles
         status           in doubt
         attempts         2, 1 crashed
-        steps            6 begun, 2.8 s in all
+        steps            6 started, 2.8 s in all
         saved by replay  5 steps, 2.8 s
 
         Attempts
@@ -67,7 +67,7 @@ def test_one_run_in_a_pipe(shop: "Shop") -> None:
               1  crashed   2026-03-01 14:02:11
               2  in doubt  2026-03-01 14:03:11  0 µs  5 steps, 2.8 s
 
-        Tools and steps  (SHARE is without the steps inside a step)
+        Tools and steps  (SHARE excludes nested steps)
         TOOL            BEGUN  DONE  IN DOUBT  TOTAL  SHARE  LONGEST  MEDIAN
         compare             2     2            1.5 s    18%   750 ms  750 ms
         fetch_page          2     2            1.0 s    36%   500 ms  500 ms

@@ -32,7 +32,7 @@ def test_runs_at_80_columns(shop: "Shop") -> None:
           holdfast resolve debt-cycles --store STORE
           # 1 step in doubt
           holdfast resolve nightly --store STORE
-          # failed: how to go on
+          # failed: how to continue
           holdfast show ledger --store STORE
         """)
 
@@ -67,7 +67,7 @@ def test_show_at_80_columns(shop: "Shop") -> None:
         Plan
         ✓ survey   done
         ● compare  under way, 2 steps
-        ○ draft    not begun
+        ○ draft    not started
 
         Steps
           POINT  STEP                EFFECT  OUTCOME     TOOK  DETAIL
@@ -161,7 +161,7 @@ def test_colours_are_only_for_terminals(shop: "Shop") -> None:
 def test_errors_on_a_terminal(shop: "Shop") -> None:
     """The same words as in a pipe, with the labels coloured."""
     assert shop.on_terminal("show", "nope", NO_COLOR="1") == (
-        "error: no run 'nope' in URL\nhint: `holdfast runs --store URL` lists what is there\n"
+        "error: no run 'nope' in URL\nhint: `holdfast runs --store URL` lists its runs\n"
     )
 
 

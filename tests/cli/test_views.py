@@ -15,9 +15,9 @@ from holdfast.core.reports.progress import work_on_plan
 from holdfast.model.events import Event
 from holdfast.model.run_info import Doubt, RunInfo
 from holdfast.model.store_rows import Lease
-from holdfast.views.event_text import KINDS, tell
+from holdfast.views.event_text import KINDS, describe
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk, next_move
+from holdfast.views.next_commands import CommandBuilder, next_action
 from holdfast.views.plan_progress import plan_items
 from holdfast.views.steps import list_steps
 from holdfast.views.timeline import Timeline
@@ -114,7 +114,7 @@ def test_nesting_is_seen_through_scopes() -> None:
 
 def test_an_event_of_a_later_kind_is_shown_by_its_name() -> None:
     """A timeline hides nothing, also not what it does not know."""
-    assert tell(event(1, "weather.changed", "answer")).what == "weather changed"
+    assert describe(event(1, "weather.changed", "answer")).what == "weather changed"
     assert "weather.changed" not in KINDS
 
 
@@ -199,29 +199,29 @@ def test_the_next_move_quotes_what_a_shell_would_split() -> None:
     """Commands can be pasted as they are: names, directories and stores with blanks in them, too."""
     view = attempt_view(argv=["python", "my agent.py"], cwd="/my place")
     doubt = Doubt("my run", "send mail", "k.1", 1.0, "never reported back")
-    move = next_move(info("crashed"), view, [doubt], Desk("/", "my.db"))
+    move = next_action(info("crashed"), view, [doubt], CommandBuilder("/", "my.db"))
     assert [choice.command for choice in move.choices] == [
         "holdfast resolve 'my run' 'send mail' --done JSON --store my.db",
         "holdfast resolve 'my run' 'send mail' --retry --store my.db",
         "holdfast resolve 'my run' 'send mail' --failed --store my.db",
         "cd '/my place' && python 'my agent.py'",
     ]
-    here = next_move(info("failed"), view, [], Desk("/my place"))
+    here = next_action(info("failed"), view, [], CommandBuilder("/my place"))
     assert [choice.command for choice in here.choices] == ["python 'my agent.py'"]
 
 
 def test_no_command_is_shown_for_what_cannot_be_typed() -> None:
     """A program given on the command line over several lines, or a run that nobody began, has none to repeat."""
     view = attempt_view(argv=["python", "-c", "import x\nx.go()"], cwd="/")
-    assert next_move(info("failed"), view, [], Desk()).choices == ()
-    assert next_move(info("queued"), View(), [], Desk()).choices == ()
-    assert next_move(info("finished"), view, [], Desk()).why == ""
+    assert next_action(info("failed"), view, [], CommandBuilder()).choices == ()
+    assert next_action(info("queued"), View(), [], CommandBuilder()).choices == ()
+    assert next_action(info("finished"), view, [], CommandBuilder()).why == ""
 
 
 def test_a_diverged_run_leads_to_what_differs() -> None:
     """The drift is to be seen first; then the code is restored, or the recorded call is set aside."""
     view = attempt_view(argv=["python", "a.py"], cwd="/")
-    move = next_move(info("diverged"), view, [], Desk("/"), drifted_from="k.1")
+    move = next_action(info("diverged"), view, [], CommandBuilder("/"), drifted_from="k.1")
     assert [choice.command for choice in move.choices] == [
         "holdfast log 'my run' --kind drifted",
         "holdfast resolve 'my run' k.1 --abandon",

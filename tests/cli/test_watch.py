@@ -19,7 +19,7 @@ import pytest
 
 import holdfast
 from holdfast.cli.watch.breaker import DELAY_S_MAX, WINDOW_S, Breaker
-from holdfast.cli.watch.progress import Books, Standing
+from holdfast.cli.watch.progress import RunProgress, RunStatus
 from holdfast.cli.watch.verdicts import judge
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class TestRestarting:
             "restarting in TIME: crash 2 of 3 without progress",
             "started process PID",
             "crashed with SIGKILL after TIME",
-            "gave up: 3 crashes within 10 min without progress (`holdfast runs` tells where its runs stand)",
+            "gave up: 3 crashes within 10 min without progress (`holdfast runs` shows the status of its runs)",
         ]
         assert len(yard.store.view("jobs").attempts) == 3
 
@@ -205,7 +205,7 @@ class TestStopping:
         done = yard.watch("diverge")
         assert done.returncode == 1
         assert shape(done.stderr)[-1] == (
-            "stopped after TIME: run jobs diverged (`holdfast show jobs` tells how to go on)"
+            "stopped after TIME: run jobs diverged (`holdfast show jobs` shows how to continue)"
         )
 
     @pytest.mark.parametrize(("mode", "code"), [("0", 0), ("2", 2), ("3", 3)])
@@ -221,21 +221,21 @@ class TestStopping:
 
     def test_a_cut_off_run_goes_on_before_another_is_waited_for(self) -> None:
         """Of two runs of one process, one parked and one cut off by the kill: the second still can go on."""
-        parked, crashed = Standing("a", "parked"), Standing("b", "crashed")
+        parked, crashed = RunStatus("a", "parked"), RunStatus("b", "crashed")
         assert judge(-9, [parked, crashed]).code is None
         assert judge(0, [parked]).code == 3
         assert judge(0, [crashed]).code == 0, "it says itself that it is done"
 
     def test_whose_runs_they_are(self, yard: Yard) -> None:
         """Those of the process that was started; behind a wrapper, whose process is unknown, those begun meanwhile."""
-        books = Books(yard.store.url)
+        progress = RunProgress(yard.store.url)
         with holdfast.run("mine", store=yard.store):
             assert yard.watch("park").returncode == 3
-            mine, other = Standing("mine", "running"), Standing("jobs", "parked")
-            assert books.work(os.getpid()).runs == (mine,)
-            assert set(books.work(-1).runs) == {mine, other}
-            books.begin()
-            assert books.work(-1).runs == ()
+            mine, other = RunStatus("mine", "running"), RunStatus("jobs", "parked")
+            assert progress.work(os.getpid()).runs == (mine,)
+            assert set(progress.work(-1).runs) == {mine, other}
+            progress.begin()
+            assert progress.work(-1).runs == ()
 
     def test_behind_a_shell(self, yard: Yard) -> None:
         """The process that works is not the one that was started: where its runs stand counts all the same."""

@@ -15,7 +15,7 @@ from holdfast.model.event_fields import contents_of
 MODULE = Path(__file__).parent / "programs" / "clerks.py"
 
 
-class Desk:
+class CommandBuilder:
     """A directory with a store in it, and a shell."""
 
     def __init__(self, directory: Path) -> None:
@@ -36,19 +36,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> CommandBuilder:
+    return CommandBuilder(tmp_path)
 
 
-def test_a_submitted_run_is_run_by_a_worker(desk: Desk) -> None:
+def test_a_submitted_run_is_run_by_a_worker(desk: CommandBuilder) -> None:
     """From the queue to its result; the store is made by the first who submits."""
     told = desk("submit", "clerk", "c-1", "--inputs", '{"letters": 3}')
     assert told.returncode == 0, told.stderr
     assert told.stdout == (
         "run     c-1 of clerk\n"
-        "status  queued: any worker that serves the agent takes it\n"
+        "status  queued: any worker that serves the agent runs it\n"
         "\n"
-        "  holdfast show c-1  # how far it is\n"
+        "  holdfast show c-1  # its progress\n"
     )
     events = desk.events()
     assert [event["event"] for event in events] == ["started", "took", "finished", "draining"]
@@ -67,7 +67,7 @@ def test_a_submitted_run_is_run_by_a_worker(desk: Desk) -> None:
     store.close()
 
 
-def test_what_a_worker_tells_people(desk: Desk) -> None:
+def test_what_a_worker_tells_people(desk: CommandBuilder) -> None:
     """One line each, on stderr; a module may be named as in ``import``."""
     (desk.directory / "my_clerks.py").write_text(MODULE.read_text())
     desk("submit", "asker", "q-1")
@@ -78,10 +78,10 @@ def test_what_a_worker_tells_people(desk: Desk) -> None:
     assert lines[1] == "starting q-1 (asker)"
     assert lines[2].startswith("parked q-1 (asker) after ")
     assert lines[2].endswith(": run q-1 waits for an answer to q1: Go on?")
-    assert lines[3] == "draining: nothing is at work"
+    assert lines[3] == "draining: no run is active"
 
 
-def test_what_to_type_next_is_not_the_workers_command_line(desk: Desk) -> None:
+def test_what_to_type_next_is_not_the_workers_command_line(desk: CommandBuilder) -> None:
     """A worker's run goes on by itself once it is answered; resumed, it is submitted again."""
     desk("submit", "asker", "q-1")
     desk.events()
@@ -90,14 +90,14 @@ def test_what_to_type_next_is_not_the_workers_command_line(desk: Desk) -> None:
     assert refused.returncode == 1
     assert refused.stderr == (
         "error: run q-1 is run by workers: there is no command of its own to start again\n"
-        "hint: `holdfast submit asker q-1` lets any worker go on with it\n"
+        "hint: `holdfast submit asker q-1` lets any worker continue it\n"
     )
     answered = desk("answer", "q-1", "yes")
-    assert "any worker of its agent takes it in and goes on" in answered.stdout
+    assert "any worker of its agent reads it and continues" in answered.stdout
     assert [event["event"] for event in desk.events()][2] == "finished"
 
 
-def test_poison_is_parked_with_the_reasons(desk: Desk) -> None:
+def test_poison_is_parked_with_the_reasons(desk: CommandBuilder) -> None:
     """After so many crashes, each of which took the worker with it; submitted again, it is tried again."""
     desk("submit", "bomb", "b-1")
     for _ in range(2):
@@ -126,7 +126,9 @@ def test_poison_is_parked_with_the_reasons(desk: Desk) -> None:
         (("worker", str(MODULE), "--store", "sqlite:////dev/null/x.db"), 1, "/dev/null/x.db", ""),
     ],
 )
-def test_bad_input_is_named(desk: Desk, words: tuple[str, ...], code: int, error: str, hint: str) -> None:
+def test_bad_input_is_named(
+    desk: CommandBuilder, words: tuple[str, ...], code: int, error: str, hint: str
+) -> None:
     """With what to do about it, and nothing is written."""
     desk("submit", "clerk", "c-1", "--inputs", '{"letters": 3}')
     done = desk(*words)

@@ -69,7 +69,7 @@ class TestPooledPostgresStore(StoreContract):
 def test_a_pooler_is_noticed(pooled: PostgresStore, postgres_url: str) -> None:
     """By itself, without ``?poll=1``; and where there is none, nothing is polled."""
     assert [f.text for f in pooled.examine() if f.subject == "waiting"] == [
-        "whoever waits for a run polls: a pooler stands before the server"
+        "a process that waits for a run polls: there is a pooler before the server"
     ]
     direct = opened(postgres_url)
     assert "is told by the server" in " ".join(f.text for f in direct.examine())

@@ -276,7 +276,7 @@ def test_a_failed_sync_takes_nothing_acknowledged_with_it(
 ) -> None:
     """After a failed fsync the kernel may never write those pages, and say nothing at the next one.
 
-    Planted once: without ``_heal``, later acknowledged appends were cut off in the WAL; with a checkpoint in its place,
+    Planted once: without ``_rewrite_suspect_wal``, later acknowledged appends were cut off in the WAL; with a checkpoint in its place,
     which was tried first, a cut in the middle of that left a malformed database.
     """
     world = make_world(seed)

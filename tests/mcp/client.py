@@ -22,7 +22,7 @@ from holdfast.cli import main; main()
 WAIT_S = 60
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     """What a tool answered."""
 
     text: str
@@ -37,11 +37,11 @@ class Client:
         self.session: Any = session
         self._pid_file = pid_file
 
-    async def __call__(self, tool: str, /, **arguments: Any) -> Told:
+    async def __call__(self, tool: str, /, **arguments: Any) -> Reply:
         answered = await self.session.call_tool(tool, arguments)
         plain = answered.model_dump(mode="json", by_alias=True)
         text = "\n".join(part["text"] for part in plain["content"])
-        return Told(text, plain.get("structuredContent") or {}, bool(plain.get("isError")))
+        return Reply(text, plain.get("structuredContent") or {}, bool(plain.get("isError")))
 
     async def read(self, uri: str) -> str:
         """A resource."""

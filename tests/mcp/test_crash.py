@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.mcp.client import WAIT_S, Client, Told, over_stdio
+from tests.mcp.client import WAIT_S, Client, Reply, over_stdio
 
 import holdfast
 from holdfast.model.events import Kind
@@ -35,7 +35,7 @@ class World:
         return [(event.kind, event.name) for event in holdfast.store(self.store).events("release")]
 
 
-async def begin(client: Client) -> Told:
+async def begin(client: Client) -> Reply:
     return await client("begin_step", name="publish", arguments=PACKAGE)
 
 

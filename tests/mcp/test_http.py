@@ -197,5 +197,5 @@ def test_a_poor_token_is_refused(tmp_path: Path, given: str) -> None:
     words = ["mcp", "--http", "--port", "0", "--token-file", str(path), "--store", str(tmp_path / "runs.db")]
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
-    assert f"the token in {path} is no token" in refused.stderr
+    assert f"the token in {path} needs 16 or more" in refused.stderr
     assert not (tmp_path / "runs.db").exists()

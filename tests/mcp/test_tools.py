@@ -56,7 +56,7 @@ async def steps(client: Client, store: Path) -> None:
     free = await client("begin_step", name="send", arguments={"to": "Ada"}, again=True)
     assert free.facts["idempotency_key"] == retried.facts["idempotency_key"]
     stopped = await client("finish_run")
-    assert "begun and not ended" in stopped.text
+    assert "started and not ended" in stopped.text
     left = await client("leave_run")
     assert f"Now in doubt:\n- #{free.facts['step']} send" in left.text
 
@@ -104,7 +104,7 @@ async def thoughts(client: Client, store: Path) -> None:
         "a discovery",
     ):
         assert said in told
-    assert "found out  a discovery" in (await client("show_run")).text
+    assert "discovered  a discovery" in (await client("show_run")).text
 
     runs = json.loads(await client.read("holdfast://runs"))
     assert {line["run"] for line in runs} == {"team/b", "c"}
@@ -134,7 +134,7 @@ async def handed_over(client: Client, store: Path) -> None:
     written = await client("write_handoff", to="writer", path=path)
     assert written.text.count("# Handoff of giver to writer") == 1
     assert Path(path).stat().st_mode & 0o777 == 0o600  # noqa: ASYNC240 - a test
-    assert (await client("write_handoff", to="writer", path=path)).is_error  # it is there already
+    assert (await client("write_handoff", to="writer", path=path)).is_error  # it already exists
     await client("leave_run")
     (listed,) = [one for one in json.loads(await client.read("holdfast://handoffs")) if one["event"] == 7]
     assert (listed["run"], listed["to"]) == ("giver", "writer")

@@ -1,8 +1,9 @@
-"""Whether a context is true: every line is one of the known sentences, and every fact in it stands in the events it cites.
+"""Checks a context: every line is a known sentence, and its cited events contain every fact in it.
 
-It takes sentences apart by ``core.context.sentences`` and looks facts up in the journal; it shares nothing else with whoever wrote them.
-A text counts as quoted if it is a recorded one, on one line, or the beginning of one followed by an ellipsis. A number has to be
-recorded; one that counts has to count the events cited; a time has to lie between two of them, or behind a recorded moment.
+It parses sentences by ``core.context.sentences`` and looks facts up in the journal; it shares nothing else
+with their writer. A text counts as quoted if it is a recorded one, on one line, or the start of one followed
+by an ellipsis. A number must be recorded; a count must be that of the cited events; a time must lie between
+two of them, or after a recorded time.
 """
 
 import re
@@ -27,7 +28,7 @@ from holdfast.model.events import Event, Kind
 Whole = Callable[[str], bytes]
 """The content at an address."""
 
-# Each of these can match a text in one way only: else a sentence that is none would be tried in exponentially many.
+# Each of these matches a text in one way only: otherwise a wrong sentence would take exponential time.
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _NAME: Final = rf"(?:[A-Za-z_][A-Za-z0-9_.-]*|{_STRING})"
 _NUMBER: Final = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
@@ -51,14 +52,14 @@ _BARE: Final = frozenset({"true", "false", "null"})
 
 
 class Problem(NamedTuple):
-    """A line of a context, and what is not true about it."""
+    """A line of a context, and what is wrong with it."""
 
     line: str
     problem: str
 
 
 def verify(context: Context, events: Sequence[Event], read: Whole) -> list[Problem]:
-    """What in a context is not borne out by these events; nothing, if all is well."""
+    """What these events do not confirm in a context; empty if all is well."""
     known = {event.seq: event for event in events}
     intents: dict[str, Event] = {}
     contents: dict[int, _Content] = {}
@@ -75,7 +76,7 @@ def verify(context: Context, events: Sequence[Event], read: Whole) -> list[Probl
 
 
 def _judge_text(context: Context, known: dict[int, Event]) -> Iterator[str]:
-    """The text says the lines, in order, what was left out, and nothing else."""
+    """The text has the lines, in order, and what was left out, and nothing else."""
     style = context.style
     said = [line for line in context.text.split("\n") if line and not line.startswith("## ")]
     wanted = [PREAMBLE["facts" if style == "facts" else "summary"]]
@@ -116,7 +117,7 @@ def _judge(
 
 
 def _misplaced(phrase: Phrase, cited: Sequence[Event], own: Sequence["_Content"]) -> Iterator[str]:
-    """Whether the events are of the kinds that the sentence may come from, and say what it presupposes."""
+    """Whether the events have the kinds that the sentence may come from, and the fields that it needs."""
     for event in cited:
         if event.kind not in phrase.kinds:
             yield f"cites #{event.seq}, which is {event.kind}"
@@ -128,12 +129,12 @@ def _misplaced(phrase: Phrase, cited: Sequence[Event], own: Sequence["_Content"]
             yield f"cites nothing that says {field} = {value!r}"
 
 
-# -- taking a sentence apart --------------------------------------------------------------------------------------
+# -- parse a sentence ----------------------------------------------------------------------------------------
 
 
 @cache
 def _pattern(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """A phrase's text as a pattern, and the sorts of the facts in it."""
+    """A phrase's text as a pattern, and the sorts of its facts."""
     sorts: list[str] = []
     pattern = ""
     for piece, is_optional in pieces_of(text):
@@ -155,7 +156,7 @@ def _readings(phrase: Phrase, style: Style, text: str) -> Iterator[list[tuple[st
         yield [(sort, fact) for sort, fact in zip(sorts, found.groups(), strict=True) if fact is not None]
 
 
-# -- looking facts up ---------------------------------------------------------------------------------------------
+# -- look facts up -------------------------------------------------------------------------------------------
 
 
 def _untrue(
@@ -184,13 +185,13 @@ def _are_recorded(fact: str, texts: frozenset[str], numbers: frozenset[str]) -> 
 
 
 def _spoken(own: Sequence["_Content"]) -> set[str]:
-    """What the cited pieces of a stream say together, and what they reason."""
+    """What the cited chunks of a stream say together, and their reasoning."""
     partial = fold_partial(content.body for content in own if content.is_piece)
     return {_one_line(partial.text), _one_line(partial.reasoning)} - {""}
 
 
 def _is_text(text: str, texts: frozenset[str], numbers: frozenset[str]) -> bool:
-    """A recorded text, or the beginning of one; or a key that was no text, as JSON writes it."""
+    """A recorded text, or the start of one; or a key that was not a text, as JSON writes it."""
     if text in texts or text in numbers:
         return True
     if text.endswith(ELLIPSIS):
@@ -208,7 +209,7 @@ def _is_count(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> b
 
 
 def _is_between(fact: str, cited: Sequence[Event], own: Sequence["_Content"]) -> bool:
-    """A time between two events, or since a moment that one of them records."""
+    """A time between two events, or since a time that one of them records."""
     if any(fact == span(b.at - a.at) for a, b in combinations(cited, 2)):
         return True
     moments = frozenset().union(*(content.moments for content in own))
@@ -243,7 +244,7 @@ _JUDGES: Final[dict[str, Callable[[str, Sequence[Event], Sequence["_Content"]], 
 
 
 class _Content:
-    """What an event says: every text and number in it, and in the intent of the call that it is about."""
+    """The content of an event: every text and number in it, and in the intent of its call."""
 
     def __init__(self, event: Event, intent: Event | None, read: Whole) -> None:
         self._events = [event] if intent is None or intent is event else [event, intent]
@@ -285,13 +286,13 @@ class _Content:
         return self._found
 
     def _whole(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The body with what lies in blobs."""
+        """The body with the content of its blobs."""
         blobs = {name for name in body if name.endswith("_blob") and isinstance(body[name], str)}
         return {**body, **{name.removesuffix("_blob"): loads(self._read(body[name])) for name in blobs}}
 
 
 def _leaves(tree: Any) -> Iterator[Any]:
-    """Every text and number in a tree; also in JSON that stands as a text in it, as arguments of tools do."""
+    """Every text and number in a tree; also in JSON texts inside it, such as arguments of tools."""
     if isinstance(tree, dict):
         for name, part in tree.items():
             yield name
@@ -302,7 +303,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
     elif isinstance(tree, str):
         yield tree
         if tree[:1] in {"{", "["}:
-            for line in tree.split("\n"):  # of a body that a compacted view keeps, each is JSON by itself
+            for line in tree.split("\n"):  # a body inside a compacted view: each line is its own JSON
                 with suppress(JSONDecodeError):
                     yield from _leaves(loads(line))
     elif isinstance(tree, (int, float)) and not isinstance(tree, bool):

@@ -26,7 +26,7 @@ def _flipped(body: bytes) -> bytes:
 
 
 def _in_memory(store: MemoryStore, what: str, *place: str) -> None:
-    shelf = store._shelf
+    shelf = store._tables
     if what == "record":
         space, key = place
         record = shelf.records[space][key]

@@ -15,7 +15,7 @@ from holdfast.core.journal.lineage import effective
 from holdfast.model.store_rows import inbox_space
 from holdfast.views.event_detail import event_detail
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.run_summary import summarize
 from holdfast.views.runs import run_line
 from holdfast.views.stats import arrange
@@ -133,11 +133,11 @@ def look_at_everything(store: holdfast.Store) -> None:
 def look_at(store: holdfast.Store, run: str) -> None:
     """One run, in full."""
     info, events = store.get(run), store.events(run)
-    desk = Desk("")
+    builder = CommandBuilder("")
     doubts, questions, promises = store.doubts(run), store.questions(run), store.promises(run)
     as_plain(
         summarize(
-            info, events, doubts, questions, now=store.now(), size_bytes=store.size(run), desk=desk, promises=promises,
+            info, events, doubts, questions, now=store.now(), size_bytes=store.size(run), builder=builder, promises=promises,
             read=store.content,
         )
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Where other people's clients and frameworks meet Holdfast: each module knows one of them, and is loaded when it is used."""
+"""Adapters for other clients and frameworks: each module knows one of them, and is loaded when it is used."""

@@ -1,9 +1,10 @@
-"""OpenTelemetry: spans of runs by the conventions for generative AI, for whichever exporter the program has set up.
+"""OpenTelemetry: spans of runs by the conventions for generative AI, for the program's own exporter.
 
-``instrument()`` once, or ``with traced():`` around some runs. Each attempt is a trace of its own (or a part of the one that
-is current when the run is entered), so that a run of days is no trace of days: its ``invoke_agent`` span is linked to that of
-the attempt before, whose ids stand in the journal and so survive a crash. One conversation id goes through all of them.
-What is answered from the journal is counted on the attempt's span and makes no spans of its own, unless asked for.
+``instrument()`` once, or ``with traced():`` around some runs. Each attempt is a trace of its own (or a part
+of the current one when the run is entered), so that a run of days is not a trace of days. Its
+``invoke_agent`` span links to that of the attempt before, whose ids are in the journal and so survive a
+crash. All share one conversation id. Replayed calls are counted on the attempt's span and make no spans of
+their own, by default.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,10 +55,10 @@ _NOTED: Final = {
 def instrument(
     tracer_provider: Any = None, *, content: bool = False, replayed: Replayed = "count"
 ) -> observers.Onlooker | None:
-    """Have the runs that are entered from now on traced; who looked on before, for ``onlookers.put``.
+    """Trace the runs that are entered from now on. Returns the previous observer, for ``observers.put``.
 
-    ``content`` has what models and tools are asked and answer in the spans: it may be private, and is left out unless asked
-    for. ``replayed="spans"`` gives each call that is answered from the journal a span too.
+    ``content`` puts requests and answers of models and tools into the spans: it may be private, and is off by
+    default. ``replayed="spans"`` gives each replayed call a span too.
     """
     return observers.put(Tracing(tracer_provider, content=content, replayed=replayed))
 
@@ -66,7 +67,7 @@ def instrument(
 def traced(
     tracer_provider: Any = None, *, content: bool = False, replayed: Replayed = "count"
 ) -> Iterator[None]:
-    """Have the runs that are entered inside of this traced."""
+    """Trace the runs that are entered inside of this block."""
     before = instrument(tracer_provider, content=content, replayed=replayed)
     try:
         yield
@@ -75,7 +76,7 @@ def traced(
 
 
 class Tracing:
-    """Makes a span of each attempt, and spans of the calls in it."""
+    """Makes a span for each attempt, and spans for its calls."""
 
     def __init__(self, tracer_provider: Any, *, content: bool, replayed: Replayed) -> None:
         choose("replayed", replayed, ("count", "spans"))
@@ -88,7 +89,7 @@ class Tracing:
 
 
 class Attempt:
-    """One attempt's span, which is current in the program until it leaves the run, and those of its calls."""
+    """One attempt's span, current in the program until it leaves the run, and the spans of its calls."""
 
     def __init__(self, tracing: Tracing, beginning: observers.Beginning) -> None:
         self._tracing = tracing
@@ -113,13 +114,13 @@ class Attempt:
 
     @property
     def said(self) -> Mapping[str, Any]:
-        """Where the span is, so that the next attempt can point to it."""
+        """The ids of the span, so that the next attempt can link to it."""
         return {"traceparent": _traceparent(self._span.get_span_context())}
 
     def began(self, work: Work) -> None:
         """A span for the call."""
         call = self._calls[work.asked.key] = Call(self._start(work.asked, work), work)
-        if not isinstance(work, StreamWork):  # it is read in other places than it is begun in
+        if not isinstance(work, StreamWork):  # a stream is read in other contexts than it is started in
             call.attach()
         if self._tracing.content:
             call.tell_input(work)
@@ -131,7 +132,7 @@ class Attempt:
             call.end(error)
 
     def replayed(self, asked: Asked, outcome: Outcome) -> None:
-        """Counted; or a span of no length, behind which nothing was done."""
+        """Count it; or make a span of zero length."""
         self._replayed += 1
         if self._tracing.replayed == "spans":
             span = self._start(asked, None)
@@ -140,7 +141,7 @@ class Attempt:
             span.end()
 
     def recorded(self, events: Sequence[Event]) -> None:
-        """Outcomes tell what a call took; other events of note are told on the span of their call, or of the attempt."""
+        """Usage from outcomes; other notable events become span events of their call, or of the attempt."""
         for event in events:
             call = self._calls.get(event.key)
             if event.kind == Kind.STEP_FINISHED and call is not None:
@@ -151,8 +152,8 @@ class Attempt:
                 (self._span if call is None else call.span).add_event(name, {**about, **_details(event)})
 
     def left(self, status: str, error: BaseException | None) -> None:
-        """The attempt's span is over: parked is no error, in doubt is one."""
-        for call in list(self._calls.values()):  # still running in some thread
+        """End the attempt's span: parked is no error, in doubt is one."""
+        for call in list(self._calls.values()):  # still running in another thread
             call.end(None)
         self._span.set_attribute("holdfast.status", status)
         self._span.set_attribute("holdfast.replayed_steps", self._replayed)
@@ -160,11 +161,11 @@ class Attempt:
         self._span.end()
         if (
             context.get_current() is self._current
-        ):  # left in another place than entered, nothing is to be undone
+        ):  # left in another context than entered: there is nothing to detach
             context.detach(self._token)
 
     def _start(self, asked: Asked, work: Work | None) -> Any:
-        """A span in the current one; in the attempt's where a framework's thread knows of none."""
+        """A span inside the current one, or inside the attempt's if a framework's thread has none."""
         is_known = trace.get_current_span().get_span_context().is_valid
         name, kind, attributes = _described(asked, work)
         return self._tracing.tracer.start_span(
@@ -185,7 +186,7 @@ class Call:
         self._token: Any = None
 
     def attach(self) -> None:
-        """What is done inside of the call is inside of its span."""
+        """Make it the current span for what happens inside the call."""
         self._current = trace.set_span_in_context(self.span)
         self._token = context.attach(self._current)
 
@@ -196,7 +197,7 @@ class Call:
             context.detach(self._token)
 
     def tell_outcome(self, event: Event, *, content: bool) -> None:
-        """What it took and who answered; with what, only where that was asked for."""
+        """The usage and the model; the answer only if content is on."""
         if not self._is_model and not content:
             return
         body = contents_of(event.body)
@@ -212,7 +213,7 @@ class Call:
         self.span.set_attributes({name: value for name, value in told.items() if value is not None})
 
     def tell_input(self, work: Work) -> None:
-        """What is asked."""
+        """The request."""
         if isinstance(work, ModelWork):
             request = work.taken.tree
             messages = request.get("messages", request) if isinstance(request, dict) else request
@@ -253,7 +254,7 @@ def _intended(asked: Asked) -> tuple[str, bool]:
 
 
 def _details(event: Event) -> dict[str, Any]:
-    """The short facts of an event; what people were asked is for the journal."""
+    """The short fields of an event, without questions to people."""
     body = contents_of(event.body)
     wanted = ("attempt", "last", "reason", "how", "via", "id", "kind", "why", "failures", "by")
     return {
@@ -278,7 +279,7 @@ def _traceparent(of: SpanContext) -> str:
 
 
 def _span_context(traceparent: Any) -> SpanContext | None:
-    """Where the attempt before was traced; None where it was not, or says so in a way that this version does not know."""
+    """The span of the attempt before; None if it was not traced, or has an unknown format."""
     parts = traceparent.split("-") if isinstance(traceparent, str) else []
     if len(parts) != 4 or parts[0] != "00":
         return None

@@ -1,4 +1,4 @@
-"""The command group: finds commands by name, loads only the one that is asked for, and explains what went wrong.
+"""The command group: finds a command by name, imports only that one, and reports its errors.
 
 A command is a module of this package with a ``command`` in it. The order here is the order in the help.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from holdfast._version import __version__
-from holdfast.cli.errors import EXIT_DONE, complaint_of, with_store
+from holdfast.cli.errors import EXIT_DONE, error_message_of, with_store
 from holdfast.cli.output import render
 
 COMMANDS: Final = (
@@ -49,29 +49,29 @@ COMMANDS: Final = (
     "worker",
 )
 _MODULES: Final = {"import": "import_"}
-"""Where a command's module cannot have its name."""
+"""Command names that cannot be module names."""
 
 
 class App(click.Group):
-    """A group whose commands are imported when they are needed, and which always exits with a code of ours."""
+    """A group that imports a command when it is called, and always exits with one of our exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands that are there."""
+        """All command names, in the order of the help."""
         return [name for name in COMMANDS if find_spec(_module(name)) is not None]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, imported now."""
+        """Import one command."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(_module(cmd_name)).command
         return command
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
-        """Run a command line. Every error becomes ``error:``, ``hint:`` and an exit code, and no traceback."""
+        """Run a command line. An error becomes ``error:``, ``hint:`` and an exit code, never a traceback."""
         sys.exit(self._code(list(sys.argv[1:] if args is None else args), extra))
 
     def _code(self, args: list[str], extra: dict[str, Any]) -> int:
-        # Not through click's own main: that has words of its own for an interrupt and a broken pipe.
+        # Not through click's own main: it prints its own messages for an interrupt and a broken pipe.
         extra.pop("prog_name", None)
         try:
             with self.make_context("holdfast", list(args), **extra) as context:
@@ -80,11 +80,11 @@ class App(click.Group):
         except click.exceptions.Exit as done:
             return done.exit_code
         except BaseException as error:
-            complaint = complaint_of(error)
-            if complaint is None:
+            found = error_message_of(error)
+            if found is None:
                 raise
-            render.complain(complaint.message, with_store(complaint.hint, args))
-            return complaint.code
+            render.show_error(found.message, with_store(found.hint, args))
+            return found.code
         return code if isinstance(code, int) else EXIT_DONE
 
 
@@ -98,7 +98,7 @@ def _module(name: str) -> str:
 def app(context: click.Context) -> None:
     """Your agent dies; its work does not.
 
-    See what your runs did, where they stand, and settle what is in doubt.
+    See what your runs did, what state they are in, and settle what is in doubt.
 
     \b
     Exit codes: 0 done, 1 refused, 2 misuse, 3 in doubt or waiting for a person.

@@ -1,4 +1,4 @@
-"""From whatever went wrong to what a person is told: a message, a hint, an exit code.
+"""Turns an error into a message, a hint and an exit code.
 
 Exit codes: 0 done, 1 refused, 2 misuse, 3 in doubt or waiting for a person. A HoldfastError never shows a
 traceback; anything else is a defect of this program, and shows one.
@@ -23,9 +23,9 @@ __all__ = [
     "EXIT_MISUSE",
     "EXIT_REFUSED",
     "EXIT_WAITING",
-    "Complaint",
+    "ErrorMessage",
     "RefusedError",
-    "complaint_of",
+    "error_message_of",
     "with_store",
 ]
 
@@ -34,7 +34,7 @@ EXIT_BROKEN_PIPE: Final = 141
 
 
 class RefusedError(Exception):
-    """A command cannot do what was asked; the library has no error for it, because only people ask for this."""
+    """A command cannot do what was asked. Only for refusals that exist on the command line alone."""
 
     def __init__(self, message: str, hint: str = "", *, code: int = EXIT_REFUSED) -> None:
         super().__init__(message)
@@ -42,26 +42,26 @@ class RefusedError(Exception):
         self.code = code
 
 
-class Complaint(NamedTuple):
-    """What goes to stderr, and the exit code. Without a message, only the code counts."""
+class ErrorMessage(NamedTuple):
+    """The output on stderr, and the exit code. Without a message, only the code."""
 
     code: int
     message: str = ""
     hint: str = ""
 
 
-def complaint_of(error: BaseException) -> Complaint | None:
-    """What to tell about an error; None for one that is not ours to explain."""
+def error_message_of(error: BaseException) -> ErrorMessage | None:
+    """The message for an error; None for one that is not ours to explain."""
     if isinstance(error, RefusedError):
-        return Complaint(error.code, str(error), error.hint)
+        return ErrorMessage(error.code, str(error), error.hint)
     if isinstance(error, (HoldfastError, StopSignal)):
-        return Complaint(_code_of(error), str(error), error.hint)
+        return ErrorMessage(_code_of(error), str(error), error.hint)
     if isinstance(error, click.ClickException):
         return _usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return Complaint(EXIT_INTERRUPTED)
+        return ErrorMessage(EXIT_INTERRUPTED)
     if isinstance(error, BrokenPipeError):
-        return Complaint(EXIT_BROKEN_PIPE)
+        return ErrorMessage(EXIT_BROKEN_PIPE)
     return None
 
 
@@ -73,18 +73,21 @@ def _code_of(error: HoldfastError | StopSignal) -> int:
     return EXIT_REFUSED
 
 
-def _usage(error: click.ClickException) -> Complaint:
-    """What click says, in our form."""
+def _usage(error: click.ClickException) -> ErrorMessage:
+    """Click's message in our form."""
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"`{context.command_path} --help` shows how it is used" if context else ""
-    return Complaint(error.exit_code, message, hint)
+    return ErrorMessage(error.exit_code, message, hint)
 
 
 def with_store(hint: str, args: Sequence[str]) -> str:
-    """The hint with the store named in its commands, if it was named in this one: else they would look elsewhere."""
-    args = args[: args.index("--")] if "--" in args else args  # what follows is another program's
+    """The hint with --store added to its commands, if this command line has --store.
+
+    Without it, those commands would use another store.
+    """
+    args = args[: args.index("--")] if "--" in args else args  # the rest belongs to another program
     named = next((after for word, after in pairwise(args) if word == "--store"), None)
     if named is None:
         named = next((word.removeprefix("--store=") for word in args if word.startswith("--store=")), None)
@@ -94,5 +97,5 @@ def with_store(hint: str, args: Sequence[str]) -> str:
     return _COMMAND.sub(lambda found: f"`{found[1]} --store {shlex.quote(named)}`", hint)
 
 
-# Not those that name a store, show several ways to go on, or only ask for help.
+# Not commands that name a store, that show alternatives, or that ask for help.
 _COMMAND: Final = re.compile(r"`(holdfast (?![^`]*(?:--store| \| |--help))[^`]+)`")

@@ -1,6 +1,6 @@
-"""What the configuration files of MCP clients have to say to use Holdfast: each in its own form, and where it belongs.
+"""Configurations of MCP clients that use Holdfast: the form and the file of each.
 
-A token never stands in such a file: it is taken from the environment, or asked for.
+A configuration never contains a token. The client takes it from the environment, or asks for it.
 """
 
 import sys
@@ -17,16 +17,16 @@ NAME: Final = "holdfast"
 
 
 class Client(NamedTuple):
-    """A client: where its configuration lies, under which field servers stand, and what it calls things."""
+    """A client: its configuration file, the field that lists servers, and its own field names."""
 
     where: str
     field: str = "mcpServers"
     typed: bool = False
-    """Whether each server says what it is: ``stdio`` or ``http``."""
+    """Whether each server declares its type: ``stdio`` or ``http``."""
     url: str = "url"
     header: str = "Bearer ${HOLDFAST_MCP_TOKEN}"
     is_anywhere: bool = False
-    """Started from no project's directory: the store has to be named."""
+    """Starts outside of any project's directory, so the store must be named."""
 
 
 CLIENTS: Final[dict[str, Client]] = {
@@ -61,11 +61,11 @@ CLIENTS: Final[dict[str, Client]] = {
     ),
 }
 _STDIO_ONLY: Final = frozenset({"claude-desktop"})
-"""Their configuration file knows commands only."""
+"""Clients whose configuration file knows commands only."""
 
 
-class Way(NamedTuple):
-    """How the client reaches the server: a command that it starts, or an address."""
+class Transport(NamedTuple):
+    """How the client reaches the server: a command to start, or an address."""
 
     command: Sequence[str] = ()
     url: str = ""
@@ -75,14 +75,14 @@ _APP: Final = "from holdfast.cli.app import app; app()"
 
 
 def command_for(store: str | None) -> tuple[str, ...]:
-    """The command that starts this very installation: clients are often started without the path that a shell has."""
+    """The command that starts this installation. Clients often start without the PATH of a shell."""
     script = Path(sys.executable).with_name("holdfast")
     start = (str(script),) if script.exists() else (sys.executable, "-c", _APP)
     return (*start, "mcp", *(("--store", store) if store else ()))
 
 
 def check_client(name: str) -> Client:
-    """The client of that name. Refused with the list of those there are."""
+    """The client of that name. Refused with the list of known clients."""
     if name not in CLIENTS:
         raise RefusedError(
             f"there is no configuration for {name!r}",
@@ -92,8 +92,8 @@ def check_client(name: str) -> Client:
     return CLIENTS[name]
 
 
-def config_for(name: str, way: Way) -> str:
-    """What belongs into the client's configuration file."""
+def config_for(name: str, way: Transport) -> str:
+    """The text for the client's configuration file."""
     client = check_client(name)
     if way.url and name in _STDIO_ONLY:
         raise RefusedError(
@@ -104,7 +104,7 @@ def config_for(name: str, way: Way) -> str:
     return _codex(way) if name == "codex" else _json(name, client, way)
 
 
-def _codex(way: Way) -> str:
+def _codex(way: Transport) -> str:
     told = (
         [f"url = {_quoted(way.url)}", f"bearer_token_env_var = {_quoted(TOKEN_VARIABLE)}"]
         if way.url
@@ -117,11 +117,11 @@ def _codex(way: Way) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as TOML writes it: its basic strings are JSON's."""
+    """A text as a TOML string. TOML's basic strings are JSON strings."""
     return dumps(text).decode()
 
 
-def _json(name: str, client: Client, way: Way) -> str:
+def _json(name: str, client: Client, way: Transport) -> str:
     server: dict[str, Any] = {"type": "http" if way.url else "stdio"} if client.typed else {}
     if way.url:
         server |= {client.url: way.url, "headers": {"Authorization": client.header}}

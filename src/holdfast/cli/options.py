@@ -1,4 +1,4 @@
-"""What every command shares: its options, and how the store is found. Looking never creates a store."""
+"""The options that every command has, and how it finds the store. Reading never creates a store."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from holdfast.api.store.store import Store, find_store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.core.lineage.points import parse_place
 from holdfast.stores.url import place_of, url_of, without_password
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,54 +20,58 @@ store_option = click.option(
     "url",
     metavar="URL",
     default=None,
-    help="Where the runs are kept: a path, sqlite:///path, postgresql://user@host/database or dynamodb://table. Default: HOLDFAST_URL, else the nearest .holdfast.",
+    help="Where the runs are kept: a path, sqlite:///path, postgresql://user@host/database or "
+    "dynamodb://table. Default: HOLDFAST_URL, else the nearest .holdfast.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable fields.")
 
 
-def surface(function: F) -> F:
-    """The options that every command has."""
+def common_options(function: F) -> F:
+    """Add the options that every command has."""
     return store_option(json_option(function))
 
 
 def open_existing(url: str | None) -> Store:
-    """The store, which must be there."""
+    """Open a store that must exist."""
     store = find_store(url)
     if store is None:
         raise RefusedError(
-            f"there is no store {where(url)}", 'a run makes one: with holdfast.run("my-run") as run: …'
+            f"there is no store {where(url)}", 'a run creates one: with holdfast.run("my-run") as run: …'
         )
     return store
 
 
 def where(url: str | None) -> str:
-    """The place that was looked at, in words."""
+    """The place that was searched, in words."""
     named = url or os.environ.get("HOLDFAST_URL")
     return f"at {without_password(named)}" if named else f"in {Path.cwd()} or above it"
 
 
 def child_url(url: str | None) -> str:
-    """The store as a program that is started elsewhere has to be told it: absolute, and with what cannot stand in a URL quoted."""
+    """The store's URL for a program that starts in another directory.
+
+    Absolute, with reserved characters quoted.
+    """
     return url_of(place_of(url))
 
 
-def whole_run(text: str, name: str) -> str:
-    """The run that was typed, for a command that takes no point in it."""
+def run_only(text: str, name: str) -> str:
+    """The run that was typed, for a command that takes no point."""
     place = parse_place(text)
     if not place.is_head:
-        message = f"`holdfast {name}` takes a whole run, and {text} is a point in one"
+        message = f"`holdfast {name}` takes a run, and {text} is a point of one"
         raise RefusedError(
             message, f"use {place.run}; `holdfast show {text}` shows that point", code=EXIT_MISUSE
         )
     return place.run
 
 
-def desk(url: str | None) -> Desk:
-    """From where this command was typed, for commands to be typed next."""
-    return Desk(str(Path.cwd()), without_password(url or ""))
+def command_builder(url: str | None) -> CommandBuilder:
+    """The context of this command line, from which the next commands are built."""
+    return CommandBuilder(str(Path.cwd()), without_password(url or ""))
 
 
-def desk_before(store: Store, run: str, url: str | None) -> Desk:
-    """The same before a run whose command may be foreign."""
+def command_builder_for(store: Store, run: str, url: str | None) -> CommandBuilder:
+    """The same for a run whose command may be foreign."""
     command = store.command(run)
-    return desk(url)._replace(untrusted=run if command is not None and command.needs_trust else "")
+    return command_builder(url)._replace(untrusted=run if command is not None and command.needs_trust else "")

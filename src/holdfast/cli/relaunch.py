@@ -1,7 +1,8 @@
-"""From what an attempt recorded of itself to a command that can be started now, or why there is none.
+"""The command that starts a recorded attempt's program again, or why there is none.
 
-The interpreter is the recorded one, by its whole path: Python finds its packages from how it was called. The
-environment is not recorded, because secrets live there; it is that of whoever resumes.
+The interpreter is the recorded one, by its full path: Python finds its packages from the path it was called
+by. The environment is not recorded, because it holds secrets; the program gets the environment of `holdfast
+resume`.
 """
 
 import os
@@ -25,14 +26,17 @@ _UNREPEATABLE: Final = {
 
 
 class Program(NamedTuple):
-    """What a Python command line runs: a script or a module by its name, or something that cannot be started again."""
+    """What a Python command line runs.
+
+    A script or a module by name, or something that cannot be restarted.
+    """
 
     kind: Literal["script", "module", "code", "stdin", "interactive", "notebook"]
     name: str = ""
 
 
 def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Launch:
-    """The command that starts an attempt's program again. Refused where a part of it is not there any more."""
+    """The command that starts an attempt's program again. Refused if a part of it no longer exists."""
     argv, python, cwd = [str(word) for word in attempt.get("argv", ())], attempt["python"], attempt["cwd"]
     program = program_of(argv)
     if program.kind in _UNREPEATABLE or not python:
@@ -43,24 +47,24 @@ def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Lau
         )
     if not Path(cwd).is_dir():
         raise RefusedError(
-            f"run {run} was last started in {cwd}, which is not there any more",
+            f"run {run} was last started in {cwd}, which no longer exists",
             f"restore that directory, or start the program elsewhere with {words(environ)}",
         )
     if not os.access(python, os.X_OK):
         raise RefusedError(
-            f"run {run} was last started with {python}, which cannot be started any more",
+            f"run {run} was last started with {python}, which can no longer be started",
             f"restore that interpreter, or start the program with another and {words(environ)}",
         )
     if program.kind == "script" and not Path(cwd, program.name).exists():
         raise RefusedError(
-            f"run {run} was last started from {Path(cwd, program.name)}, which is not there any more",
+            f"run {run} was last started from {Path(cwd, program.name)}, which no longer exists",
             f"restore that file, or start the program from where it is now with {words(environ)}",
         )
     return Launch((python, *argv[1:]), cwd, environ)
 
 
 def program_of(argv: Sequence[str]) -> Program:
-    """What a Python command line (``sys.orig_argv``) runs. Options are read as the interpreter reads them."""
+    """What a Python command line (``sys.orig_argv``) runs. Options are parsed as the interpreter does."""
     rest = list(argv[1:])
     while rest:
         word = rest.pop(0)
@@ -78,7 +82,10 @@ def program_of(argv: Sequence[str]) -> Program:
 
 
 def _short_options(letters: str, rest: list[str]) -> Program | None:
-    """One word of short options, like ``-Bm``; those that take a value take the rest of the word, or the next one."""
+    """One word of short options, like ``-Bm``.
+
+    An option's value is the rest of the word, or the next word.
+    """
     for place, letter in enumerate(letters, 1):
         if letter == "c":
             return Program("code")
@@ -93,5 +100,5 @@ def _short_options(letters: str, rest: list[str]) -> Program | None:
 
 
 def words(environ: dict[str, str]) -> str:
-    """The additions to the environment as one types them; a password is not shown."""
+    """The additions to the environment as you type them, without passwords."""
     return " ".join(f"{name}={shlex.quote(without_password(value))}" for name, value in environ.items())

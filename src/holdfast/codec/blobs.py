@@ -1,10 +1,10 @@
-"""Content by its address: hashed, compressed, and checked when it comes back.
+"""Content by address: hashed, compressed, and checked when it is read.
 
-It knows SHA-256 and zstd. It refuses to know what the content says and where it lives. The invariant: ``unpack``
-returns the very bytes that the address was made of, or raises.
+It knows SHA-256 and zstd. It does not know what the content means or where it is stored. The invariant:
+``unpack`` returns the exact bytes that the address was made of, or raises.
 
-A packed blob is a zstd frame, told by its magic number, or the content itself where that is not larger: so a blob
-taken out of a store can be read with ``zstd -d``, and a small one in the sqlite3 shell.
+A packed blob is a zstd frame, recognised by its magic number, or the content itself if that is not larger. So
+you can read a blob from a store with ``zstd -d``, and a small one in the sqlite3 shell.
 """
 
 import threading
@@ -17,11 +17,11 @@ from holdfast.limits import BLOB_SIZE_BYTES_MAX
 _LEVEL: Final = 3
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _TINY_BYTES: Final = 64
-"""Less than this gains nothing from being compressed."""
+"""Smaller content gains nothing from compression."""
 
 
 class _Tools(threading.local):
-    """A compressor and a decompressor for each thread: they are costly to make and not thread-safe."""
+    """A compressor and a decompressor per thread: they are costly to make and not thread-safe."""
 
     def __init__(self) -> None:
         import zstandard
@@ -34,12 +34,12 @@ _tools: _Tools | None = None
 
 
 def address_of(data: bytes) -> str:
-    """The address of a content: its SHA-256, in hexadecimal."""
+    """The address of a content: its SHA-256 in hexadecimal."""
     return sha256(data).hexdigest()
 
 
 def pack(data: bytes) -> bytes:
-    """The content as it is kept. Raises TooLarge."""
+    """The stored form of the content. Raises TooLarge."""
     if len(data) > BLOB_SIZE_BYTES_MAX:
         raise TooLarge(what="a blob", size=len(data), size_max=BLOB_SIZE_BYTES_MAX, unit="bytes")
     looks_packed = data.startswith(_MAGIC)
@@ -49,16 +49,17 @@ def pack(data: bytes) -> bytes:
         packed: bytes = _of_thread().compressor.compress(data)
     except (
         OSError
-    ):  # no descriptor left to import it with: what happened is recorded all the same, at its full size
+    ):  # no file descriptor left to import zstandard with: store the content uncompressed rather than lose it
         if looks_packed:
             raise
         return data
-    # content that begins like a frame must be in one, however little it gains
+    # content that starts like a frame must be in one, even if that is larger: unpack looks at the magic
+    # number
     return packed if looks_packed or len(packed) < len(data) else data
 
 
 def unpack(packed: bytes, *, address: str) -> bytes:
-    """The content of a packed blob. Raises Corrupt, naming the address, unless it is what the address says."""
+    """The content of a packed blob. Raises Corrupt with the address if it does not match."""
     data = _inflate(packed, f"blob {address}")
     if address_of(data) != address:
         raise _corrupt(f"blob {address}", "its content has another hash")
@@ -72,7 +73,7 @@ def _inflate(packed: bytes, what: str) -> bytes:
 
     try:
         size = zstandard.frame_content_size(packed)
-        # the size is looked at first: a few bytes can claim to unfold to more than there is memory
+        # check the declared size first: a few bytes can claim to unpack to more than the memory
         if not 0 <= size <= BLOB_SIZE_BYTES_MAX:
             raise _corrupt(what, f"its frame claims {size:,} bytes")
         data: bytes = _of_thread().decompressor.decompress(packed, allow_extra_data=False)

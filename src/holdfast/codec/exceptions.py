@@ -1,12 +1,12 @@
 """An exception to a record and back, as its own class, without running any of its code.
 
-It knows where exceptions keep what they know: in args, in attributes, in slots of the interpreter's own (errno,
-filename), in notes, in a cause, in a group. It refuses to call a constructor on the way back: those take other
-arguments than ``args`` says, and some act. The invariant: neither direction raises, however odd the exception; what
-cannot be kept is left out and named under ``lost``.
+It knows where exceptions keep their data: in args, in attributes, in slots of the interpreter (errno,
+filename), in notes, in a cause, in a group. It never calls a constructor when it reads: constructors may take
+other arguments than ``args``, and some have effects. The invariant: neither direction raises, for any
+exception; what cannot be stored is left out and listed under ``lost``.
 
-A record is JSON-ready and stands in an event, so it is bounded as a whole: ``args`` and ``state`` (trees) are kept as
-long as there is room, ``message`` and ``traceback`` (for people) are cut.
+A record is JSON-ready and part of an event, so its total size is bounded: ``args`` and ``state`` (trees) are
+stored while there is room, ``message`` and ``traceback`` (for people) are cut.
 """
 
 from typing import Any, Final
@@ -23,14 +23,14 @@ from holdfast.model.explained_error import Explained
 Record = dict[str, Any]
 
 _CHAIN_MAX: Final = 8
-"""Causes of causes, and groups in groups, are kept this deep."""
+"""The depth to which causes and groups are stored."""
 
 _TREES_BYTES_MAX: Final = APPEND_SIZE_BYTES_MAX // 4
-"""Room for args and attributes. A failure that did not fit into an append could not be recorded at all."""
+"""Room for args and attributes. A failure that does not fit into an append could not be recorded at all."""
 
 _MESSAGE_CHARS_MIN: Final = 200
 _OUR_MARKS: Final = ("__notes__", "_holdfast_")
-"""Attributes that begin so are not the exception's own: notes are kept apart, ours belong to the living process."""
+"""Prefixes of attributes to skip: notes have their own field, and ours belong to the running process."""
 
 _NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
     OSError: ("errno", "strerror", "filename", "filename2"),
@@ -44,7 +44,7 @@ _NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
     NameError: ("name",),
     AttributeError: ("name",),
 }
-"""What the interpreter's own classes keep outside of ``__dict__``, where no constructor is run to fill it."""
+"""What the interpreter's own classes keep outside of ``__dict__``. No constructor runs to fill it."""
 
 
 def encode_failure(exc: BaseException) -> Record:
@@ -53,7 +53,10 @@ def encode_failure(exc: BaseException) -> Record:
 
 
 def decode_failure(record: Record) -> BaseException:
-    """The exception of a record, ready to be raised; ReplayedFailure where its class cannot be had. Never raises."""
+    """The exception of a record, ready to raise; ReplayedFailure if its class is unavailable.
+
+    Never raises.
+    """
     exc = _rebuilt(record)
     if exc is None:
         exc = ReplayedFailure(type_name=record["type"], message=record["message"])
@@ -74,11 +77,14 @@ def describe_failure(record: Record) -> str:
     return f"{name}: {lines[0]}{' …' if len(lines) > 1 else ''}"
 
 
-# -- writing ----------------------------------------------------------------------------------------------------
+# -- write ---------------------------------------------------------------------------------------------------
 
 
 class _Writer:
-    """One failure's writing: all in it share one allowance, or a group of a hundred would fill the journal."""
+    """Writes one failure.
+
+    All its parts share one size limit, or a group of a hundred would fill the journal.
+    """
 
     def __init__(self) -> None:
         self._trace_chars_left = TRACEBACK_CHARS_MAX
@@ -112,13 +118,13 @@ class _Writer:
         except Exception:  # noqa: BLE001  source lines come from files that may be anything by now
             return ""
         if len(text) > self._trace_chars_left:
-            # the end is where it happened
+            # keep the end: it names the place of the failure
             text = "…" + text[len(text) - self._trace_chars_left + 1 :] if self._trace_chars_left else ""
         self._trace_chars_left -= len(text)
         return text
 
     def _message(self, exc: BaseException) -> str:
-        # a group's str() counts its members, which the group itself says again
+        # skip str() of a group: it only adds the number of members, which the group itself repeats
         try:
             text = _text(exc.message if isinstance(exc, BaseExceptionGroup) else str(exc))
         except Exception as error:  # noqa: BLE001  __str__ is the user's
@@ -143,7 +149,7 @@ class _Writer:
 
 
 def _text(value: object) -> str:
-    """Text that UTF-8 can hold; a plain str even if it was a subclass of it."""
+    """Text that UTF-8 can encode, as a plain str even if it was a subclass."""
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
@@ -158,18 +164,21 @@ def _notes(exc: BaseException) -> list[str]:
 
 
 def _state(exc: BaseException) -> dict[str, Any]:
-    """Every attribute by name: the interpreter's own, those in slots and those in ``__dict__``."""
+    """Every attribute by name: the interpreter's own, slots, and ``__dict__``."""
     try:
         state = {name: part for name, part in state_of(exc).items() if not name.startswith(_OUR_MARKS)}
         native = [name for base, names in _NATIVE.items() if isinstance(exc, base) for name in names]
         state |= {name: getattr(exc, name) for name in native if getattr(exc, name, None) is not None}
     except Exception:  # noqa: BLE001  a class may answer for its attributes in any way it likes
         return {}
-    return _completed(state) if isinstance(exc, Explained) else state
+    return _all_fields(state) if isinstance(exc, Explained) else state
 
 
-def _completed(state: dict[str, Any]) -> dict[str, Any]:
-    """Our own errors stay complete, or they could not cross a process boundary: what is not storable is described."""
+def _all_fields(state: dict[str, Any]) -> dict[str, Any]:
+    """Our own errors keep every field, or they could not cross a process boundary.
+
+    A field that is not storable is replaced by a description.
+    """
     kept = {name: _storable(part) for name, part in state.items()}
     return kept | {"fields": {name: _storable(part) for name, part in state["fields"].items()}}
 
@@ -182,11 +191,11 @@ def _storable(part: object) -> object:
     return part
 
 
-# -- reading ----------------------------------------------------------------------------------------------------
+# -- read ----------------------------------------------------------------------------------------------------
 
 
 def _rebuilt(record: Record) -> BaseException | None:
-    """The exception without notes and cause, or None if its class is not there or does not fit the record."""
+    """The exception without notes and cause; None if its class is missing or does not fit the record."""
     cls = find_class(record["type"])
     if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         return None
@@ -198,7 +207,7 @@ def _rebuilt(record: Record) -> BaseException | None:
 
 def _single(record: Record, cls: type[BaseException]) -> BaseException | None:
     if issubclass(cls, BaseExceptionGroup):
-        return None  # recorded too deep inside others to have kept its members
+        return None  # nested too deep when it was recorded, so its members were not stored
     args = decode_tree(record["args"], what="args") if "args" in record else [record["message"]]
     exc = _native(cls).__new__(cls, *args)
     BaseException.args.__set__(exc, tuple(args))  # type: ignore[attr-defined]
@@ -214,7 +223,10 @@ def _group(record: Record, cls: type[BaseException]) -> BaseException:
 
 
 def _native(cls: type[BaseException]) -> type[BaseException]:
-    """The nearest class of the interpreter's own: its ``__new__`` is known, a user's may want other arguments."""
+    """The nearest class of the interpreter itself.
+
+    Its ``__new__`` is known, a user's may need other arguments.
+    """
     return next(base for base in cls.__mro__ if base.__module__ == "builtins")
 
 

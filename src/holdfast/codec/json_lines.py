@@ -1,8 +1,8 @@
-"""Events and letters as lines of JSON, for people and for other tools, and back byte for byte.
+"""Events and letters as lines of JSON, for people and other tools, and back byte for byte.
 
-A body stands last in its line, exactly as it is recorded: it is not parsed and written again, so that no number or
-blank in it changes. An event's is two members, ``fields`` and, where it has any, ``data``; one of format 1, or a letter's, is
-one, ``body``. What is neither stands in base64.
+A body comes last in its line, exactly as it is recorded: it is not parsed and rewritten, so that no number or
+blank changes. An event's body is two members, ``fields`` and, if there is any, ``data``. A body of format 1,
+or of a letter, is one member, ``body``. A body that is neither is base64.
 """
 
 from base64 import b64decode, b64encode
@@ -21,10 +21,10 @@ _BASE64: Final = b',"body_base64":"'
 
 
 def event_line(event: Event) -> bytes:
-    """The event as one line, without its end."""
+    """The event as one line, without the line end."""
     seq, at, kind, name, key, fence, body, crc, chain = event
     fields = {"seq": seq, "at": at, "kind": kind, "name": name, "key": key, "fence": fence, "crc": crc}
-    if chain:  # events of format 1 have none, and their lines stay as they were
+    if chain:  # events of format 1 have no chain, and their lines must not change
         fields["chain"] = chain
     lines = lines_of(body)
     if lines is None or not _are_plain(*lines):
@@ -34,7 +34,7 @@ def event_line(event: Event) -> bytes:
 
 
 def read_event(line: bytes) -> Event:
-    """The event of a line. Raises ValueError where it is none; whether it is intact is another question."""
+    """The event of a line. Raises ValueError if it is none. The checksum is not checked here."""
     fields, body = _event_parts(line)
     for name, kind in _FIELDS.items():
         if type(fields.get(name)) is not kind:
@@ -50,7 +50,7 @@ def read_event(line: bytes) -> Event:
 
 
 def letter_line(key: str, body: bytes) -> bytes:
-    """A letter as one line, without its end."""
+    """A letter as one line, without the line end."""
     return _line({"key": key}, body)
 
 
@@ -79,7 +79,10 @@ def _is_one_line_of_json(body: bytes) -> bool:
 
 
 def _are_plain(own: bytes, data: bytes) -> bool:
-    """Whether they are as we write them: then it can be told in a line where the first one ends."""
+    """Whether both are in the form that we write.
+
+    Only then can a reader find the end of the first in a line.
+    """
     try:
         fields = loads(own)
     except JSONDecodeError:
@@ -88,7 +91,7 @@ def _are_plain(own: bytes, data: bytes) -> bool:
 
 
 def _event_parts(line: bytes) -> tuple[dict[str, Any], bytes]:
-    """The same of an event, whose body may stand there as two members. What ends them is looked at by whoever reads it."""
+    """The same for an event, whose body may be two members. The caller checks the end of the line."""
     fields = loads(line)
     if type(fields) is not dict or "fields" not in fields:
         return _parts(line)
@@ -100,7 +103,7 @@ def _event_parts(line: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _parts(line: bytes) -> tuple[dict[str, Any], bytes]:
-    """The fields and the body, cut out where it must stand; a line that is written in another way is refused."""
+    """The fields, and the body cut from its fixed place. A line in another form is refused."""
     fields = loads(line)
     if type(fields) is not dict:
         raise ValueError("it is no object")

@@ -1,7 +1,8 @@
-"""An object's attributes, wherever they are kept, taken out and put back without any code of its class running.
+"""Reads and restores an object's attributes without running any code of its class.
 
-It knows ``__dict__``, slots and the interpreter's own members. It refuses to know what an attribute means. The
-invariant: what ``state_of`` reads, ``put_state`` restores, past properties, descriptors and frozen classes.
+It knows ``__dict__``, slots and the interpreter's own members. It does not know what an attribute means. The
+invariant: ``put_state`` restores what ``state_of`` reads, bypassing properties, descriptors and frozen
+classes.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ _IN_PLACE: Final = frozenset({MemberDescriptorType, GetSetDescriptorType})
 
 
 def state_of(value: object) -> dict[str, Any]:
-    """Every attribute that the object itself holds, in ``__dict__`` or in slots, by name."""
+    """Every attribute that the object itself has, in ``__dict__`` or in slots, by name."""
     state: Any = object.__getstate__(value)
     if state is None:
         return {}
@@ -20,7 +21,7 @@ def state_of(value: object) -> dict[str, Any]:
 
 
 def put_state(value: object, state: Mapping[str, Any]) -> None:
-    """Set attributes where they were taken from."""
+    """Set attributes where they were read."""
     cls = type(value)
     for name, part in state.items():
         if type(getattr(cls, name, None)) in _IN_PLACE:

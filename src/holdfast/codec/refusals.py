@@ -1,8 +1,8 @@
-"""Why a value was refused and where it stands, and why recorded bytes could not be read.
+"""Why a value was refused and where it is, and why recorded bytes could not be read.
 
-These two errors never leave the room: ``values`` turns them into ``NotStorable`` and ``ValueUnreadable``, which
-also name the thing that was being written or read. The invariant: a refusal found at any depth arrives with the
-full path to it. The path is put together while the error travels up, so that a value without fault pays nothing.
+These two errors stay inside this package: ``values`` turns them into ``NotStorable`` and ``ValueUnreadable``,
+which also name the thing that was written or read. The invariant: a refusal at any depth arrives with its
+full path. The path is built while the error travels up, so that a valid value pays nothing.
 """
 
 import json
@@ -37,7 +37,7 @@ _BUILTIN_BASES: Final = (dict, list, tuple, set, frozenset, str, bytes, bytearra
 
 
 class RefusedError(Exception):
-    """A value inside the one being written cannot be; containers add their segment of the path on the way up."""
+    """A part of a value cannot be written. Containers add their segment of the path on the way up."""
 
     def __init__(self, found: str, advice: str = ADVICE) -> None:
         super().__init__(found)
@@ -47,11 +47,11 @@ class RefusedError(Exception):
         self._trail: list[tuple[int, str]] = []
 
     def inside(self, container: object, segment: str) -> None:
-        """Note that the fault lies in ``container``, at ``segment``."""
+        """Note that the fault is in ``container``, at ``segment``."""
         self._trail.append((id(container), segment))
 
     def explain(self, what: str) -> NotStorable:
-        """The error a user sees."""
+        """The error that the user sees."""
         trail = self._trail[::-1]
         if self.too_deep:
             trail = self._up_to_cycle(trail)
@@ -67,7 +67,7 @@ class RefusedError(Exception):
         return error
 
     def _up_to_cycle(self, trail: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """A container that stands inside itself is a cycle: cut the path where it first comes round."""
+        """A container inside itself is a cycle: cut the path where it first repeats."""
         seen: set[int] = set()
         for length, (identity, _) in enumerate(trail):
             if identity in seen:
@@ -81,7 +81,7 @@ class RefusedError(Exception):
 
 
 def too_deep() -> RefusedError:
-    """The refusal of a value that nests too deeply, or for ever; which of them is decided when it is explained."""
+    """The refusal of a value that nests too deeply, or without end; ``explain`` decides which."""
     error = RefusedError(
         f"nesting deeper than {VALUE_DEPTH_MAX} levels", "keep the value flatter, or keep it in a file"
     )
@@ -117,7 +117,7 @@ def member(name: object) -> str:
 
 
 def _shortened(path: str) -> str:
-    """Both ends of a path that is too long to read; only nesting without end makes one."""
+    """Both ends of a path that is too long to read. Only cycles make such paths."""
     return path if len(path) <= 400 else f"{path[:200]}…{path[-100:]}"
 
 
@@ -150,14 +150,14 @@ class UnreadableError(Exception):
         self.problem = problem
 
     def explain(self, what: str) -> ValueUnreadable:
-        """The error a user sees."""
+        """The error that the user sees."""
         error = ValueUnreadable(what=what, type_name=self.type_name, problem=self.problem)
         error.__cause__ = self.__cause__
         return error
 
 
 def shape_error(tag: Any, cause: BaseException) -> UnreadableError:
-    """The refusal of a tag whose content is not what its writer would have written."""
+    """The refusal of a tag whose content its writer would not have written."""
     error = UnreadableError(str(tag), f"but its content has another shape ({type(cause).__name__}: {cause})")
     error.__cause__ = cause
     return error

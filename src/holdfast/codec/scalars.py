@@ -1,13 +1,13 @@
-"""The stored forms of the standard library's small types, each with its way out and its way back side by side.
+"""The stored forms of small types of the standard library, with writer and reader side by side.
 
-It knows what makes each value exactly itself: a datetime's fold, a Decimal's trailing zeros, a path's flavour. It
-refuses to know containers, classes of users, and how the parts of a form are written in turn. The invariant:
+It knows what each value needs to be exact: a datetime's fold, a Decimal's trailing zeros, a path's flavour.
+It does not know containers, user classes, or how the parts of a form are written. The invariant:
 ``read(write(value))`` is equal to ``value`` and of the same type.
 
-A datetime with a named zone is kept as wall time and zone: that is what it is, and what pickle keeps.
+A datetime with a named zone is stored as wall time and zone, as in pickle.
 
-Modules that ``orjson`` does not load anyway (decimal, pathlib, …) are not imported to write: a value of their
-types can only exist when they are loaded.
+Modules that ``orjson`` does not load (decimal, pathlib, …) are not imported for writing: a value of their
+types can only exist if they are loaded.
 """
 
 import sys
@@ -30,7 +30,7 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 class Form(NamedTuple):
-    """How one type is written: the tag, the parts of a value, and the value of parts."""
+    """How one type is written: the tag, value to parts, and parts to value."""
 
     tag: str
     write: Callable[[Any], Fields]
@@ -66,7 +66,10 @@ def _write_moment(value: datetime | time) -> Fields:
 
 
 def _is_bare_offset(zone: object) -> bool:
-    """Whether ISO notation holds the zone. Of finer offsets it cannot be trusted: CPython reads +00:00:00.5 as UTC."""
+    """Whether ISO notation preserves the zone.
+
+    It fails for finer offsets: CPython reads +00:00:00.5 as UTC.
+    """
     if type(zone) is not timezone:
         return False
     offset, *name = _offset_args(zone)
@@ -74,7 +77,7 @@ def _is_bare_offset(zone: object) -> bool:
 
 
 def _offset_args(zone: Any) -> tuple[Any, ...]:
-    args: tuple[Any, ...] = zone.__getinitargs__()  # the only way to tell a given name from a made-up one
+    args: tuple[Any, ...] = zone.__getinitargs__()  # the only way to tell a given name from a generated one
     return args
 
 
@@ -105,7 +108,8 @@ def _write_pattern(value: Pattern[Any]) -> Fields:
 
 
 def _write_zone(value: Any) -> Fields:
-    return {"v": value.key}  # None for a zone made of a file; reading would fail, so tagging refuses it
+    # None for a zone that was made from a file; it could not be read back, so tagging refuses it
+    return {"v": value.key}
 
 
 def _read_zone(fields: Fields) -> Any:
@@ -173,7 +177,7 @@ FORMS: Final[dict[type, Form]] = {
     UUID: Form("uuid", _write_str, lambda fields: UUID(fields["v"])),
     Pattern: Form("pattern", _write_pattern, lambda fields: compile_pattern(fields["v"], fields["flags"])),
 }
-"""By exact type. Grows when a late type is met for the first time."""
+"""By exact type. Types of late modules are added when they first occur."""
 
 _LATE: Final = (
     ("decimal", "Decimal", Form("decimal", _write_str, _read_decimal)),
@@ -208,7 +212,7 @@ def find_form(kind: type) -> Form | None:
     if form is not None or kind.__module__.partition(".")[0] not in _LATE_ROOTS:
         return form
     for module, name, late in _LATE:
-        # the module is asked: a class may say of itself that it is decimal's
+        # compare with the module's own class: any class can claim to be decimal's
         if getattr(sys.modules.get(module), name, None) is kind:
             FORMS[kind] = late
             return late

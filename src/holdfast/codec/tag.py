@@ -1,12 +1,12 @@
-"""A value to its tree: what orjson can write and read back as it was, with a tag wherever it could not.
+"""A value to its tree: what orjson can write and read back unchanged, with a tag wherever it could not.
 
-It knows the containers and which types need a tag. It refuses everything that would come back as something else.
-The invariant: ``orjson.dumps`` of the tree loses nothing, because nothing that orjson would bend (NaN, tuples, enums,
-UUIDs, datetimes, dataclasses, subclasses) is left in it.
+It knows the containers and which types need a tag. It refuses everything that would come back as something
+else. The invariant: ``orjson.dumps`` of the tree loses nothing, because nothing that orjson would change
+(NaN, tuples, enums, UUIDs, datetimes, dataclasses, subclasses) is left in it.
 
-A tag is an object whose first key is ``$``. A container in which nothing needs a tag is returned as it is, not
-copied. Cycles need no memory of what was seen: they run into the depth limit. The depth is that of the JSON written,
-so a tuple counts for two levels; it keeps the tree within what orjson can write.
+A tag is an object whose first key is ``$``. A container in which nothing needs a tag is returned as it is,
+not copied. Cycles are not tracked: they hit the depth limit. The depth is that of the written JSON, so a
+tuple counts for two levels; it keeps the tree within what orjson can write.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -25,10 +25,10 @@ from holdfast.model.markers import Ephemeral
 FACTORIES: Final[dict[str, type]] = {
     kind.__name__: kind for kind in (list, int, dict, set, str, float, tuple, bool, bytes, frozenset)
 }
-"""What a defaultdict may be made of."""
+"""The allowed factories of a defaultdict."""
 
 EPHEMERAL: Final = "ephemeral"
-"""Where a value stood that belonged to its process; None comes back."""
+"""The tag in place of a process-bound value; it is read as None."""
 
 _FLOAT: Final = frozenset({float})
 _INT_MIN: Final = -(2**63)
@@ -36,12 +36,13 @@ _INT_MAX: Final = 2**64 - 1
 
 
 class Mode:
-    """How to walk. ``plain`` are the types passed over without a look; ``sorts`` makes order not count.
+    """How to walk. ``plain`` has the types that need no look; ``sorts`` ignores the order of dicts and sets.
 
-    ``leaves_out`` keeps ephemeral values out of the tree instead of refusing them, and ``left_out`` counts them.
+    ``leaves_out`` drops ephemeral values from the tree instead of refusing them, and ``left_out`` counts
+    them.
     """
 
-    # and no NamedTuple: read once per container, it is the faster one
+    # slots, not a NamedTuple: it is read once per container, and slots are faster
     __slots__ = ("careful", "leaves_out", "left_out", "plain", "sorts")
 
     def __init__(
@@ -59,7 +60,7 @@ class Mode:
         self.left_out = 0
 
 
-# Quick trusts every str and int: orjson refuses, loudly, those that it cannot write. Careful looks at each.
+# Quick mode trusts every str and int: orjson raises for those that it cannot write. Careful mode checks each.
 _QUICK_PLAIN: Final = frozenset({type(None), bool, int, str})
 _CAREFUL_PLAIN: Final = frozenset({type(None), bool})
 QUICK: Final = Mode(_QUICK_PLAIN)
@@ -69,12 +70,12 @@ CAREFUL_SORTED: Final = Mode(_CAREFUL_PLAIN, sorts=True, careful=True)
 
 
 def of_state(*, careful: bool) -> Mode:
-    """The mode for one state, which may hold what belongs to this process."""
+    """The mode for one state, which may contain process-bound values."""
     return Mode(_CAREFUL_PLAIN if careful else _QUICK_PLAIN, careful=careful, leaves_out=True)
 
 
 def tag(value: Any, depth: int, mode: Mode) -> Any:
-    """The value's tree, ``depth`` levels below the top. Raises RefusedError for what cannot be stored."""
+    """The value's tree, ``depth`` levels below the top. Raises RefusedError."""
     kind = type(value)
     if kind in mode.plain:
         return value
@@ -94,7 +95,7 @@ def _tag_list(value: list[Any], depth: int, mode: Mode) -> list[Any]:
             kind = type(item)
             if kind in plain:
                 continue
-            handler = _HANDLERS.get(kind, _tag_other)  # as tag(), without the call
+            handler = _HANDLERS.get(kind, _tag_other)  # tag() inlined: it saves a call per element
             new = handler(item, depth + 1, mode)
             if new is not item:
                 if out is value:
@@ -107,11 +108,11 @@ def _tag_list(value: list[Any], depth: int, mode: Mode) -> list[Any]:
 
 
 def _is_finite_floats(value: list[Any]) -> bool:
-    """Whether it is, say, an embedding: told without a step of Python per element."""
+    """Whether it is a list of floats, like an embedding. Checked without a Python step per element."""
     if not _FLOAT.issuperset(map(type, value)):
         return False
     total: float = sum(value)
-    # false if an infinity or a NaN is in it; and, which does no harm, if only the sum is infinite
+    # false for infinities and NaN; also for an overflow of the sum, which only costs the slow path
     return total - total == 0.0
 
 
@@ -160,7 +161,10 @@ def _is_text(value: str) -> bool:
 
 
 def _tag_pairs(name: str, value: dict[Any, Any], depth: int, mode: Mode) -> dict[str, Any]:
-    """A mapping as a list of pairs: for keys that JSON does not have, and where the class must be told."""
+    """A mapping as a list of pairs.
+
+    For keys that JSON does not have, and where the class must be recorded.
+    """
     pairs = []
     key = None
     if depth >= VALUE_DEPTH_MAX:
@@ -171,7 +175,7 @@ def _tag_pairs(name: str, value: dict[Any, Any], depth: int, mode: Mode) -> dict
     except RefusedError as refused:
         refused.inside(value, member(key))
         raise
-    # two OrderedDicts of another order are not equal, all other mappings are
+    # OrderedDicts in different order are not equal; all other mappings are
     if mode.sorts and name != "ordered-dict":
         pairs.sort(key=lambda pair: _sort_key(pair[0]))
     return {"$": name, "v": pairs}
@@ -190,7 +194,7 @@ def _tag_items(value: object, items: Iterable[Any], depth: int, mode: Mode) -> l
         raise too_deep()
     out: list[Any] = []
     try:
-        # extend, not a list display: what it holds so far is the place of a refusal
+        # extend, not a list display: after a refusal, the length of ``out`` is the index of the fault
         out.extend(tag(item, depth + 2, mode) for item in items)
     except RefusedError as refused:
         refused.inside(value, f"[{len(out)}]")
@@ -199,7 +203,7 @@ def _tag_items(value: object, items: Iterable[Any], depth: int, mode: Mode) -> l
 
 
 def _tag_set(value: set[Any] | frozenset[Any], depth: int, mode: Mode) -> dict[str, Any]:
-    # always in the order of its written form: iteration order differs from process to process
+    # sort by the written form: the iteration order of sets differs between processes
     items = sorted(_tag_items(value, value, depth, mode), key=_sort_key)
     return {"$": type(value).__name__, "v": items}
 
@@ -310,7 +314,7 @@ def _tag_custom(
 
 
 def _tag_parts(value: object, record: dict[str, Any], depth: int, mode: Mode) -> dict[str, Any]:
-    """A record with each part tagged in turn; the parts are no places of their own in a refusal's path."""
+    """A record with each part tagged. The parts add no segment to a refusal's path."""
     if depth >= VALUE_DEPTH_MAX:
         raise too_deep()
     try:

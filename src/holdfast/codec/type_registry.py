@@ -1,16 +1,18 @@
-"""The registry: which class a recorded type name stands for, and the codecs that users bring.
+"""The registry: maps recorded type names to classes, and holds the codecs of users.
 
-A type name is ``module:Qual.Name``. It knows the hint of the reader, the registered classes and the modules that
-are loaded; it refuses to import, and it refuses to trigger an import (a module's ``__getattr__`` is never asked).
-The invariant: data can only ever name a class that the program itself has brought into the process, or one of ours.
+A type name is ``module:Qual.Name``. It knows the reader's hint, the registered classes and the loaded
+modules. It never imports, and never triggers an import (a module's ``__getattr__`` is not called). The
+invariant: data can only name a class that the program itself brought into the process, or one of ours.
 
-Our own classes have fixed names (``model.stored_names``), so that a move of their files changes neither what is written nor the
-identity of a call. They are found by that table alone, loaded or not; one of ours that is not in it is not stored.
+Our own classes have fixed names (``model.stored_names``), so that moving a file changes neither the stored
+bytes nor the identity of a call. They are found by that table alone, loaded or not; a class of ours that is
+not in it is not stored.
 
-The program that was started is called ``__main__`` by Python, whatever its file. Its classes are written under the
-name it would be imported by: its spec's name (``python -m pkg.mod``), else its file's stem (``python job.py`` is
-``job``). So a script that is run today and imported tomorrow finds its own records. A module inside a package
-that is run by its path (``python pkg/mod.py``) is ``mod`` one day and ``pkg.mod`` the other: register such classes.
+Python names the started program ``__main__``, whatever its file. Its classes are written under the name it
+would be imported by: its spec's name (``python -m pkg.mod``), else its file's stem (``python job.py`` is
+``job``). So a script that runs today and is imported tomorrow finds its own records. A module inside a
+package that is run by its path (``python pkg/mod.py``) is ``mod`` in one case and ``pkg.mod`` in the other:
+register its classes.
 """
 
 import sys
@@ -29,7 +31,7 @@ T = TypeVar("T")
 
 _MAIN_NAMES: Final = frozenset(
     {"__main__", "__mp_main__"}
-)  # the second: a child that multiprocessing spawned
+)  # the second name: a child that multiprocessing spawned
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, object, type})
 _CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict, Counter, defaultdict})
 _STORED_AS_THEMSELVES: Final = _PLAIN | _CONTAINERS
@@ -37,7 +39,7 @@ _HINT_CLASSES_MAX: Final = 1_000
 
 
 class Registration(NamedTuple):
-    """How a registered class is written: the name, and the user's functions if they gave any."""
+    """How a registered class is written: its name, and the user's functions, if there are any."""
 
     cls: type
     name: str
@@ -72,13 +74,16 @@ def register(
     encode: Callable[[Any], Any] | None = None,
     decode: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Make a class storable, or findable under ``name``; a plain call, or a decorator with or without options.
+    """Make a class storable, or findable under ``name``.
+
+    A plain call, or a decorator with or without options.
 
     With ``encode`` and ``decode`` any class can be stored: what ``encode(obj)`` returns is written, and
-    ``decode`` turns it back. Without them the class must be a dataclass, an enum, a NamedTuple, a pydantic model or
-    an exception, and becomes findable even if it is local to a function. The last ``name`` registered is the one
-    written, earlier ones are still read; so a renamed class registered under its old name keeps both its records
-    and the identity of the calls it was passed to. A subclass is not covered by its parent's registration.
+    ``decode`` turns it back. Without them the class must be a dataclass, an enum, a NamedTuple, a pydantic
+    model or an exception, and becomes findable even if it is local to a function. The last ``name``
+    registered is the one written, earlier ones are still read; so a renamed class registered under its old
+    name keeps both its records and the identity of the calls it was passed to. A subclass is not covered by
+    its parent's registration.
     """
     if cls is None:
         return lambda cls: register(cls, name=name, encode=encode, decode=decode)
@@ -116,13 +121,13 @@ def registration_of(cls: type) -> Registration | None:
 
 
 def type_name(cls: type) -> str:
-    """The name under which the class is written: its registered one, else ``module:Qual.Name``."""
+    """The stored name of the class: its registered name, else ``module:Qual.Name``."""
     entry = _by_class.get(cls)
     return natural_name(cls) if entry is None else entry.name
 
 
 def natural_name(cls: type) -> str:
-    """``module:Qual.Name``, with the program that was started under the name it would be imported by; or our fixed name."""
+    """``module:Qual.Name``, or our fixed name. ``__main__`` becomes the name it would be imported by."""
     module = cls.__module__
     fixed = fixed_name(module, cls.__qualname__)
     if fixed is not None:
@@ -131,13 +136,13 @@ def natural_name(cls: type) -> str:
 
 
 def is_nameless(cls: type) -> bool:
-    """Whether the class is one of ours without a fixed name: part of the machinery, and nothing for a store."""
+    """Whether the class is one of ours without a fixed name: internal, and never stored."""
     module = cls.__module__
     return is_ours(module) and fixed_name(module, cls.__qualname__) is None and cls not in _by_class
 
 
 def main_name() -> str:
-    """The name under which ``__main__`` would be imported; ``__main__`` itself where there is no file."""
+    """The import name of ``__main__``; ``__main__`` itself if there is no file."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None:
@@ -150,27 +155,27 @@ def main_name() -> str:
 
 
 def is_buildable(cls: type) -> bool:
-    """Whether a value of this class may be rebuilt from its fields without any code of the class running."""
+    """Whether a value of this class may be rebuilt from its fields without running code of the class."""
     return (
         issubclass(cls, Enum) or hasattr(cls, "__dataclass_fields__") or is_namedtuple(cls) or is_model(cls)
     )
 
 
 def is_namedtuple(cls: type) -> bool:
-    """Whether the class was made by NamedTuple or namedtuple, or derives from such a one."""
+    """Whether the class was made by NamedTuple or namedtuple, or derives from one."""
     return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
 def is_model(cls: type) -> bool:
-    """Whether the class is a pydantic model; pydantic itself is only looked at, never imported."""
+    """Whether the class is a pydantic model; checks without importing pydantic."""
     pydantic = sys.modules.get("pydantic.main")
     return pydantic is not None and issubclass(cls, pydantic.BaseModel)
 
 
 def resolve(name: str, hints: Mapping[str, type] | None = None) -> Registration:
-    """The class a value was recorded with, among the hint's classes, the registered and the loaded ones.
+    """The class of a recorded value, among the hint's classes, the registered and the loaded ones.
 
-    Raises UnreadableError when there is none, or when it is a class that no value may be built of.
+    Raises UnreadableError if there is none, or if no value may be built of it.
     """
     if hints and name in hints:
         found: object = hints[name]
@@ -195,13 +200,13 @@ def resolve(name: str, hints: Mapping[str, type] | None = None) -> Registration:
 
 
 def find_class(name: str) -> object | None:
-    """What is registered under the name, else what stands under it in a loaded module."""
+    """The class registered under the name, else the one in a loaded module."""
     entry = _by_name.get(name)
     return find_loaded(name) if entry is None else entry.cls
 
 
 def _find_ours(name: str) -> object | None:
-    """The class of ours under a fixed name. Its module may not be loaded yet: the table says which it is, not the data."""
+    """The class of ours with a fixed name. It may import our module: the table names it, not the data."""
     from importlib import import_module
 
     module, qualname = PLACES[name]
@@ -209,7 +214,7 @@ def _find_ours(name: str) -> object | None:
 
 
 def find_loaded(name: str) -> object | None:
-    """What stands under the name in the modules that are loaded; nothing is imported to find it."""
+    """The object of that name in the loaded modules; imports nothing."""
     module, _, qualname = name.partition(":")
     if name in PLACES:
         module, qualname = PLACES[name]
@@ -225,13 +230,16 @@ def find_loaded(name: str) -> object | None:
 def _walk(home: object, qualname: str) -> object | None:
     plain, bracket, _ = qualname.partition("[")
     for part in plain.split("."):
-        # vars(), not getattr: a module's __getattr__ may import, a metaclass's may do anything
+        # the dict, not getattr: a module's __getattr__ may import, and a metaclass's may do anything
         home = getattr(home, "__dict__", {}).get(part)
     return _parametrised(home, qualname) if bracket else home
 
 
 def _parametrised(origin: object, qualname: str) -> object | None:
-    """``Box[int]`` of a generic pydantic model is a subclass that stands in no namespace; two of a name are none."""
+    """``Box[int]`` of a generic pydantic model is a subclass in no namespace.
+
+    Two of one name count as none.
+    """
     if not isinstance(origin, type):
         return None
     subclasses: list[type] = type.__subclasses__(origin)
@@ -240,13 +248,13 @@ def _parametrised(origin: object, qualname: str) -> object | None:
 
 
 def hint_classes(hint: object) -> Mapping[str, type]:
-    """Every class that an annotation speaks of, by type name: through unions, containers and the fields of classes.
+    """Every class in an annotation, by type name: through unions, containers and the fields of classes.
 
-    What cannot be resolved (a string, a forward reference) is passed over.
+    Parts that cannot be resolved (a string, a forward reference) are skipped.
     """
     try:
         return _hint_classes(hint)
-    except TypeError:  # Annotated[…, {}] cannot be hashed, and so not be kept
+    except TypeError:  # Annotated[…, {}] is not hashable, so it cannot be cached
         return _hint_classes.__wrapped__(hint)
 
 
@@ -254,7 +262,7 @@ def hint_classes(hint: object) -> Mapping[str, type]:
 def _hint_classes(hint: object) -> Mapping[str, type]:
     found: dict[str, type] = {}
     todo = [hint]
-    seen: dict[int, object] = {}  # holds on to what it has seen: a freed part's id may come again
+    seen: dict[int, object] = {}  # keeps the parts alive: the id of a freed part may be reused
     while todo and len(seen) < _HINT_CLASSES_MAX:
         part = todo.pop()
         if id(part) in seen:
@@ -278,7 +286,7 @@ def _field_hints(cls: type) -> list[object]:
 
 
 def _parts(hint: object) -> list[object]:
-    """What a union, a container, a NewType or a ``type X = …`` alias is made of."""
+    """The parts of a union, a container, a NewType or a ``type X = …`` alias."""
     try:
         args = getattr(hint, "__args__", ())
         named: list[object] = [getattr(hint, "__supertype__", None), getattr(hint, "__value__", None)]

@@ -1,8 +1,8 @@
 """A tree back to the value it was written from.
 
-It knows every tag. It refuses to import a module or to build a class because data says so, and to guess: an unknown
-tag or a content of another shape is an error with a name. The invariant: the value is made anew each time; no part
-of it is shared with the tree or with another reading.
+It knows every tag. It never imports a module or builds a class because data says so, and never guesses: an
+unknown tag, or a content of another shape, is a specific error. The invariant: each reading makes a new
+value, which shares nothing with the tree or with another reading.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -17,7 +17,7 @@ from holdfast.codec.user_classes import rebuild
 
 
 class Reading:
-    """One reading, with the hint of the one who reads; its classes are looked up only if a class is met."""
+    """One reading, with the reader's hint. The hint's classes are resolved only when a class occurs."""
 
     __slots__ = ("_classes", "_hint")
 
@@ -69,7 +69,7 @@ def _read_deque(fields: Fields) -> deque[Any]:
 
 def _read_counter(fields: Fields) -> Counter[Any]:
     counter: Counter[Any] = Counter()
-    dict.update(counter, fields["v"])  # not Counter's own, which adds the counts up
+    dict.update(counter, fields["v"])  # not Counter's own update, which adds the counts
     return counter
 
 

@@ -1,12 +1,12 @@
-"""The stored forms of users' classes: dataclasses, NamedTuples, enums and pydantic models.
+"""The stored forms of user classes: dataclasses, NamedTuples, enums and pydantic models.
 
-It knows where each kind keeps its state and how to put it back. It refuses to run a class's own code on the way
-back: no ``__init__``, no ``__post_init__``, no validator, so that what stands recorded is what comes back, and
-replaying a journal has no effects. The invariant: a record and a class that do not agree on the fields are refused
-by name, never patched over; only a new field with a default is filled from it.
+It knows where each kind keeps its state and how to restore it. It never runs a class's own code when it
+reads: no ``__init__``, no ``__post_init__``, no validator. So the recorded value comes back, and replaying a
+journal has no effects. The invariant: a record and a class with different fields are refused by name, never
+adjusted; only a new field with a default is filled from it.
 
-What was left in an object beside its fields (``more``) comes back too. A cached property does not: it is computed
-again when asked for.
+Attributes of an object besides its fields (``more``) come back too. A cached property does not: it is
+computed again when it is read.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -22,11 +22,11 @@ from holdfast.codec.scalars import Fields
 from holdfast.codec.type_registry import is_model, is_namedtuple, is_nameless, type_name
 
 _HEAP_TYPE: Final = 1 << 9
-_DROPPED: Final = frozenset({"__orig_class__"})  # left by Box[int](…); says nothing that the class does not
+_DROPPED: Final = frozenset({"__orig_class__"})  # set by Box[int](…); the class already has this information
 
 
 def find_record(value: object, kind: type) -> Fields | None:
-    """The tag and the parts of an object, or None if it is of none of these kinds, or a part of our own machinery."""
+    """The tag and the parts of an object; None if it is of no such kind, or internal to Holdfast."""
     if is_nameless(kind):
         return None
     if issubclass(kind, Enum):
@@ -41,7 +41,7 @@ def find_record(value: object, kind: type) -> Fields | None:
 
 
 def rebuild(fields: Fields, cls: type) -> object:
-    """The object of a record whose parts have been read."""
+    """The object of a record whose parts are already read."""
     tag = fields["$"]
     if tag == "enum" and issubclass(cls, Enum):
         return _rebuild_enum(fields, cls)
@@ -54,7 +54,7 @@ def rebuild(fields: Fields, cls: type) -> object:
     raise UnreadableError(fields["type"], f"which is no longer a {tag}")
 
 
-# -- enums ----------------------------------------------------------------------------------------------------
+# -- enums ---------------------------------------------------------------------------------------------------
 
 
 def _enum_record(value: Any) -> Fields:
@@ -64,7 +64,7 @@ def _enum_record(value: Any) -> Fields:
         return record | {"name": value._name_}
     if not isinstance(value, Flag):
         raise RefusedError(f"a nameless member of {kind.__qualname__}")
-    # a composite is kept by its members' names, so that renumbering them does not change it
+    # a composite is stored by its members' names, so that renumbering does not change it
     members = [member for member in kind if member in value]
     rest = value.value & ~sum(member.value for member in members)
     return record | {"names": [member._name_ for member in members]} | ({"rest": rest} if rest else {})
@@ -83,7 +83,7 @@ def _rebuild_enum(fields: Fields, cls: Any) -> object:
     return value
 
 
-# -- dataclasses and NamedTuples --------------------------------------------------------------------------------
+# -- dataclasses and NamedTuples -----------------------------------------------------------------------------
 
 
 def _dataclass_record(value: object, kind: type) -> Fields:
@@ -107,7 +107,7 @@ def _record_of(tag: str, kind: type, names: Collection[str], state: dict[str, An
 
 def _rebuild_dataclass(fields: Fields, cls: Any) -> object:
     known = {field.name: field for field in dataclass_fields(cls)}
-    values = _completed(fields, known, lambda name: _dataclass_default(known[name]))
+    values = _with_defaults(fields, known, lambda name: _dataclass_default(known[name]))
     value = object.__new__(cls)
     put_state(value, {**values, **fields.get("more", {})})
     return value
@@ -131,13 +131,13 @@ def _namedtuple_record(value: Any, kind: Any) -> Fields:
 
 def _rebuild_namedtuple(fields: Fields, cls: Any) -> object:
     defaults = getattr(cls, "_field_defaults", {})
-    values = _completed(fields, cls._fields, lambda name: defaults.get(name, MISSING))
+    values = _with_defaults(fields, cls._fields, lambda name: defaults.get(name, MISSING))
     value = tuple.__new__(cls, [values[name] for name in cls._fields])
     put_state(value, fields.get("more", {}))
     return value
 
 
-# -- pydantic models --------------------------------------------------------------------------------------------
+# -- pydantic models -----------------------------------------------------------------------------------------
 
 
 def _model_record(value: Any, kind: type) -> Fields:
@@ -146,7 +146,7 @@ def _model_record(value: Any, kind: type) -> Fields:
     given = value.__pydantic_fields_set__
     if given != record["v"].keys():
         record["set"] = sorted(given)
-    # {} and None are not the same to pydantic
+    # pydantic distinguishes {} and None here
     if value.__pydantic_extra__ is not None:
         record["extra"] = value.__pydantic_extra__
     if value.__pydantic_private__ is not None:
@@ -157,9 +157,9 @@ def _model_record(value: Any, kind: type) -> Fields:
 def _rebuild_model(fields: Fields, cls: Any) -> object:
     known = _model_fields(cls)
     recorded: dict[str, Any] = fields["v"]
-    values = _completed(fields, known, lambda name: _model_default(known[name], recorded))
+    values = _with_defaults(fields, known, lambda name: _model_default(known[name], recorded))
     value = cls.__new__(cls)
-    put = object.__setattr__  # as pydantic's own __setstate__ does: neither validation nor frozen=True apply
+    put = object.__setattr__  # as pydantic's own __setstate__: bypasses validation and frozen=True
     put(value, "__dict__", {**values, **fields.get("more", {})})
     put(value, "__pydantic_fields_set__", set(fields.get("set", recorded)))
     put(value, "__pydantic_extra__", fields.get("extra"))
@@ -168,7 +168,7 @@ def _rebuild_model(fields: Fields, cls: Any) -> object:
 
 
 def _model_fields(cls: Any) -> dict[str, Any]:
-    # before pydantic 2.10 they stood under their public name only, which warns on instances since 2.11
+    # before pydantic 2.10 only the public name existed, which warns on instances since 2.11
     fields: dict[str, Any] = getattr(cls, "__pydantic_fields__", None) or cls.model_fields
     return fields
 
@@ -181,11 +181,11 @@ def _model_default(field: Any, recorded: dict[str, Any]) -> Any:
     return field.get_default(call_default_factory=True)
 
 
-# -- fields and state -------------------------------------------------------------------------------------------
+# -- fields and state ----------------------------------------------------------------------------------------
 
 
-def _completed(fields: Fields, known: Iterable[str], default_of: Callable[[str], Any]) -> dict[str, Any]:
-    """The recorded values, with the defaults of fields that the class has got since; all else must agree."""
+def _with_defaults(fields: Fields, known: Iterable[str], default_of: Callable[[str], Any]) -> dict[str, Any]:
+    """The recorded values, with the defaults of new fields. All other fields must match."""
     values: dict[str, Any] = dict(fields["v"])
     names = list(known)
     gone = [name for name in values if name not in names]
@@ -202,7 +202,7 @@ def _completed(fields: Fields, known: Iterable[str], default_of: Callable[[str],
 
 
 def _with_more(record: Fields, state: dict[str, Any], kind: type) -> Fields:
-    """The record with what the object holds beside its fields, but for what it can compute again."""
+    """The record with the attributes besides its fields, except those it can compute again."""
     more = {
         name: part
         for name, part in state.items()
@@ -212,7 +212,7 @@ def _with_more(record: Fields, state: dict[str, Any], kind: type) -> Fields:
 
 
 def _refuse_hidden_state(kind: type) -> None:
-    """A dataclass that is also a dict or an exception holds more than its attributes tell."""
+    """A dataclass that is also a dict or an exception has state outside its attributes."""
     for base in kind.__mro__[:-1]:
         if not base.__flags__ & _HEAP_TYPE:
             raise RefusedError(f"a dataclass that is also a {base.__name__} ({kind.__qualname__})")

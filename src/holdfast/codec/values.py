@@ -1,10 +1,10 @@
-"""Values to bytes and back, exactly as they were: compact JSON that a person can read, with tags where JSON ends.
+"""Values to bytes and back, unchanged: compact JSON that a person can read, with tags for what JSON lacks.
 
-It knows the order of things: tag, write, check the size; find a tag, or read at once. What is tagged and how is the
-business of ``tagging`` and ``untagging``. The invariant: ``decode(encode(value))`` is equal to ``value``, of the same
-types all through, and shares nothing with it; what cannot be so is refused before a byte is written.
+It orders the work: tag, write, check the size; or find a tag, else read directly. ``tag`` and ``untag``
+decide about tags. The invariant: ``decode(encode(value))`` is equal to ``value``, of the same types
+throughout, and shares nothing with it; a value that cannot be is refused before a byte is written.
 
-Two places that held the same object hold two equal ones afterwards: identity is not stored.
+Two references to one object become two equal objects: identity is not stored.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from holdfast.limits import VALUE_SIZE_BYTES_MAX
 
 _SHORT: Final = frozenset({type(None), bool, int, str})
 _MARKER: Final = b'{"$":'
-"""Every tag begins so, and nothing else does: in text the quotes are escaped, and a dict with that key is tagged."""
+"""Every tag starts so, and nothing else does: text escapes the quotes, and a dict with that key is tagged."""
 
 
 def encode(value: object, *, what: str) -> bytes:
@@ -38,15 +38,15 @@ def encode(value: object, *, what: str) -> bytes:
 
 
 def canonical(value: object, *, what: str) -> bytes:
-    """As ``encode``, but the order of dicts and sets does not count: the identity of a value.
+    """As ``encode``, but ignores the order of dicts and sets: the identity of a value.
 
-    What can be told apart differs: 1, 1.0 and True; a tuple and a list; 0.0 and -0.0; Decimal 1.0 and 1.00.
+    Different values stay different: 1, 1.0 and True; a tuple and a list; 0.0 and -0.0; Decimal 1.0 and 1.00.
     """
     return _written(value, what, QUICK_SORTED, CAREFUL_SORTED, orjson.OPT_SORT_KEYS)
 
 
 def canonical_arguments(arguments: dict[str, Any], *, what: str) -> bytes:
-    """As ``canonical``, for the arguments of a call, which are by name and mostly plain: those take the short way."""
+    """As ``canonical``, for a call's arguments, which are named and mostly plain: those take a fast path."""
     if _SHORT.issuperset(map(type, arguments.values())) and "$" not in arguments:
         try:
             return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
@@ -56,23 +56,23 @@ def canonical_arguments(arguments: dict[str, Any], *, what: str) -> bytes:
 
 
 def decode(data: bytes, *, what: str, hint: object = None) -> Any:
-    """The value of encoded bytes, made anew.
+    """A new value from encoded bytes.
 
-    ``hint`` is an annotation whose classes are looked at before registered and loaded ones; what it cannot resolve
-    is ignored. Raises ValueUnreadable.
+    ``hint`` is an annotation whose classes are tried before registered and loaded ones; unresolvable parts of
+    it are ignored. Raises ValueUnreadable.
     """
     try:
         tree = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ValueUnreadable(what=what, type_name="JSON", problem=f"which it is not ({error})") from error
-    # the single byte is looked for first: that takes a twentieth of the time
+    # search for the single byte first: it takes a twentieth of the time
     return decode_tree(tree, what=what, hint=hint) if b"$" in data and _MARKER in data else tree
 
 
 def encode_tree(value: object, *, what: str) -> Any:
-    """The tree that ``encode`` would write, for a body that holds more than one value.
+    """The tree that ``encode`` would write, for a body with several values.
 
-    It may share containers with ``value``: write it before the program goes on. Raises NotStorable.
+    It may share containers with ``value``: write it before the program continues. Raises NotStorable.
     """
     try:
         return tag(value, 0, CAREFUL)
@@ -81,9 +81,10 @@ def encode_tree(value: object, *, what: str) -> Any:
 
 
 def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any, list[str]]:
-    """As ``encode_tree``; and the paths to the values in it that are marked ephemeral, which it leaves out.
+    """As ``encode_tree``, and the paths of the ephemeral values, which it leaves out.
 
-    Not ``careful`` is quick: then orjson may raise TypeError over an int or a text that it cannot write.
+    Without ``careful`` it is faster, but orjson may raise TypeError for an int or a text that it cannot
+    write.
     """
     mode = of_state(careful=careful)
     try:
@@ -102,12 +103,12 @@ def _left_out(tree: Any, path: str) -> Iterator[str]:
         if kind == EPHEMERAL:
             yield path.removeprefix(".") or "$"
         for key, item in tree.items():
-            # what a tag wraps stands, for people, where the tag does
+            # the content of a tag has, for people, the same path as the tag
             yield from _left_out(item, path if kind is not None and key == "v" else path + member(key))
 
 
 def decode_tree(tree: Any, *, what: str, hint: object = None) -> Any:
-    """The value of a parsed tree, sharing nothing with it. Raises ValueUnreadable."""
+    """The value of a parsed tree; shares nothing with it. Raises ValueUnreadable."""
     try:
         return Reading(hint).untag(tree)
     except UnreadableError as unreadable:
@@ -119,7 +120,7 @@ def _written(value: object, what: str, quick: Mode, careful: Mode, option: int) 
         try:
             data = orjson.dumps(tag(value, 0, quick), option=option)
         except TypeError:
-            # an int or a text that orjson cannot write: they are rare enough to walk a second time for
+            # orjson refused an int or a text: rare enough to walk a second time
             data = orjson.dumps(tag(value, 0, careful), option=option)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__

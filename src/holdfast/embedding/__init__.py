@@ -1,5 +1,6 @@
-"""What memory is searched by besides words: embedders, and the rule by which two facts are one.
+"""Search by meaning: embedders, and the rule that decides whether two facts are one.
 
-Nothing here knows a store. numpy is an extra, ``holdfast[memory]``, and is imported when a vector is made; without it, facts
-are found by their words alone. Nothing is downloaded, and nobody is called whom nobody has named.
+It knows no store. numpy is an extra, ``holdfast[memory]``, and is imported when the first vector is made;
+without it, facts are found by words alone. Nothing is downloaded, and no server is called unless the user
+configures one.
 """

@@ -1,7 +1,8 @@
-"""Embedders: what turns texts into vectors, which one is used, and a vector as it is kept.
+"""Embedders: the interface, the choice of one, and the stored form of a vector.
 
-A vector has unit length, so that a product of two is their cosine; a text in which an embedder knows no word at all becomes
-zeros, which are like nothing. It is kept as one signed byte a dimension: its direction is all that counts, so no scale is kept.
+A vector has unit length, so that the product of two is their cosine. A text without any known word becomes
+zeros, which match nothing. The stored form is one signed byte per dimension. Only the direction counts, so no
+scale is stored.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ _INT8_MAX: Final = 127
 
 
 class Embedder(Protocol):
-    """Anything that makes vectors of texts. ``model`` is kept with each vector: those of different models are never compared."""
+    """Turns texts into vectors. ``model`` is stored with each vector: different models are never compared."""
 
     @property
     def model(self) -> str: ...
@@ -32,14 +33,14 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """A row of ``dimensions`` numbers for each text, in their order: a numpy array, or sequences of floats."""
+        """A row of ``dimensions`` numbers for each text, in order: a numpy array, or sequences of floats."""
 
 
 def find_embedder(setting: "str | Embedder | None" = None) -> Embedder | None:
-    """The embedder that is asked for here or in HOLDFAST_EMBEDDER, else the shipped table; None for words alone.
+    """The embedder from the argument or HOLDFAST_EMBEDDER, else the shipped table; None for words alone.
 
-    BadOption where it is not understood. AdapterNotInstalled where one is asked for and numpy is missing; where none is asked
-    for, words alone do.
+    Raises BadOption for an unknown setting, and AdapterNotInstalled if one is set and numpy is missing.
+    Without a setting and without numpy, words alone are used.
     """
     if setting is not None and not isinstance(setting, str):
         return setting
@@ -63,19 +64,23 @@ def find_embedder(setting: "str | Embedder | None" = None) -> Embedder | None:
 
 
 def embed(embedder: Embedder, texts: Sequence[str]) -> "Matrix":
-    """The vectors of the texts, a row each, of unit length. EmbedderUnavailable where what the embedder gives are none."""
+    """The vectors of the texts, one row each, of unit length.
+
+    EmbedderUnavailable if the result is not that.
+    """
     import numpy as np
 
     if not texts:
         return np.zeros((0, embedder.dimensions), np.float32)
     try:
         rows = np.asarray(embedder.embed(texts), np.float32)
-    except (TypeError, ValueError) as error:  # rows of different lengths, or no numbers
+    except (TypeError, ValueError) as error:  # rows of different lengths, or not numbers
         raise EmbedderUnavailable(embedder=embedder.model, problem=f"gave no vectors: {error}") from error
     if rows.shape != (len(texts), embedder.dimensions):
         raise EmbedderUnavailable(
             embedder=embedder.model,
-            problem=f"gave an array of shape {rows.shape} for {len(texts)} texts and {embedder.dimensions} dimensions",
+            problem=f"gave an array of shape {rows.shape} for {len(texts)} texts and "
+            f"{embedder.dimensions} dimensions",
         )
     if not np.isfinite(rows).all():
         raise EmbedderUnavailable(embedder=embedder.model, problem="gave numbers that are not finite")
@@ -83,18 +88,19 @@ def embed(embedder: Embedder, texts: Sequence[str]) -> "Matrix":
 
 
 def unit(rows: "Matrix") -> "Matrix":
-    """The rows with a length of one each; zeros stay zeros."""
+    """The rows scaled to unit length; zeros stay zeros."""
     import numpy as np
 
     peaks = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    scaled = rows / np.where(peaks > 0, peaks, 1)  # first, so that squares of tiny numbers do not vanish
+    # scale first: squares of tiny numbers would underflow to zero
+    scaled = rows / np.where(peaks > 0, peaks, 1)
     lengths = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
     unit_rows: Matrix = (scaled / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return unit_rows
 
 
 def quantise(vector: "Matrix") -> bytes:
-    """A vector as it is kept: a signed byte a dimension, the largest of them 127."""
+    """The stored form of a vector: one signed byte per dimension, the largest of them 127."""
     import numpy as np
 
     peak = float(np.abs(vector).max(initial=0.0))

@@ -1,7 +1,7 @@
-"""Vectors from a server that somebody has named: any ``/v1/embeddings`` in OpenAI's manner, such as Ollama's.
+"""Vectors from a configured server: any ``/v1/embeddings`` in OpenAI's form, such as Ollama's.
 
-The texts go to that address and nowhere else: it may not redirect, and no proxy stands between a process and its own machine.
-The key is read from HOLDFAST_EMBEDDER_KEY at each call, and is in no message.
+The texts go to that address only: redirects are refused, and no proxy is used for this machine's own address.
+The key is read from HOLDFAST_EMBEDDER_KEY at each call, and appears in no message.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _SHOWN_CHARS: Final = 200
 
 
 class Endpoint:
-    """One model of one server. Its vectors are of the model, wherever that is served."""
+    """One model of one server. Vectors belong to the model, on any server."""
 
     def __init__(self, url: str, model: str, *, timeout_s: float = EMBEDDER_TIMEOUT_S) -> None:
         parts = urlsplit(url)
@@ -37,13 +37,13 @@ class Endpoint:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers its vectors have. Only it can tell: the first time, it is asked."""
+        """The length of its vectors. Asks the server the first time."""
         if not self._dimensions:
             self.embed(["dimensions"])
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text. EmbedderUnavailable where the server does not give them."""
+        """A vector for each text. Raises EmbedderUnavailable."""
         found: list[list[float]] = []
         for at in range(0, len(texts), EMBEDDER_BATCH_MAX):
             found += self._ask([*texts[at : at + EMBEDDER_BATCH_MAX]])
@@ -54,7 +54,7 @@ class Endpoint:
         headers = {"Content-Type": "application/json"}
         if key := environ.get(KEY):
             headers["Authorization"] = f"Bearer {key}"
-        # The scheme was checked where the setting was read: it is http or https, never a file.
+        # The setting's scheme was checked when it was read: http or https, never a file.
         request = Request(self.url, body, headers, method="POST")  # noqa: S310
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
@@ -63,7 +63,7 @@ class Endpoint:
             with error:
                 told = error.read(_SHOWN_CHARS).decode(errors="replace")
             raise self._refused(f"answered {error.code}: {' '.join(told.split())}") from error
-        except (OSError, HTTPException) as error:  # timeouts and refused connections among them
+        except (OSError, HTTPException) as error:  # includes timeouts and refused connections
             raise self._refused(f"cannot be reached: {error}") from error
         if len(data) > EMBEDDER_ANSWER_BYTES_MAX:
             raise self._refused(f"answered with more than {EMBEDDER_ANSWER_BYTES_MAX} bytes")
@@ -88,7 +88,7 @@ class Endpoint:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Another address was not named by anybody, and must see neither the texts nor the key."""
+    """Refuses redirects: an unconfigured address must see neither the texts nor the key."""
 
     def redirect_request(self, *_args: Any, **_named: Any) -> None:
         return None

@@ -1,8 +1,9 @@
-"""The embedder that is shipped: a table of vectors for some twenty thousand pieces of English words, and their mean.
+"""The shipped embedder: a table of vectors for some twenty thousand pieces of English words, and their mean.
 
-A word that is not in the table counts by its longest pieces that are. How much a piece counts is in its vector already: common
-ones count little. It knows no order of words and no context, so it tells what a text is about, and neither who nor how much:
-that is for the words. ``scripts/make_table.py`` makes the file, and describes it.
+A word that is not in the table counts by its longest pieces that are. The vectors already contain the
+weights: common pieces weigh little. The table ignores word order and context, so it finds the topic of a
+text, but not persons or numbers; word search does that. ``scripts/make_table.py`` makes and describes the
+file.
 """
 
 import re
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from holdfast.embedding.embedders import Matrix
 
 MODEL: Final = "holdfast-table-1"
-"""Kept with each vector. Another file is another model: count on."""
+"""Stored with each vector. Another file is another model: increase the number."""
 DIMENSIONS: Final = 256
 FILE: Final = "table.bin"
 INSIDE: Final = "##"
-"""Stands before a piece that is not the beginning of a word."""
+"""Prefix of a piece inside a word."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z]+|[0-9]+")
 _PIECE_CHARS_MAX: Final = 20
@@ -30,7 +31,7 @@ _CHARS_MAX: Final = 20_000
 
 
 class Contents(NamedTuple):
-    """What the file holds: which row a piece has, the rows as signed bytes, and what to multiply each with."""
+    """The content of the file: the row of each piece, the rows as signed bytes, and the scale of each."""
 
     rows: dict[str, int]
     steps: Any
@@ -44,7 +45,7 @@ class Table:
     dimensions = DIMENSIONS
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
-        """A vector for each text: the weighted sum of its pieces' vectors. Zeros where it has none that are known."""
+        """A vector for each text: the weighted sum of its pieces' vectors, or zeros without a known piece."""
         import numpy as np
 
         contents = self._contents
@@ -71,12 +72,12 @@ def shipped_table() -> Table:
 
 
 def words_of(text: str) -> list[str]:
-    """The words and numbers of a text as the table has them: lower case, identifiers by their parts."""
+    """The words and numbers of a text in the table's form: lower case, identifiers split into parts."""
     return _WORD.findall(folded(_HUMP.sub(" ", text)))
 
 
 def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
-    """The rows of a word: the longest piece from its beginning, then the longest from there, until its end."""
+    """The rows of a word: the longest piece at its start, then the longest after that, until its end."""
     found: list[int] = []
     at = 0
     while at < len(word):
@@ -93,13 +94,13 @@ def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
 
 
 def header_of(data: bytes) -> dict[str, Any]:
-    """What the file tells about itself: its first line, as JSON."""
+    """The header of the file: its first line, as JSON."""
     header: dict[str, Any] = loads(data[: data.index(b"\n")])
     return header
 
 
 def read_table(data: bytes) -> Contents:
-    """The contents of a table's file: the header, the pieces a line each, the scales, and the rows."""
+    """The content of a table file: the header, one piece per line, the scales, and the rows."""
     import numpy as np
 
     header = header_of(data)

@@ -1,4 +1,4 @@
-"""Facts as a file: a JSON object a line, the first of which says what it is."""
+"""Facts as a file: one JSON object per line; the first line is the header."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ _MARK: Final = "holdfast_facts"
 
 
 class TakenIn(NamedTuple):
-    """What became of the facts of a file: new here, newer than what was here, or known already."""
+    """The result of an import of facts: new here, newer than the fact here, or already known."""
 
     added: int
     replaced: int
@@ -30,7 +30,7 @@ def written(some: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read(lines: Iterable[bytes], path: str, parse: Callable[[bytes], Fact]) -> Iterator[Fact]:
-    """The facts that ``written`` was given. NotAnExport, NewerExport."""
+    """The facts of a file. Raises NotAnExport or NewerExport."""
     kept = (line for line in lines if line.strip())
     version = _version(next(kept, b""))
     if version is None:

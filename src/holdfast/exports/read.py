@@ -1,6 +1,6 @@
-"""Reading an export, from a tar file or from a directory, as parts by name.
+"""Reads an export, from a tar file or a directory, as named parts.
 
-Knows where a part's bytes are and that there are no others. What they must say is not known here.
+It knows where the bytes of each part are, and that there are no others. It does not know their meaning.
 """
 
 import os
@@ -17,36 +17,36 @@ from holdfast.limits import EXPORT_LINE_BYTES_MAX
 
 
 class Parcel(ABC):
-    """An export that can be read, part by part and as often as needed. Every verb may raise DamagedExport."""
+    """An export to read, part by part and as often as needed. Every method may raise DamagedExport."""
 
     def __init__(self, path: Path) -> None:
         self.path: Final = str(path)
 
     @property
     def sound(self) -> frozenset[str]:
-        """The blobs that need not be looked at again: of a file that comes from elsewhere, none."""
+        """The blobs that need no further check. For an export from outside, none."""
         return frozenset()
 
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """The parts that are there, in order."""
+        """The names of the parts, in order."""
 
     @abstractmethod
     def size(self, name: str) -> int:
-        """How many bytes a part has."""
+        """The size of a part in bytes."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """A whole part."""
+        """A complete part."""
 
     @abstractmethod
     def lines(self, name: str) -> Iterator[bytes]:
-        """A part line by line, each with its end; other parts may be read meanwhile."""
+        """A part line by line, with line ends; other parts may be read meanwhile."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Close the export."""
 
     def _missing(self, name: str) -> DamagedExport:
         return DamagedExport(path=self.path, problem=f"is not whole: {name} is missing")
@@ -54,9 +54,9 @@ class Parcel(ABC):
 
 @contextmanager
 def open_parcel(path: str | os.PathLike[str]) -> Iterator[Parcel]:
-    """The export at a path. NotAnExport, DamagedExport; nothing but the parts' places has been looked at then."""
+    """Open the export at a path. It only locates the parts. Raises NotAnExport or DamagedExport."""
     place = Path(path)
-    with _told(str(path)):
+    with _export_error(str(path)):
         parcel: Parcel = DirectoryParcel(place) if place.is_dir() else FileParcel(place)
     with closing(parcel):
         yield parcel
@@ -87,7 +87,7 @@ class FileParcel(Parcel):
 
     def read(self, name: str) -> bytes:
         _, offset, size = self._entry(name)
-        with _told(self.path):
+        with _export_error(self.path):
             self._file.seek(offset)
             return self._file.read(size)
 
@@ -95,7 +95,7 @@ class FileParcel(Parcel):
         _, offset, size = self._entry(name)
         end = offset + size
         while offset < end:
-            with _told(self.path):
+            with _export_error(self.path):
                 self._file.seek(offset)
                 line = self._file.readline(min(EXPORT_LINE_BYTES_MAX, end - offset))
             if not line:
@@ -113,7 +113,7 @@ class FileParcel(Parcel):
 
 
 class DirectoryParcel(Parcel):
-    """A directory with a file for each part; hidden files, which file managers leave, are not looked at."""
+    """A directory with a file per part. Hidden files, which file managers create, are ignored."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -132,37 +132,37 @@ class DirectoryParcel(Parcel):
         return list(self._names)
 
     def size(self, name: str) -> int:
-        with _told(self.path):
+        with _export_error(self.path):
             return self._file(name).stat().st_size
 
     def read(self, name: str) -> bytes:
-        with _told(self.path):
+        with _export_error(self.path):
             return self._file(name).read_bytes()
 
     def lines(self, name: str) -> Iterator[bytes]:
-        with _told(self.path):
+        with _export_error(self.path):
             file = self._file(name).open("rb")
         with file:
             while True:
-                with _told(self.path):
+                with _export_error(self.path):
                     line = file.readline(EXPORT_LINE_BYTES_MAX)
                 if not line:
                     return
                 yield line
 
     def close(self) -> None:
-        """Nothing is kept open between two reads."""
+        """Nothing to close: no file stays open between two reads."""
 
     def _file(self, name: str) -> Path:
         place = self._path / name
-        if name not in self._names or not place.is_file():  # nothing that never ends, like a pipe
+        if name not in self._names or not place.is_file():  # a pipe or a device might never end
             raise self._missing(name)
         return place
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """What the file system says, as an error of an export."""
+def _export_error(path: str) -> Iterator[None]:
+    """A file system error as an export error."""
     try:
         yield
     except FileNotFoundError as error:

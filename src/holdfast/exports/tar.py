@@ -1,7 +1,7 @@
-"""Tar files that can be written in one way only: the same parts give the same bytes, and any other byte is damage.
+"""Tar files with one possible encoding: equal parts give equal bytes, and any other byte is damage.
 
-Plain ustar, so that ``tar -xf`` reads them. A header is made of a part's name and size and nothing else; one that
-differs in a single bit from what would be written is refused, and so is anything but zeros between and behind parts.
+Plain ustar, so that ``tar -xf`` reads them. A header depends only on a part's name and size. A header that
+differs in a single bit is refused, and so is anything but zeros between and after parts.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NAME_BYTES_MAX: Final = 100
 
 
 class Entry(NamedTuple):
-    """Where a part lies in the file."""
+    """The position of a part in the file."""
 
     name: str
     offset: int
@@ -31,10 +31,10 @@ def header(name: str, size: int) -> bytes:
     fields = [
         encoded.ljust(100, b"\0"),
         b"0000600\0",  # mode: for the owner only
-        b"0000000\0",  # owner and group: nobody
+        b"0000000\0",  # owner and group: root, always
         b"0000000\0",
         b"%011o\0" % size,
-        b"%011o\0" % 0,  # time: none, or the same parts would not give the same bytes
+        b"%011o\0" % 0,  # time: always zero, so that equal parts give equal bytes
         b" " * 8,  # the checksum counts as blanks while it is computed
         b"0",
         bytes(100),
@@ -45,12 +45,12 @@ def header(name: str, size: int) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """The zeros behind a part, up to the next block."""
+    """The zeros after a part, up to the next block."""
     return bytes(-size % BLOCK)
 
 
 def scan(file: BinaryIO, path: str) -> Iterator[Entry]:
-    """The parts of a file, in order. Raises NotAnExport for a stranger's file, and DamagedExport where one was changed."""
+    """The parts of a file, in order. Raises NotAnExport for another file, DamagedExport for a changed one."""
     offset = 0
     while True:
         block = file.read(BLOCK)

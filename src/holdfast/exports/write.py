@@ -1,6 +1,6 @@
-"""Writing an export: under another name until it is whole and synced, then moved to its place.
+"""Writes an export under a temporary name, syncs it, then moves it to its place.
 
-The invariant: at the path that was asked for lies what lay there before, or a whole export; never a part of one.
+The invariant: the path has either its earlier content or a complete export, never a part of one.
 """
 
 import os
@@ -20,7 +20,7 @@ PART: Final = ".part"
 
 
 class Crate(ABC):
-    """An export on its way."""
+    """An unfinished export."""
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
@@ -28,19 +28,19 @@ class Crate(ABC):
 
     @property
     def place(self) -> str:
-        """Where it is going to lie."""
+        """The final path."""
         return str(self.path)
 
     def opened(self) -> AbstractContextManager[Parcel]:
-        """What was written so far, to be read back before anybody relies on it."""
+        """The parts written so far, to be read back and checked before the export is published."""
         return open_parcel(self.draft)
 
     @abstractmethod
     def clear(self) -> None:
-        """Begin anew, with nothing in it."""
+        """Start over, empty."""
 
     def lacks(self, name: str) -> bool:  # noqa: ARG002 - of any part
-        """Whether a part has to be put: a file begins with nothing."""
+        """Whether a part must be written: a new file has none."""
         return True
 
     @abstractmethod
@@ -49,22 +49,22 @@ class Crate(ABC):
 
     @abstractmethod
     def complete(self) -> int:
-        """All parts are there: make them survive power loss. The size in bytes."""
+        """All parts are written: sync them. Returns the size in bytes."""
 
     @abstractmethod
     def publish(self) -> None:
-        """Move it to its place; durable when it returns."""
+        """Move it to its place; durable on return."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove all temporary files."""
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str], *, directory: bool) -> Iterator[Crate]:
-    """A crate for that path. What is not published when the block ends is gone. Misuse where something else lies there.
+    """An unfinished export for that path; what is not published at the end of the block is removed.
 
-    ExportError where the file system refuses.
+    Raises Misuse if something other than an export is there, ExportError if the file system refuses.
     """
     place = Path(path).absolute()
     _check_place(place, directory=directory)
@@ -72,7 +72,7 @@ def writing(path: str | os.PathLike[str], *, directory: bool) -> Iterator[Crate]
     try:
         crate.clear()
         yield crate
-    except OSError as error:  # the crate's: a store has errors of its own
+    except OSError as error:  # only file system errors of the export: store errors have their own classes
         problem = f"cannot be written: {error.strerror or error}"
         raise ExportError(path=str(path), problem=problem) from error
     finally:
@@ -80,7 +80,7 @@ def writing(path: str | os.PathLike[str], *, directory: bool) -> Iterator[Crate]
 
 
 def _check_place(place: Path, *, directory: bool) -> None:
-    """Only an earlier export may be written over: a typing error must not cost somebody their file."""
+    """Only an earlier export may be overwritten: a typing error must not destroy another file."""
     if not place.parent.is_dir():
         raise Misuse(
             problem=f"there is no directory {place.parent}", advice="make it first, or choose another"
@@ -97,7 +97,7 @@ def _check_place(place: Path, *, directory: bool) -> None:
             parcel.read(MANIFEST)
     except ExportError as error:
         raise Misuse(
-            problem=f"{place} is there already, and is no export", advice="choose another path"
+            problem=f"{place} already exists, and is not an export", advice="choose another path"
         ).because(error) from None
 
 
@@ -142,7 +142,7 @@ class FileCrate(Crate):
 
 
 class DirectoryCrate(Crate):
-    """A directory with a file for each part."""
+    """A directory with a file per part."""
 
     _size = 0
 
@@ -167,7 +167,7 @@ class DirectoryCrate(Crate):
 
     def publish(self) -> None:
         before = self.path.with_name(self.path.name + ".old")
-        if self.path.exists():  # a directory that is not empty cannot be replaced in one move
+        if self.path.exists():  # rename cannot replace a directory that is not empty
             shutil.rmtree(before, ignore_errors=True)
             self.path.replace(before)
         self.draft.replace(self.path)

@@ -1,4 +1,4 @@
-"""Handing work over: the document is kept in the giver's journal, or written to a file for another store."""
+"""Handoffs: the document is kept in the giver's journal, or written to a file for another store."""
 
 import asyncio
 from pathlib import Path
@@ -11,41 +11,47 @@ from holdfast.api.store.private_files import private
 from holdfast.api.store.store import Store
 from holdfast.core.transfer.handoff import markdown, read_document
 from holdfast.errors import Misuse
-from holdfast.mcp.held_runs import Holder
+from holdfast.mcp.held_runs import HeldRuns
 from holdfast.mcp.parameters import RunName
-from holdfast.mcp.replies import Told, bullets
+from holdfast.mcp.replies import Reply, bullets
 from holdfast.mcp.run_tools import RunTools
 from holdfast.mcp.sdk import Context, session_of
 from holdfast.model.events import HANDOFF, Event, Kind
 
 
 class HandoffTools:
-    """What a client can hand over and take over."""
+    """The tools for handoffs."""
 
-    def __init__(self, holder: Holder, runs: RunTools) -> None:
+    def __init__(self, holder: HeldRuns, runs: RunTools) -> None:
         self._holder = holder
         self._runs = runs
 
     async def write_handoff(
         self,
         ctx: Context,
-        to: Annotated[str, Field(description="Who is to go on: an agent, a team, a person.")] = "",
+        to: Annotated[str, Field(description="Who continues: an agent, a team, a person.")] = "",
         path: Annotated[
             str | None, Field(description="Also write it to this new file, for another store or machine.")
         ] = None,
         seal: Annotated[
             bool,
-            Field(description="Seal this run: nothing more is recorded here, and the taker alone goes on."),
+            Field(
+                description="Seal this run: nothing more is recorded here, and only the run that accepts "
+                "it continues."
+            ),
         ] = False,
         run: RunName = None,
-    ) -> Told:
-        """Write a handoff: a document with which another agent goes on. It is kept in the run; accept_handoff takes it over."""
+    ) -> Reply:
+        """Write a handoff: a document with which another agent continues. It is kept in the run.
+
+        accept_handoff takes it over.
+        """
         held = self._holder.get(session_of(ctx), run)
         if path is not None:
             await asyncio.to_thread(_check_free, Path(path))
         document = await held.do(lambda own: own.handoff(to, seal=seal))
         if seal:
-            await self._holder.let_go(held.name)
+            await self._holder.leave(held.name)
         how = f"accept_handoff(source={held.name!r}, new_run=…) takes it over in this store"
         if path is not None:
             await asyncio.to_thread(_write, Path(path), document)
@@ -59,7 +65,7 @@ class HandoffTools:
             "digest": document["digest"],
             "path": path,
         }
-        return Told(text, facts)
+        return Reply(text, facts)
 
     async def accept_handoff(
         self,
@@ -67,27 +73,27 @@ class HandoffTools:
         source: Annotated[
             str, Field(description="The run that handed over, or the path of a handoff file (….json).")
         ],
-        new_run: Annotated[str, Field(description="The id of the run that goes on with it.")],
-    ) -> Told:
-        """Take over what another agent has handed over: begins a run with it, and tells where it stands."""
+        new_run: Annotated[str, Field(description="The id of the run that continues with it.")],
+    ) -> Reply:
+        """Accept another agent's handoff: starts a run with it, and shows its status."""
         store = self._holder.store
         document = await asyncio.to_thread(_read, store, source)
         accepted = await asyncio.to_thread(lambda: store.accept(document, as_=new_run))
-        told = await self._runs.start_run(ctx, new_run)
+        reply = await self._runs.start_run(ctx, new_run)
         lost = [f"{loss.what} {loss.name}: {loss.why}; {loss.advice}" for loss in accepted.losses]
-        text = "\n".join([told.text, *bullets("Not carried over:", lost)])
-        return Told(text, {**(told.facts or {}), "losses": [loss._asdict() for loss in accepted.losses]})
+        text = "\n".join([reply.text, *bullets("Not carried over:", lost)])
+        return Reply(text, {**(reply.facts or {}), "losses": [loss._asdict() for loss in accepted.losses]})
 
 
 def latest_handoff(store: Store, run: str) -> dict[str, Any] | None:
-    """The document that a run has written last; None where it has written none."""
+    """The last document that a run has written; None if it has written none."""
     return next(
         (_document(store, event) for event in reversed(store.events(run)) if _is_handoff(event)), None
     )
 
 
 def handoffs_of(store: Store, run: str) -> list[dict[str, Any]]:
-    """Every document of a run: to whom, when, and its event."""
+    """Every document of a run: the receiver, the time, and its event."""
     found = [(event, _document(store, event)) for event in store.events(run) if _is_handoff(event)]
     return [
         {"run": run, "event": event.seq, "to": one["to"], "at": one["at"], "digest": one["digest"]}
@@ -106,7 +112,7 @@ def _document(store: Store, event: Event) -> dict[str, Any]:
 
 def _check_free(path: Path) -> None:
     if path.exists():
-        raise Misuse(problem=f"{path} is there already", advice="name a new file")
+        raise Misuse(problem=f"{path} already exists", advice="name a new file")
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
@@ -132,6 +138,7 @@ def _read(store: Store, source: str) -> dict[str, Any]:
     if found is None:
         raise Misuse(
             problem=f"run {source} has written no handoff",
-            advice=f"write_handoff in it first; to try something else with its history, fork_run({source!r}, …)",
+            advice="write_handoff in it first; to try something else with its history, "
+            f"fork_run({source!r}, …)",
         )
     return found

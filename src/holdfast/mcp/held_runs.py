@@ -1,9 +1,10 @@
-"""The runs that this server holds for its clients, and the steps that clients have begun in them.
+"""The runs that this server holds for its clients, and the steps that clients have started in them.
 
-A step between ``begin`` and ``finish`` is an ordinary step of the run, whose function waits for the client to say how it ended.
-So there is nothing new to go wrong: when the server dies in between, the step is in doubt as any other that was cut off.
+A step between ``begin`` and ``finish`` is an ordinary step of the run, whose function waits for the client's
+report. So it needs no rules of its own: if the server dies in between, the step is in doubt like any other
+that was cut off.
 
-Each run lives in a task of its own, which enters and leaves it; what clients ask for is done in that task's context.
+Each run has its own task, which enters and leaves it; the requests of clients run in that task's context.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from holdfast.model.retention import RETENTION
 T = TypeVar("T")
 
 LOOPS: Final = LoopPolicy(thoughts=Thresholds(warn=3, nudge=4, pause=0))
-"""A client is told when it goes in circles, and never stopped: whoever watches it can do that."""
+"""The server reports a loop to its client and never stops it: the person at the client can do that."""
 PREMISES: Final[dict[str, Act]] = {
     "file": "warn",
     "artifact": "warn",
@@ -41,11 +42,11 @@ PREMISES: Final[dict[str, Act]] = {
     "package": "ignore",
     "clock": "ignore",
 }
-"""What has changed while nobody worked is told when the run is resumed: this client can look for itself."""
+"""Changed premises are reported when the run is resumed: this client can look for itself."""
 
 
 KEPT: Final = RETENTION._replace(compact_events=None)
-"""A resumed client is told what was decided and found out long ago: that is never compacted by itself."""
+"""Never compacted automatically: a resumed client gets old decisions and discoveries too."""
 
 
 class StepFailed(Exception):
@@ -53,15 +54,15 @@ class StepFailed(Exception):
 
 
 class StepUnclear(Exception):
-    """The step failed, and nobody knows whether it has done something."""
+    """The step failed, and it is unknown whether it did something."""
 
 
 class SessionEnded(BaseException):
-    """Whoever had begun the step went away without saying how it ended."""
+    """The client that started the step disconnected without a report."""
 
 
 class Pending:
-    """A step that a client has begun: its task waits here for what the client reports."""
+    """A step that a client has started: its task waits here for the client's report."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -86,15 +87,18 @@ class HeldRun:
         self._owner: asyncio.Task[None] | None = None
         self._pending: dict[int, tuple[Pending, Found, asyncio.Task[Any]]] = {}
         self.turn = asyncio.Lock()
-        """Held from looking whether a step may be begun until it is: two clients may ask for the same one."""
+        """Held from the check whether a step may start until it has started.
+
+        Two clients may ask for the same one.
+        """
 
     @property
     def is_over(self) -> bool:
-        """Whether the run was let go."""
+        """Whether the run was released."""
         return self._owner is None or self._owner.done()
 
     async def enter(self, opening: Any) -> None:
-        """Take the run, and go on at its end. Whatever refuses it is raised."""
+        """Acquire the run, and move to its end. Raises whatever refuses it."""
         entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._hold(opening, entered))
         await asyncio.shield(entered)
@@ -106,7 +110,7 @@ class HeldRun:
                 self.run, self._context = run, copy_context()
                 entered.set_result(None)
                 await self._leaving.wait()
-                await run.close()  # unless it is finished, it can be resumed
+                await run.close()  # an unfinished run can be resumed
         except BaseException as error:
             if not entered.done():
                 entered.set_exception(error)
@@ -114,28 +118,28 @@ class HeldRun:
                 raise
 
     async def do(self, act: Callable[[holdfast.AsyncRun], Coroutine[Any, Any, T]]) -> T:
-        """Do something in the run. A client that stops waiting does not stop it: half a record is none."""
+        """Do something in the run. A client that disconnects does not stop it: half a record is useless."""
         return await asyncio.shield(self._task(act(self.run)))
 
     def _task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         return asyncio.get_running_loop().create_task(work, context=self._context.copy())
 
-    # -- steps ---------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
     async def find(self, name: str, arguments: dict[str, Any]) -> Found | None:
-        """What stands recorded of this call, with what others have said about it taken in."""
+        """What is recorded of this call, including messages in the inbox."""
         await self.do(take_in)
         return find_step(self.run, name, arguments) or find_inherited(self.run, name, arguments)
 
     async def open_steps(self) -> list[Found]:
-        """What was begun and never reported back."""
+        """The steps that were started and have no outcome."""
         await self.do(take_in)
         return steps_left_open(self.run)
 
     async def begin(
         self, name: str, arguments: dict[str, Any], effect: Effect, *, again: bool = False
     ) -> Found:
-        """Record that the client is about to do this. Synced when it returns, unless the effect is a read."""
+        """Record that the client is about to do this. Synced on return, unless the effect is a read."""
         pending = Pending()
         if again:
             forgo(self.run, name, arguments)
@@ -144,14 +148,14 @@ class HeldRun:
         task = self._task(call(name, pending.act, **arguments))
         await asyncio.shield(_first(task, pending.entered))
         if not pending.entered.done():
-            await task  # it was refused, and says why
-            raise Misuse(problem=f"step {name!r} was ended by somebody else", advice="call resume_context")
+            await task  # raises why it was refused
+            raise Misuse(problem=f"step {name!r} was already ended", advice="call resume_context")
         step = steps_under_way(self.run, pending.act)[0]
         self._pending[step.seq] = pending, step, task
         return step
 
     async def report(self, seq: int, say: Callable[["asyncio.Future[Any]"], None]) -> Found:
-        """Let a step that was begun come to its end; what it raises then is raised here."""
+        """End a started step with the client's report. Raises what the step raises."""
         pending, step, task = self._pending[seq]
         if not pending.report.done():
             say(pending.report)
@@ -166,7 +170,7 @@ class HeldRun:
     async def record(
         self, name: str, arguments: dict[str, Any], value: Any, effect: Effect, *, again: bool = False
     ) -> Found:
-        """Record a step that is done already."""
+        """Record a step that is already done."""
         if again:
             forgo(self.run, name, arguments)
 
@@ -183,13 +187,13 @@ class HeldRun:
 
     @property
     def begun(self) -> list[Found]:
-        """The steps that clients of this server have begun and not ended."""
+        """The steps that clients of this server have started and not ended."""
         return [step for _, step, _ in self._pending.values()]
 
-    # -- the end -------------------------------------------------------------------------------------------------
+    # -- end -------------------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Let the run go: it can be resumed. What a client had begun is in doubt, or simply cut off."""
+        """Release the run: it can be resumed. A client's open steps are in doubt, or simply cut off."""
         for pending, _, _ in self._pending.values():
             if not pending.report.done():
                 pending.report.set_exception(SessionEnded())
@@ -201,8 +205,8 @@ class HeldRun:
             await asyncio.shield(self._owner)
 
 
-class Holder:
-    """All runs that this server holds, and which of them each client session has started last."""
+class HeldRuns:
+    """All runs that this server holds, and the run that each client session started last."""
 
     def __init__(self, store: holdfast.Store, workspace: str) -> None:
         self.store = store
@@ -212,7 +216,10 @@ class Holder:
         self._doors: dict[str, asyncio.Lock] = {}
 
     async def start(self, session: str, run: str, goal: str | None, *, reopen: bool) -> tuple[HeldRun, bool]:
-        """Hold this run for the session; whether another client of this server had it open already. RunHeld."""
+        """Hold this run for the session. Returns whether another client of this server already had it open.
+
+        Raises RunHeld.
+        """
         async with self._doors.setdefault(run, asyncio.Lock()):
             held = self._runs.get(run)
             is_joined = held is not None and not held.is_over
@@ -235,7 +242,7 @@ class Holder:
             return held, is_joined
 
     def find(self, session: str, run: str | None) -> HeldRun | None:
-        """The run that is meant: the one named, or the one this session started last; without sessions, the only one."""
+        """The named run, or the one this session started last; without sessions, the only one."""
         name = (
             run
             or self._latest.get(session)
@@ -245,7 +252,7 @@ class Holder:
         return None if held is None or held.is_over else held
 
     def get(self, session: str, run: str | None) -> HeldRun:
-        """As ``find``. Misuse where there is none, with those there are."""
+        """As ``find``, but raises Misuse with the list of runs if there is none."""
         held = self.find(session, run)
         if held is not None:
             return held
@@ -261,7 +268,7 @@ class Holder:
         """The runs that are held now."""
         return [name for name, held in self._runs.items() if not held.is_over]
 
-    async def let_go(self, run: str) -> None:
+    async def leave(self, run: str) -> None:
         """Leave a run."""
         held = self._runs.pop(run, None)
         for session in [session for session, latest in self._latest.items() if latest == run]:
@@ -269,14 +276,14 @@ class Holder:
         if held is not None:
             await held.leave()
 
-    async def let_go_all(self) -> None:
+    async def leave_all(self) -> None:
         """Leave every run: the server ends."""
         for run in list(self._runs):
-            await self.let_go(run)
+            await self.leave(run)
 
 
 LOST: Final = (LeaseLost, Cancelled)
-"""After these the run is not ours any more."""
+"""After these errors this server no longer owns the run."""
 
 
 async def _first(*waited: Awaitable[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Tools for the train of thought: notes, plans, files, states; questions to people; and facts that outlive the run."""
+"""Tools for notes, plans, files, states, questions to people, and facts that outlive the run."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -8,22 +8,22 @@ from pydantic import Field
 from holdfast.api.async_run import AsyncRun
 from holdfast.core.text.value_text import one_line
 from holdfast.errors import ArtifactTooLarge, AwaitingAnswer, Misuse
-from holdfast.mcp.held_runs import Holder
+from holdfast.mcp.held_runs import HeldRuns
 from holdfast.mcp.parameters import Json, RunName
-from holdfast.mcp.replies import Told, shown
+from holdfast.mcp.replies import Reply, shown
 from holdfast.mcp.sdk import Context, session_of
 from holdfast.model.events import Kind
 from holdfast.model.run_info import OpenQuestion
 from holdfast.views.json_shape import as_plain
 
 _PLAIN = {"bool": bool, "text": str, "int": int, "number": float}
-"""What may be answered, as ``run.ask`` is told it."""
+"""The types of an answer, as ``run.ask`` takes them."""
 
 
 class NoteTools:
-    """What a client can write down, ask and look up."""
+    """The tools to note, ask and look up."""
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: HeldRuns) -> None:
         self._holder = holder
 
     async def note(
@@ -32,8 +32,8 @@ class NoteTools:
         kind: Annotated[
             Literal["thought", "decision", "discovery", "promise"],
             Field(
-                description="decision: what you chose, with because. discovery: a fact found out. promise: what you owe "
-                "somebody, with to. thought: reasoning that a later session should know."
+                description="decision: what you chose, with because. discovery: a fact found out. promise: "
+                "what you owe another, with to. thought: reasoning that a later session should know."
             ),
         ],
         text: Annotated[
@@ -43,7 +43,7 @@ class NoteTools:
         because: Annotated[str, Field(description="With a decision: the reason.")] = "",
         to: Annotated[str, Field(description="With a promise: to whom.")] = "",
         run: RunName = None,
-    ) -> Told:
+    ) -> Reply:
         """Write down a thought, decision, discovery or promise, so that it survives this session.
 
         Example: note("decision", "keep SQLite", because="one machine is enough").
@@ -57,10 +57,10 @@ class NoteTools:
             await held.do(lambda own: own.discover(text))
         else:
             made = await held.do(lambda own: own.promise(text, to=to))
-            told = f"Noted. It is promise {made.id}: settle_promise({made.id!r}, 'kept') when it is done."
-            return Told(told, {"status": "noted", "kind": kind, "promise": made.id})
+            reply = f"Noted. It is promise {made.id}: settle_promise({made.id!r}, 'kept') when it is done."
+            return Reply(reply, {"status": "noted", "kind": kind, "promise": made.id})
         nudge = f"\n{held.run.nudge}" if held.run.nudge else ""
-        return Told(f"Noted.{nudge}", {"status": "noted", "kind": kind})
+        return Reply(f"Noted.{nudge}", {"status": "noted", "kind": kind})
 
     async def settle_promise(
         self,
@@ -73,8 +73,11 @@ class NoteTools:
             str, Field(description="With broken: why. With kept: where the result is.", max_length=2_000)
         ] = "",
         run: RunName = None,
-    ) -> Told:
-        """Say that a promise of this run was kept, or will not be. Whoever it was made to is told, where that is a run."""
+    ) -> Reply:
+        """Say that a promise of this run was kept, or will not be.
+
+        If it was made to a run, that run gets a message.
+        """
         held = self._holder.get(session_of(ctx), run)
         if state == "broken" and not note:
             raise Misuse(problem="a broken promise needs a reason", advice="say why in note")
@@ -82,7 +85,7 @@ class NoteTools:
             await held.do(lambda own: own.keep(promise, note=note))
         else:
             await held.do(lambda own: own.break_promise(promise, because=note))
-        return Told(f"Recorded: {promise} is {state}.", {"status": state, "promise": promise})
+        return Reply(f"Recorded: {promise} is {state}.", {"status": state, "promise": promise})
 
     async def set_plan(
         self,
@@ -92,11 +95,14 @@ class NoteTools:
             Field(min_length=1, description="In order, a few words each; named as the steps will be."),
         ],
         run: RunName = None,
-    ) -> Told:
-        """Record what you mean to do, in order; again when it changes. Steps of the same names tick it off."""
+    ) -> Reply:
+        """Record what you mean to do, in order; again when it changes.
+
+        Steps with the same names mark items as done.
+        """
         held = self._holder.get(session_of(ctx), run)
         await held.do(lambda own: own.plan(steps))
-        return Told(f"Plan recorded: {' · '.join(steps)}", {"status": "planned", "steps": steps})
+        return Reply(f"Plan recorded: {' · '.join(steps)}", {"status": "planned", "steps": steps})
 
     async def add_artifact(
         self,
@@ -105,34 +111,34 @@ class NoteTools:
             str, Field(description="A file that is written, below the server's directory, or absolute.")
         ],
         run: RunName = None,
-    ) -> Told:
-        """Record that the run has made this file. A later session is told if it has changed or gone."""
+    ) -> Reply:
+        """Record that the run has made this file. A later session learns if it has changed or disappeared."""
         held = self._holder.get(session_of(ctx), run)
         is_kept = await held.do(lambda own: _recorded(own, path))
-        told = "" if is_kept else " (too large for a copy: known by its hash alone)"
-        return Told(f"Artifact recorded: {path}{told}", {"status": "recorded", "path": path})
+        reply = "" if is_kept else " (too large for a copy: known by its hash alone)"
+        return Reply(f"Artifact recorded: {path}{reply}", {"status": "recorded", "path": path})
 
     async def checkpoint(
         self,
         ctx: Context,
         state: Annotated[
             Json,
-            Field(description="All that you need to go on from here, as data; it is given back on resume."),
+            Field(description="All that you need to continue from here, as data; you get it back on resume."),
         ],
         label: Annotated[
             str | None, Field(description="A short name for this point, to fork from or compare with.")
         ] = None,
         run: RunName = None,
-    ) -> Told:
-        """Save your working state, whole; only what changed is stored. Do it at every milestone."""
+    ) -> Reply:
+        """Save your complete working state; only what changed is stored. Do it at every milestone."""
         held = self._holder.get(session_of(ctx), run)
         point = await held.do(lambda own: own.checkpoint(state, label=label))
         place = f"{held.name}@{label or point}"
-        return Told(
+        return Reply(
             f"Checkpoint {point} is saved: {place}", {"status": "saved", "point": point, "place": place}
         )
 
-    # -- people --------------------------------------------------------------------------------------------------
+    # -- people ----------------------------------------------------------------------------------------------
 
     async def ask_person(
         self,
@@ -145,15 +151,18 @@ class NoteTools:
         ] = None,
         wait_s: Annotated[float, Field(ge=0, le=300, description="How long to wait for an answer now.")] = 0,
         run: RunName = None,
-    ) -> Told:
-        """Ask a person, who may answer days later with `holdfast answer`. Answers with the question's id; get_answer looks again."""
+    ) -> Reply:
+        """Ask a person, who may answer days later with `holdfast answer`.
+
+        Returns the question's id; get_answer checks for the answer.
+        """
         held = self._holder.get(session_of(ctx), run)
         returns: Any = choices or (bool if answers == "yes_no" else str)
         try:
             value = await held.do(lambda own: own.ask(question, returns=returns, about=about, wait_s=wait_s))
         except AwaitingAnswer as waiting:
             return _waiting(held.name, waiting.question, question)
-        return Told(f"Answered: {shown(value)}", {"status": "answered", "answer": value})
+        return Reply(f"Answered: {shown(value)}", {"status": "answered", "answer": value})
 
     async def get_answer(
         self,
@@ -161,8 +170,8 @@ class NoteTools:
         question: Annotated[str, Field(description="The question's id: 'q1'.")],
         wait_s: Annotated[float, Field(ge=0, le=300, description="How long to wait for it now.")] = 0,
         run: RunName = None,
-    ) -> Told:
-        """The answer to a question that was asked with ask_person, once somebody has given it."""
+    ) -> Reply:
+        """The answer to a question from ask_person, once a person has given it."""
         held = self._holder.get(session_of(ctx), run)
         store = self._holder.store
         for event in reversed(await asyncio.to_thread(store.events, held.name)):
@@ -178,7 +187,7 @@ class NoteTools:
             return _waiting(held.name, asked.id, asked.question)
         return _answered(asked.id, "answered", value, asked.pending_by)
 
-    # -- memory --------------------------------------------------------------------------------------------------
+    # -- memory ----------------------------------------------------------------------------------------------
 
     async def remember(
         self,
@@ -198,15 +207,18 @@ class NoteTools:
             str | None, Field(description="Replaces what was remembered under the same key.")
         ] = None,
         run: RunName = None,
-    ) -> Told:
-        """Keep a fact beyond this run: for every later run of this store. What only matters here is a note."""
+    ) -> Reply:
+        """Keep a fact beyond this run, for every later run of this store.
+
+        Use a note for what only matters here.
+        """
         held = self._holder.find(session_of(ctx), run)
-        told: dict[str, Any] = {"tags": tags or (), "scope": scope, "key": key}
+        reply: dict[str, Any] = {"tags": tags or (), "scope": scope, "key": key}
         if held is None:
-            fact = await asyncio.to_thread(lambda: self._holder.store.memory.remember(text, **told))
+            fact = await asyncio.to_thread(lambda: self._holder.store.memory.remember(text, **reply))
         else:
-            fact = await held.do(lambda own: own.remember(text, **told))
-        return Told(f"Remembered as {fact.id}.", {"status": "remembered", "id": fact.id})
+            fact = await held.do(lambda own: own.remember(text, **reply))
+        return Reply(f"Remembered as {fact.id}.", {"status": "remembered", "id": fact.id})
 
     async def recall(
         self,
@@ -214,17 +226,17 @@ class NoteTools:
         limit: Annotated[int, Field(ge=1, le=50)] = 5,
         scope: Annotated[str | None, Field(description="Only of this scope and those below it.")] = None,
         tags: Annotated[list[str] | None, Field(description="Only with all of these tags.")] = None,
-    ) -> Told:
-        """What earlier runs have remembered. Worth a look before you begin something."""
+    ) -> Reply:
+        """Facts that earlier runs have remembered. Worth a look before you start something."""
         memory = self._holder.store.memory
         found = await asyncio.to_thread(lambda: memory.recall(query, limit, scope=scope, tags=tags or ()))
         lines = [f"{one.fact.text} ({_source(one.fact.run, one.fact.scope)})" for one in found]
         facts = {"facts": [as_plain(one.fact) for one in found]}
-        return Told("\n".join(lines) or "Nothing is remembered about that.", facts)
+        return Reply("\n".join(lines) or "Nothing is remembered about that.", facts)
 
 
 async def _recorded(own: AsyncRun, path: str) -> bool:
-    """Record a file, with a copy where there is room for one; whether there is."""
+    """Record a file, with a copy if there is room for one. Returns whether there is."""
     try:
         await own.artifact(path)
     except ArtifactTooLarge:
@@ -238,26 +250,26 @@ def _source(run: str, scope: str) -> str:
 
 
 def _returns(asked: OpenQuestion) -> Any:
-    """What the question was asked with: an answer is taken in by asking the very same again."""
+    """The type that the question was asked with: asking the same question again reads the answer."""
     if asked.wants.kind == "choice":
         return list(asked.wants.choices)
     return _PLAIN.get(asked.wants.kind)
 
 
-def _waiting(run: str, question: str, text: str) -> Told:
-    told = (
-        f"Waiting: {question} is asked, and nobody has answered yet: {one_line(text)}\n"
-        f"Tell the person to type `holdfast answer {run} {question} …`; get_answer(question={question!r}) looks again. "
-        "Go on with what does not depend on it, or leave_run."
+def _waiting(run: str, question: str, text: str) -> Reply:
+    reply = (
+        f"Waiting: {question} is asked, and not answered yet: {one_line(text)}\n"
+        f"Tell the person to type `holdfast answer {run} {question} …`; get_answer(question={question!r}) "
+        "checks again. Continue with what does not depend on it, or leave_run."
     )
-    return Told(told, {"status": "waiting", "question": question})
+    return Reply(reply, {"status": "waiting", "question": question})
 
 
-def _answered(question: str, how: str, value: Any, by: str) -> Told:
+def _answered(question: str, how: str, value: Any, by: str) -> Reply:
     if how != "answered":
-        return Told(f"{question} was {how} without an answer.", {"status": how, "question": question})
+        return Reply(f"{question} was {how} without an answer.", {"status": how, "question": question})
     who = f", by {by}" if by else ""
-    return Told(
+    return Reply(
         f"{question} is answered{who}: {shown(value)}",
         {"status": "answered", "question": question, "answer": value},
     )

@@ -14,7 +14,8 @@ RunName = Annotated[
 StepName = Annotated[
     str,
     Field(
-        description="What is done, in a few words; the same name for the same kind of work: 'publish package'."
+        description="What is done, in a few words; the same name for the same kind of work: 'publish "
+        "package'."
     ),
 ]
 Arguments = Annotated[
@@ -31,8 +32,9 @@ StepRef = Annotated[
 Effect = Annotated[
     Literal["read", "idempotent", "once"],
     Field(
-        description="What it does to the outside world. once: must not happen twice (publish, pay, send, push). "
-        "idempotent: safe to repeat with the same idempotency key. read: safe to repeat (build, test, look up)."
+        description="What it does to the outside world. once: must not happen twice (publish, pay, send, "
+        "push). idempotent: safe to repeat with the same idempotency key. read: safe to repeat (build, "
+        "test, look up)."
     ),
 ]
-Budget = Annotated[int, Field(ge=50, le=100_000, description="At most about so many tokens.")]
+Budget = Annotated[int, Field(ge=50, le=100_000, description="The approximate maximum of tokens.")]

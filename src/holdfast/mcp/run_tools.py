@@ -1,4 +1,4 @@
-"""Tools about a whole run: start or resume it, where it stands, its end; and looking at any run of the store."""
+"""Tools about a run: start or resume it, its status, its end; and reading any run of the store."""
 
 import asyncio
 from typing import Annotated, Any, Final, Literal
@@ -9,9 +9,9 @@ from holdfast.api.served_run import Found
 from holdfast.api.store.store import Store
 from holdfast.core.text.value_text import count, one_line
 from holdfast.errors import Misuse, UnknownRun
-from holdfast.mcp.held_runs import HeldRun, Holder
+from holdfast.mcp.held_runs import HeldRun, HeldRuns
 from holdfast.mcp.parameters import Budget, Json, RunName
-from holdfast.mcp.replies import Told, bullets, called, shown
+from holdfast.mcp.replies import Reply, bullets, called, shown
 from holdfast.mcp.sdk import Context, session_of
 from holdfast.model.store_rows import OVER
 from holdfast.views.checkpoints import checkpoint_lines
@@ -24,15 +24,15 @@ STATE_CHARS_MAX = 2_000
 LOG_LINES = 30
 _REPEATED: Final = {
     "answer": "The same call is answered from its record.",
-    "ask": "The same call is put to a person.",
+    "ask": "A person decides about the same call.",
     "again": "The fork may do it again.",
 }
 
 
 class RunTools:
-    """What a client can do with runs."""
+    """The tools for runs."""
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: HeldRuns) -> None:
         self._holder = holder
 
     async def start_run(
@@ -48,27 +48,29 @@ class RunTools:
             str | None,
             Field(description="What is to be achieved, in a sentence. Needed once, when it is new."),
         ] = None,
-        reopen: Annotated[bool, Field(description="Go on with a run that is finished or cancelled.")] = False,
+        reopen: Annotated[bool, Field(description="Continue a run that is finished or cancelled.")] = False,
         budget_tokens: Budget = 1_500,
-    ) -> Told:
-        """Start a run, or resume it: the same call does both. Call this first, also after a crash or in a new session.
+    ) -> Reply:
+        """Start a run, or resume it: the same call does both.
+
+        Call this first, also after a crash or in a new session.
 
         Answers with what was done, what is in doubt, what is asked and what comes next.
         """
         holder, session = self._holder, session_of(ctx)
         known = await asyncio.to_thread(_find_info, holder.store, run)
         if known is not None and known.status in OVER and not reopen:
-            return await self._told_over(run, known.status, budget_tokens)
+            return await self._over_reply(run, known.status, budget_tokens)
         is_new = known is None or known.head == 0
         held, is_joined = await holder.start(session, run, goal if is_new else None, reopen=reopen)
         if is_new and not is_joined:
             facts = {"run": run, "status": "started", "attempt": held.run.attempt}
-            return Told(
+            return Reply(
                 f"Started run {run}. Record as you go: set_plan, begin_step/finish_step, note, checkpoint.",
                 facts,
             )
-        text, facts = await self._standing(held, budget_tokens)
-        how = "is open in this server already: you have joined it" if is_joined else "is resumed"
+        text, facts = await self._status_text(held, budget_tokens)
+        how = "is already open in this server: you have joined it" if is_joined else "is resumed"
         lines = [f"Run {run} {how} (attempt {held.run.attempt})."]
         recorded = await asyncio.to_thread(_goal_of, holder.store, run)
         if goal and recorded and goal != recorded:
@@ -77,31 +79,33 @@ class RunTools:
             )
         if recorded and is_joined is False:
             facts["goal"] = recorded
-        return Told(
+        return Reply(
             "\n".join([*lines, text]), {**facts, "run": run, "status": "joined" if is_joined else "resumed"}
         )
 
-    async def resume_context(self, ctx: Context, run: RunName = None, budget_tokens: Budget = 2_000) -> Told:
-        """Where do I stand? What was done, decided and found out, what is in doubt, what comes next. Reads only.
+    async def resume_context(self, ctx: Context, run: RunName = None, budget_tokens: Budget = 2_000) -> Reply:
+        """Where do I stand? What was done, decided and found out, what is in doubt, what comes next.
+
+        Reads only.
 
         Call it whenever you have lost the thread, e.g. after your context was compacted.
         """
         held = self._holder.get(session_of(ctx), run)
-        text, facts = await self._standing(held, budget_tokens)
-        return Told(text, facts)
+        text, facts = await self._status_text(held, budget_tokens)
+        return Reply(text, facts)
 
     async def finish_run(
         self,
         ctx: Context,
         result: Annotated[Json, Field(description="What came of it: a text or data.")] = None,
         run: RunName = None,
-    ) -> Told:
-        """The task is done: record its result. Refused while a step is begun or in doubt."""
+    ) -> Reply:
+        """The task is done: record its result. Refused while a step is started or in doubt."""
         held = self._holder.get(session_of(ctx), run)
         if held.begun:
             named = ", ".join(called(step) for step in held.begun)
             raise Misuse(
-                problem=f"begun and not ended: {named}", advice="call finish_step or fail_step for each"
+                problem=f"started and not ended: {named}", advice="call finish_step or fail_step for each"
             )
         doubtful = [step for step in await held.open_steps() if step.standing == "in_doubt"]
         if doubtful:
@@ -110,32 +114,35 @@ class RunTools:
                 problem=f"in doubt: {named}", advice="find out whether it happened, then call resolve_step"
             )
         await held.do(lambda own: own.finish(result))
-        await self._holder.let_go(held.name)
-        return Told(f"Run {held.name} is finished.", {"run": held.name, "status": "finished"})
+        await self._holder.leave(held.name)
+        return Reply(f"Run {held.name} is finished.", {"run": held.name, "status": "finished"})
 
-    async def leave_run(self, ctx: Context, run: RunName = None) -> Told:
-        """Stop working on the run without finishing it; start_run resumes it, here or elsewhere. What is begun ends in doubt."""
+    async def leave_run(self, ctx: Context, run: RunName = None) -> Reply:
+        """Stop working on the run without finishing it; start_run resumes it, here or elsewhere.
+
+        Open steps end in doubt.
+        """
         held = self._holder.get(session_of(ctx), run)
         begun = held.begun
-        await self._holder.let_go(held.name)
+        await self._holder.leave(held.name)
         doubts = [called(step) for step in begun if step.effect == "once"]
         lines = [f"Run {held.name} is left; start_run(run={held.name!r}) resumes it."]
-        return Told(
+        return Reply(
             "\n".join([*lines, *bullets("Now in doubt:", doubts)]), {"run": held.name, "status": "left"}
         )
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- read ------------------------------------------------------------------------------------------------
 
     async def list_runs(
         self,
         prefix: Annotated[str, Field(description="Only ids that begin so.")] = "",
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
-    ) -> Told:
+    ) -> Reply:
         """The runs of this store, newest first, each with its status and goal."""
         store = self._holder.store
         found = await asyncio.to_thread(lambda: store.overview(prefix=prefix, limit=limit))
         lines = [run_line(one, now=store.now()) for one in found]
-        told = [
+        reply = [
             f"{line.run}: {line.status.replace('_', ' ')}, {position_words(line)}"
             + (f", {line.in_doubt} in doubt" if line.in_doubt else "")
             + (f", asks {count(line.open_questions, 'question')}" if line.open_questions else "")
@@ -144,17 +151,17 @@ class RunTools:
         ]
         fields = ("run", "status", "goal", "point", "in_doubt", "open_questions", "attempts")
         facts = [{name: getattr(line, name) for name in fields} for line in lines]
-        return Told("\n".join(told) or "There are no runs yet: start_run begins one.", {"runs": facts})
+        return Reply("\n".join(reply) or "There are no runs yet: start_run begins one.", {"runs": facts})
 
     async def show_run(
         self,
         ctx: Context,
         run: RunName = None,
         events: Annotated[int, Field(ge=1, le=200, description="How many of the latest events.")] = LOG_LINES,
-    ) -> Told:
-        """A run's journal: its latest events, one a line. Any run of the store, open here or not."""
+    ) -> Reply:
+        """A run's journal: its latest events, one per line. Any run of the store, open here or not."""
         name = run or self._holder.get(session_of(ctx), None).name
-        return Told(await asyncio.to_thread(log_text, self._holder.store, name, events))
+        return Reply(await asyncio.to_thread(log_text, self._holder.store, name, events))
 
     async def fork_run(
         self,
@@ -168,15 +175,19 @@ class RunTools:
         effects: Annotated[
             Literal["answer", "ask", "again"],
             Field(
-                description="What becomes of an effect that happened after the point, when the new run makes exactly the same call: "
-                "answered from its record, put to a person, or done again."
+                description="What becomes of an effect that happened after the point, when the new run "
+                "makes exactly the same call: "
+                "answered from its record, decided by a person, or done again."
             ),
         ] = "answer",
-    ) -> Told:
-        """Make another run whose history is this one's up to a point, to try something else. Then start_run it."""
+    ) -> Reply:
+        """Make another run whose history is this one's up to a point, to try something else.
+
+        Then start_run it.
+        """
         store = self._holder.store
         info = await asyncio.to_thread(lambda: store.fork(place, as_=new_run, effects=effects))
-        lines = [f"Forked {info.run} from {place}; start_run(run={info.run!r}) goes on with it."]
+        lines = [f"Forked {info.run} from {place}; start_run(run={info.run!r}) continues it."]
         done = [one.step for one in info.behind if one.how == "done"]
         if done:
             lines.append(f"Happened after that point: {', '.join(dict.fromkeys(done))}. {_REPEATED[effects]}")
@@ -184,48 +195,48 @@ class RunTools:
         if doubted:
             lines.append(f"In doubt after that point: {', '.join(dict.fromkeys(doubted))}.")
         facts = {"run": info.run, "from": place, "effects": effects, "later_effects": done}
-        return Told("\n".join(lines), {**facts, "behind": [one._asdict() for one in info.behind]})
+        return Reply("\n".join(lines), {**facts, "behind": [one._asdict() for one in info.behind]})
 
     async def diff_runs(
         self,
         a: Annotated[str, Field(description="A run or a point: 'release-1.4@7'.")],
         b: Annotated[str, Field(description="Another run or point.")],
-    ) -> Told:
-        """What differs between two points of any runs: the state, what happened, where they went apart."""
+    ) -> Reply:
+        """The differences between two points of any runs: the state, the events, and where they diverged."""
         page = arrange_diff(await asyncio.to_thread(self._holder.store.diff, a, b))
         changes = [
             f"{change['op']} {change['path']}: {one_line(shown(change.get('value')))}"
             for change in page.state_patch or []
         ]
         lines = [*page.sentences, *bullets("State:", changes[:50])]
-        return Told(
+        return Reply(
             "\n".join(lines) or "Nothing differs.",
             {"relation": page.relation, "state_patch": as_plain(page.state_patch)},
         )
 
     async def search_history(
         self,
-        query: Annotated[str, Field(description='A few words; "in quotes" they stand beside each other.')],
+        query: Annotated[str, Field(description='A few words; "in quotes" they must be next to each other.')],
         run: Annotated[str | None, Field(description="Only in this run; left out: in all.")] = None,
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
-    ) -> Told:
+    ) -> Reply:
         """Search what was done, thought, decided and found out in all runs."""
         hits = await asyncio.to_thread(lambda: self._holder.store.search(query, limit, run=run))
         lines = [f"{hit.run}@#{hit.seq} {hit.name or hit.kind}: {one_line(hit.text, 300)}" for hit in hits]
-        return Told("\n".join(lines) or "Nothing was found.", {"hits": [as_plain(hit) for hit in hits]})
+        return Reply("\n".join(lines) or "Nothing was found.", {"hits": [as_plain(hit) for hit in hits]})
 
-    # -- the parts -----------------------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------------------
 
-    async def _told_over(self, run: str, status: str, budget_tokens: int) -> Told:
+    async def _over_reply(self, run: str, status: str, budget_tokens: int) -> Reply:
         context = await asyncio.to_thread(self._holder.store.context, run, budget_tokens)
         text = (
-            f"Run {run} is {status}, and was not opened. start_run(run={run!r}, reopen=true) goes on with it; "
+            f"Run {run} is {status}, and was not opened. start_run(run={run!r}, reopen=true) continues it; "
             f"for another task choose another id.\n\n{context.text}"
         )
-        return Told(text, {"run": run, "status": status})
+        return Reply(text, {"run": run, "status": status})
 
-    async def _standing(self, held: HeldRun, budget_tokens: int) -> tuple[str, dict[str, Any]]:
-        """Where the run stands: first what is to be done about it, then its story."""
+    async def _status_text(self, held: HeldRun, budget_tokens: int) -> tuple[str, dict[str, Any]]:
+        """The status of the run: first what to do about it, then its story."""
         left = await held.open_steps()
         plan = await held.do(lambda own: own.resume_plan())
         store = self._holder.store
@@ -236,13 +247,13 @@ class RunTools:
                 "In doubt. Find out whether each happened, then call resolve_step:",
                 [_doubt(step) for step in doubts],
             ),
-            *bullets("Begun here and not ended yet:", [called(step) for step in held.begun]),
+            *bullets("Started here and not ended yet:", [called(step) for step in held.begun]),
             *bullets(
-                "Cut off, and safe to begin again:",
+                "Cut off, and safe to start again:",
                 [called(step) for step in left if step.standing == "cut_off"],
             ),
             *bullets(
-                "Asked, get_answer tells whether it is answered:",
+                "Asked, get_answer checks for the answer:",
                 [f"{asked.id}: {one_line(asked.question)}" for asked in questions],
             ),
             *bullets(
@@ -269,7 +280,7 @@ class RunTools:
         return "\n".join([*lines, *([""] if lines else []), context.text]), facts
 
     async def _state(self, held: HeldRun) -> list[str]:
-        """The state as last checkpointed: it is what the client gave to be given back."""
+        """The state of the last checkpoint, as the client gave it."""
         events = await asyncio.to_thread(self._holder.store.events, held.name)
         lines = [line for line in checkpoint_lines(events) if line.kept]
         if not lines:
@@ -280,15 +291,15 @@ class RunTools:
 
 
 def log_text(store: Store, run: str, latest: int) -> str:
-    """The latest events of a run, a line each."""
+    """The latest events of a run, one per line."""
     lines = Timeline().lines(store.events(run))
-    told = [
+    reply = [
         f"#{line.seq} {'  ' * line.depth}{line.what} {line.name} {line.detail}".rstrip()
         for line in lines[-latest:]
     ]
     if len(lines) > latest:
-        told.insert(0, f"({count(len(lines) - latest, 'event')} before)")
-    return "\n".join([f"Run {run}: {store.get(run).status.replace('_', ' ')}", *told])
+        reply.insert(0, f"({count(len(lines) - latest, 'event')} before)")
+    return "\n".join([f"Run {run}: {store.get(run).status.replace('_', ' ')}", *reply])
 
 
 def _doubt(step: Found) -> str:

@@ -1,4 +1,7 @@
-"""The one place that knows the official SDK: what 1.x (``FastMCP``) and 2.x (``MCPServer``) name differently has one name here."""
+"""The only module that knows the official SDK. It hides the differences of 1.x and 2.x.
+
+1.x has ``FastMCP``, 2.x ``MCPServer``; both have one name here.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -37,21 +40,24 @@ __all__ = [
 ]
 
 PATH: Final = "/mcp"
-"""Where a server over HTTP answers."""
+"""The path of a server over HTTP."""
 STDIO: Final = "stdio"
 
 
 def make_server(instructions: str) -> Server:
-    """A server without tools. It logs to stderr, and only what goes wrong."""
+    """A server without tools. It logs only errors, to stderr."""
     server = Server("holdfast", instructions=instructions, log_level="WARNING")
     lowlevel = getattr(server, "_mcp_server", None) or getattr(server, "_lowlevel_server", None)
-    if lowlevel is not None:  # 1.x tells clients the version of the SDK unless it is set here
+    if lowlevel is not None:  # 1.x reports the version of the SDK to clients unless it is set here
         lowlevel.version = __version__
     return server
 
 
 def add_tool(server: Server, function: Callable[..., Any], *, title: str, reads: bool) -> None:
-    """Offer a function as a tool, by its own name and docstring. ``reads``: it changes nothing, so no client need ask first."""
+    """Offer a function as a tool, by its own name and docstring.
+
+    ``reads``: it changes nothing, so no client need ask first.
+    """
     hints = {"readOnlyHint": reads, "destructiveHint": False, "openWorldHint": False}
     server.add_tool(
         function,
@@ -62,7 +68,7 @@ def add_tool(server: Server, function: Callable[..., Any], *, title: str, reads:
 
 
 def result(text: str, facts: dict[str, Any] | None, *, is_error: bool) -> CallToolResult:
-    """What a tool answers: words for the model, and the same as data for programs."""
+    """A tool's answer: text for the model, and the same as data for programs."""
     content: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": is_error}
     if facts is not None:
         content["structuredContent"] = facts
@@ -70,18 +76,18 @@ def result(text: str, facts: dict[str, Any] | None, *, is_error: bool) -> CallTo
 
 
 def session_of(context: Any) -> str:
-    """The client's session: the one over stdio, an HTTP session's id; empty where the protocol has none."""
+    """The client's session: the one over stdio, or an HTTP session's id; empty if the protocol has none."""
     request = getattr(context.request_context, "request", None)
     return STDIO if request is None else request.headers.get("mcp-session-id") or ""
 
 
 def client_of(context: Any) -> str:
-    """What the client calls itself; empty where it has not said."""
+    """The client's name for itself; empty if it gave none."""
     params = getattr(context.session, "client_params", None)
     info = getattr(params, "clientInfo", None) or getattr(params, "client_info", None)
     return str(getattr(info, "name", "") or "")
 
 
 def http_app(server: Server) -> Any:
-    """The server as an ASGI application that answers at ``PATH``."""
+    """The server as an ASGI application at ``PATH``."""
     return server.streamable_http_app()

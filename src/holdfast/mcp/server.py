@@ -12,7 +12,7 @@ from holdfast.core.transfer.handoff import markdown
 from holdfast.errors import Misuse, UnknownPoint
 from holdfast.mcp import sdk
 from holdfast.mcp.handoff_tools import HandoffTools, handoffs_of, latest_handoff
-from holdfast.mcp.held_runs import Holder
+from holdfast.mcp.held_runs import HeldRuns
 from holdfast.mcp.note_tools import NoteTools
 from holdfast.mcp.replies import answering
 from holdfast.mcp.run_tools import RunTools, log_text
@@ -22,10 +22,11 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.runs import run_line
 
 INSTRUCTIONS: Final = (
-    "Holdfast keeps a durable record of your work, so that a crash or a new session resumes it instead of repeating it. "
-    "Call start_run(run, goal) first, in every session: it starts or resumes, and tells what is done, in doubt and next. "
-    "Call begin_step before anything that must not happen twice, act only on 'go', then finish_step or fail_step. "
-    "Note decisions and discoveries, checkpoint at milestones, finish_run at the end."
+    "Holdfast keeps a durable record of your work, so that a crash or a new session resumes it instead of "
+    "repeating it. Call start_run(run, goal) first, in every session: it starts or resumes, and tells what "
+    "is done, in doubt and next. Call begin_step before anything that must not happen twice, act only on "
+    "'go', then finish_step or fail_step. Note decisions and discoveries, checkpoint at milestones, "
+    "finish_run at the end."
 )
 READING: Final = frozenset(
     {"resume_context", "list_runs", "show_run", "diff_runs", "search_history", "recall"}
@@ -57,17 +58,17 @@ TOOLS: Final = {
     "finish_run": "Finish a run",
     "leave_run": "Leave a run",
 }
-"""The tools with their titles, in the order a client lists them."""
+"""The tools with their titles, in the order that clients list them."""
 RUNS_SHOWN: Final = 100
 LOG_LINES: Final = 200
 
 
 def skill() -> str:
-    """The text that teaches an agent when to record what, in the form of a skill file."""
+    """The skill file, which teaches an agent when to record what."""
     return files("holdfast.mcp").joinpath("SKILL.md").read_text(encoding="utf-8")
 
 
-def build(holder: Holder) -> sdk.Server:
+def build(holder: HeldRuns) -> sdk.Server:
     """A server that works for clients through this holder."""
     server = sdk.make_server(INSTRUCTIONS)
     runs = RunTools(holder)
@@ -85,16 +86,16 @@ def _add_prompts(server: sdk.Server) -> None:
     def teach() -> str:
         return skill()
 
-    @server.prompt(name="resume", description="Resume a run and go on with it.")
+    @server.prompt(name="resume", description="Resume a run and continue it.")
     def resume(run: str) -> str:
         return (
-            f"Call start_run(run={run!r}). Settle first what is in doubt, by checking the outside world and calling "
-            "resolve_step. Then go on with what comes next, recording as you go."
+            f"Call start_run(run={run!r}). Settle first what is in doubt, by checking the outside world and "
+            "calling resolve_step. Then continue with what comes next, recording as you go."
         )
 
 
 def _add_resources(server: sdk.Server, store: Store) -> None:
-    """What there is to read, by address. A run's id stands in it percent-encoded: ``shop%2Ffix-login``."""
+    """What can be read, by address. A run's id in it is percent-encoded: ``shop%2Ffix-login``."""
     json = "application/json"
 
     @server.resource(
@@ -111,7 +112,7 @@ def _add_resources(server: sdk.Server, store: Store) -> None:
     @server.resource(
         "holdfast://runs/{run}",
         name="run",
-        description="What a run did and where it stands, in words.",
+        description="What a run did and its status, in words.",
         mime_type="text/markdown",
     )
     def run(run: str) -> str:
@@ -161,7 +162,7 @@ def _add_resources(server: sdk.Server, store: Store) -> None:
 
 
 def state_of(store: Store, run: str, point: str) -> Any:
-    """The state at a checkpoint. UnknownPoint, PointPruned."""
+    """The state at a checkpoint. Raises UnknownPoint or PointPruned."""
     place, events = parse_place(f"{run}@{point}"), store.events(run)
     event = find_event(events, place)
     if event is None:

@@ -1,4 +1,4 @@
-"""Tools about steps: say what is about to be done, do it, say how it ended. The client acts in between."""
+"""Tools about steps: announce an action, do it, report how it ended. The client acts in between."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,16 +6,16 @@ from pydantic import Field
 
 from holdfast.api.served_run import Found, take_in
 from holdfast.errors import Misuse, StepInDoubt
-from holdfast.mcp.held_runs import HeldRun, Holder, StepFailed, StepUnclear
+from holdfast.mcp.held_runs import HeldRun, HeldRuns, StepFailed, StepUnclear
 from holdfast.mcp.parameters import Arguments, Effect, Json, RunName, StepName, StepRef
-from holdfast.mcp.replies import Told, called, shown
+from holdfast.mcp.replies import Reply, called, shown
 from holdfast.mcp.sdk import Context, client_of, session_of
 
 
 class StepTools:
-    """What a client can record of its work."""
+    """The tools for steps."""
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: HeldRuns) -> None:
         self._holder = holder
 
     async def begin_step(
@@ -28,49 +28,53 @@ class StepTools:
             bool, Field(description="Do it once more on purpose, though it is recorded as done.")
         ] = False,
         run: RunName = None,
-    ) -> Told:
-        """Before you act on the outside world: record the intent. Act only if the answer is 'go'; then finish_step or fail_step.
+    ) -> Reply:
+        """Before you act on the outside world: record the intent. Act only if the answer is 'go'.
 
-        Answers 'go' with the step's number; 'already done' with the recorded result; or 'in doubt' where an earlier attempt was
-        cut off in it: check the outside world and call resolve_step. Example: begin_step("publish package",
-        {"package": "acme", "version": "1.4.0"}).
+        Then call finish_step or fail_step. Answers 'go' with the step's number; 'already done' with the
+        recorded result; or 'in doubt' if an earlier attempt was cut off in it: check the outside world and
+        call resolve_step. Example: begin_step("publish package", {"package": "acme", "version": "1.4.0"}).
         """
         held = self._holder.get(session_of(ctx), run)
         async with held.turn:
-            return _nudged(held, await _begin(held, name, arguments or {}, effect, again=again))
+            return _with_loop_warning(held, await _begin(held, name, arguments or {}, effect, again=again))
 
     async def finish_step(
         self,
         ctx: Context,
         step: StepRef,
-        result: Annotated[
-            Json, Field(description="What came of it, short: it is what a later session is told.")
-        ] = None,
+        result: Annotated[Json, Field(description="The result, short: a later session reads it.")] = None,
         run: RunName = None,
-    ) -> Told:
-        """The step that you have begun is done: record its result. From now on it is never repeated by accident."""
+    ) -> Reply:
+        """The step that you have begun is done: record its result.
+
+        From now on it is never repeated by accident.
+        """
         held = self._holder.get(session_of(ctx), run)
         begun = await _begun(held, step)
         done = await held.report(begun.seq, lambda report: report.set_result(result))
         facts = {"status": "done", "step": begun.seq, "point": done.point}
-        return _nudged(held, Told(f"Done: {called(begun)} is recorded, point {done.point}.", facts))
+        return _with_loop_warning(
+            held, Reply(f"Done: {called(begun)} is recorded, point {done.point}.", facts)
+        )
 
     async def fail_step(
         self,
         ctx: Context,
         step: StepRef,
         error: Annotated[
-            str, Field(description="What went wrong, as it was told: 'HTTP 403: token expired'.")
+            str, Field(description="What went wrong, as it was reported: 'HTTP 403: token expired'.")
         ],
         happened: Annotated[
             Literal["no", "unknown"],
             Field(
-                description="no: it certainly did nothing, and may be begun again. unknown: perhaps it did; it is in doubt."
+                description="no: it certainly did nothing, and may be begun again. unknown: perhaps it "
+                "did; it is in doubt."
             ),
         ] = "unknown",
         run: RunName = None,
-    ) -> Told:
-        """The step that you have begun failed. Say whether it may have done something all the same."""
+    ) -> Reply:
+        """The step that you have begun failed. Say whether it may still have done something."""
         held = self._holder.get(session_of(ctx), run)
         begun = await _begun(held, step)
         reported = StepFailed(error) if happened == "no" or begun.effect != "once" else StepUnclear(error)
@@ -78,7 +82,7 @@ class StepTools:
             await held.report(begun.seq, lambda report: report.set_exception(reported))
         except StepFailed:
             text = f"Failed: {called(begun)} is recorded as failed; it may be begun again."
-            return _nudged(held, Told(text, {"status": "failed", "step": begun.seq}))
+            return _with_loop_warning(held, Reply(text, {"status": "failed", "step": begun.seq}))
         except StepInDoubt:
             return _in_doubt(
                 begun._replace(reason=f"failed with {error!r}, and it is not known whether it happened")
@@ -98,8 +102,11 @@ class StepTools:
         ],
         result: Annotated[Json, Field(description="With done: what the step would have returned.")] = None,
         run: RunName = None,
-    ) -> Told:
-        """Settle a step that is in doubt, after you have checked the outside world. Never guess: if you cannot tell, ask_person."""
+    ) -> Reply:
+        """Settle a step that is in doubt, after you have checked the outside world.
+
+        Never guess: if you cannot tell, ask_person.
+        """
         held = self._holder.get(session_of(ctx), run)
         doubtful = await _doubtful(held, step)
         word = "did happen" if outcome == "done" else "did not happen"
@@ -113,7 +120,7 @@ class StepTools:
             if outcome == "done"
             else "It may be begun again, under the same idempotency key."
         )
-        return Told(f"Settled: {called(doubtful)} {word}. {then}", {"status": outcome, "step": doubtful.seq})
+        return Reply(f"Settled: {called(doubtful)} {word}. {then}", {"status": outcome, "step": doubtful.seq})
 
     async def record_step(
         self,
@@ -123,46 +130,56 @@ class StepTools:
         result: Annotated[Json, Field(description="What came of it, short.")] = None,
         effect: Effect = "read",
         again: Annotated[
-            bool, Field(description="Record it once more, though the very same stands recorded.")
+            bool, Field(description="Record it once more, though the same is already recorded.")
         ] = False,
         run: RunName = None,
-    ) -> Told:
-        """Record a step that is done already: something you have read, built, tested, or could safely repeat.
+    ) -> Reply:
+        """Record a step that is already done: something you have read, built, tested, or could safely repeat.
 
-        For what must not happen twice call begin_step before you act. Example: record_step("run tests", {"command": "pytest -q"},
-        "212 passed"). Called again with the same result, nothing is recorded twice.
+        For what must not happen twice call begin_step before you act. Example: record_step("run tests",
+        {"command": "pytest -q"}, "212 passed"). Called again with the same result, it records nothing twice.
         """
         held = self._holder.get(session_of(ctx), run)
         async with held.turn:
-            return _nudged(held, await _record(held, name, arguments or {}, result, effect, again=again))
+            return _with_loop_warning(
+                held, await _record(held, name, arguments or {}, result, effect, again=again)
+            )
 
 
-async def _begin(held: HeldRun, name: str, arguments: dict[str, Any], effect: Effect, *, again: bool) -> Told:
+async def _begin(
+    held: HeldRun, name: str, arguments: dict[str, Any], effect: Effect, *, again: bool
+) -> Reply:
     found = await held.find(name, arguments)
     if found is not None and found.standing == "done" and effect != "read" and not again:
         return _already_done(found)
     if found is not None and found.standing == "in_doubt":
         return _in_doubt(found)
     if found is not None and found.standing == "running" and not again:
-        text = f"Already begun: {called(found)}, and not ended yet. End it with finish_step(step={found.seq}) or fail_step."
-        return Told(text, {"status": "running", "step": found.seq})
+        text = (
+            f"Already begun: {called(found)}, and not ended yet. End it with "
+            f"finish_step(step={found.seq}) or fail_step."
+        )
+        return Reply(text, {"status": "running", "step": found.seq})
     step = await held.begin(name, arguments, effect, again=again)
     key = (
         f" Idempotency key, for services that take one: {step.idempotency_key}."
         if step.idempotency_key
         else ""
     )
-    text = f"Go: {called(step)} is begun.{key} When it has ended: finish_step(step={step.seq}, result=…) or fail_step."
-    return Told(text, {"status": "go", "step": step.seq, "idempotency_key": step.idempotency_key})
+    text = (
+        f"Go: {called(step)} is begun.{key} When it has ended: finish_step(step={step.seq}, result=…) "
+        "or fail_step."
+    )
+    return Reply(text, {"status": "go", "step": step.seq, "idempotency_key": step.idempotency_key})
 
 
 async def _record(
     held: HeldRun, name: str, arguments: dict[str, Any], value: Any, effect: Effect, *, again: bool
-) -> Told:
+) -> Reply:
     found = await held.find(name, arguments)
     if found is not None and not again:
         if found.standing == "done" and found.value == value and not found.is_pruned:
-            return Told(
+            return Reply(
                 f"Recorded before, the very same: {called(found)}, point {found.point}.", _done_facts(found)
             )
         if found.standing == "done" and effect != "read":
@@ -175,30 +192,34 @@ async def _record(
                 advice=f"end it with finish_step(step={found.seq}, result=…)",
             )
     done = await held.record(name, arguments, value, effect, again=again)
-    return Told(
+    return Reply(
         f"Recorded: {called(done)}, point {done.point}.",
         {"status": "recorded", "step": done.seq, "point": done.point},
     )
 
 
-def _already_done(step: Found) -> Told:
+def _already_done(step: Found) -> Reply:
     came_to = (
         "what it returned is not kept any more" if step.is_pruned else f"it returned: {shown(step.value)}"
     )
     where = f" ({step.reason})" if step.reason else ""
-    text = f"Already done, do not repeat it: {called(step)}{where}; {came_to}. again=true if it is to be done once more on purpose."
-    return Told(text, _done_facts(step))
+    text = (
+        f"Already done, do not repeat it: {called(step)}{where}; {came_to}. again=true if it is to be "
+        "done once more on purpose."
+    )
+    return Reply(text, _done_facts(step))
 
 
 def _done_facts(step: Found) -> dict[str, Any]:
     return {"status": "already_done", "step": step.seq, "point": step.point, "result": step.value}
 
 
-def _in_doubt(step: Found) -> Told:
+def _in_doubt(step: Found) -> Reply:
     key = f" Its idempotency key: {step.idempotency_key}." if step.idempotency_key else ""
     text = (
-        f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Check the outside world, then "
-        f"resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you cannot tell, ask_person.{key}"
+        f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Check the outside world, "
+        f"then resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you cannot tell, "
+        f"ask_person.{key}"
     )
     facts = {
         "status": "in_doubt",
@@ -206,11 +227,11 @@ def _in_doubt(step: Found) -> Told:
         "reason": step.reason,
         "idempotency_key": step.idempotency_key,
     }
-    return Told(text, facts)
+    return Reply(text, facts)
 
 
 async def _begun(held: HeldRun, ref: int | str) -> Found:
-    """The step that is meant, among those begun here. Misuse names them, and what else that step may be."""
+    """The step that is meant, among the open ones. Misuse lists them, and what else the reference may be."""
     found = _matching(held.begun, ref)
     if found is not None:
         return found
@@ -245,7 +266,7 @@ def _no_step(problem: str, steps: list[Found]) -> Misuse:
     )
 
 
-def _nudged(held: HeldRun, told: Told) -> Told:
-    """The answer, with a word for a client that goes in circles."""
+def _with_loop_warning(held: HeldRun, reply: Reply) -> Reply:
+    """The answer, with a warning for a client that repeats itself."""
     nudge: Any = held.run.nudge
-    return told if not nudge else Told(f"{told.text}\n{nudge}", {**(told.facts or {}), "nudge": nudge})
+    return reply if not nudge else Reply(f"{reply.text}\n{nudge}", {**(reply.facts or {}), "nudge": nudge})

@@ -1,7 +1,7 @@
 """How clients reach the server: over stdin and stdout, or over HTTP on this machine with a token.
 
-Whatever ends the server, its runs are left resumable: the client went away, SIGTERM or an interrupt came. Only SIGKILL leaves
-them as they are; then the next server takes them over.
+However the server ends (the client disconnects, SIGTERM, an interrupt), its runs stay resumable. Only SIGKILL
+leaves them held; then the next server takes them over.
 """
 
 import asyncio
@@ -16,68 +16,75 @@ from typing import Any, Final
 
 from holdfast.api.store.store import Store
 from holdfast.mcp import sdk
-from holdfast.mcp.held_runs import Holder
+from holdfast.mcp.held_runs import HeldRuns
 from holdfast.mcp.server import build
 
 HOST: Final = "127.0.0.1"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SHUTDOWN_S: Final = 2
-"""How long requests that are under way may take when the server is told to end; streams never end by themselves."""
+"""How long open requests may take when the server ends; streams never end by themselves."""
 
 
 async def serve_stdio(store: Store) -> None:
-    """Serve the client at the other end of stdin and stdout, until it goes away."""
-    holder = Holder(store, os.getcwd())  # noqa: PTH109
-    told = _told_to_end()
+    """Serve the client at the other end of stdin and stdout, until it disconnects."""
+    holder = HeldRuns(store, os.getcwd())  # noqa: PTH109
+    reply = _end_signal()
     serving = asyncio.create_task(build(holder).run_stdio_async())
-    ending = asyncio.create_task(told.wait())
+    ending = asyncio.create_task(reply.wait())
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
-    await holder.let_go_all()
+    await holder.leave_all()
     if serving.done():
         ending.cancel()
         await serving
         return
-    # A thread of the SDK's reads stdin, and nothing ends it but a line or an end of file: waiting for it would be for ever.
+    # A thread of the SDK reads stdin, and only a line or an end of file ends it: joining it could wait for
+    # ever.
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(0)
 
 
 async def serve_http(store: Store, port: int, token: str, ready: Callable[[str], None]) -> None:
-    """Serve clients of this machine that know the token, until told to end. ``ready`` is given the address. OSError."""
+    """Serve clients of this machine that have the token, until a signal ends it. Raises OSError.
+
+    ``ready`` gets the address.
+    """
     import uvicorn
 
-    holder = Holder(store, os.getcwd())  # noqa: PTH109
+    holder = HeldRuns(store, os.getcwd())  # noqa: PTH109
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
         listening.listen()
         address = f"{HOST}:{listening.getsockname()[1]}"
-        _told_to_end()  # so that a signal, which uvicorn passes on when it is done, does not end us before we have left our runs
+        # uvicorn re-raises a signal when it is done; this keeps it from ending us before we have left our
+        # runs
+        _end_signal()
         app = Guard(sdk.http_app(build(holder)), token, address)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_S)
         ready(f"http://{address}{sdk.PATH}")
         try:
             await uvicorn.Server(config).serve(sockets=[listening])
         finally:
-            await holder.let_go_all()
+            await holder.leave_all()
 
 
-def _told_to_end() -> asyncio.Event:
-    """Set when this process is told to end."""
-    told = asyncio.Event()
+def _end_signal() -> asyncio.Event:
+    """An event that is set when a signal asks this process to end."""
+    reply = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in _SIGNALS:
-        with suppress(NotImplementedError, RuntimeError):  # a platform without signal handlers in its loop
-            loop.add_signal_handler(one, told.set)
-    return told
+        with suppress(NotImplementedError, RuntimeError):
+            # a platform without signal handlers in its event loop
+            loop.add_signal_handler(one, reply.set)
+    return reply
 
 
 class Guard:
-    """Lets a request through that is meant for this very address and brings the token.
+    """Accepts a request only if it is for this address and has the token.
 
-    A web page that a browser on this machine shows can send requests here too, under a name of its own that leads to this
-    address: so the names are compared before anything else.
+    A web page in a browser on this machine can send requests here too, under a host name of its own that
+    resolves to this address (DNS rebinding). So the host name is compared before anything else.
     """
 
     def __init__(self, app: Any, token: str, address: str) -> None:

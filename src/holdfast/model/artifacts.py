@@ -1,19 +1,25 @@
-"""Artifacts: the files a run made, version by version, and what became of them on disk."""
+"""Artifacts: the files a run made, their versions, and their state on disk."""
 
 from typing import Final, Literal, NamedTuple
 
 Copied = Literal["kept", "none", "pruned"]
-"""Whether the store has a version's content: it does, it was never to, or it went with the history around it."""
+"""Whether the store has a version's content: kept, never copied, or pruned with the history around it."""
 
 OnDisk = Literal["as recorded", "changed", "missing", "an orphan", "unknown"]
-"""A file beside its record. An orphan was written by an attempt that was killed before it could record it."""
+"""A file compared with its record.
+
+An orphan was written by an attempt that was killed before recording it.
+"""
 
 Outcome = Literal["written", "there already", "kept", "no copy", "left", "refused"]
-"""What restoring made of a file. ``kept``: it was changed outside, and is as it was found; ``left``: made after that point."""
+"""What restoring did with a file.
+
+``kept``: it was changed outside, and stays; ``left``: made after that point.
+"""
 
 
 class Version(NamedTuple):
-    """One content of one path, as recorded. Equal content declared again is no new version."""
+    """One recorded content of one path. Equal content declared again is not a new version."""
 
     path: str
     number: int
@@ -21,11 +27,11 @@ class Version(NamedTuple):
     at: float
     point: int
     step: str
-    """The step that made it: the one it was declared in, or the last before; empty where there was none."""
+    """The step that made it: the one it was declared in, or the last before; empty if there was none."""
     place: str
-    """Where it lay, as a whole path."""
+    """Its absolute path when it was recorded."""
     inner: str
-    """Where it lies below a directory that files are restored to."""
+    """Its path below a directory that files are restored to."""
     size_bytes: int
     sha256: str
     mode: int
@@ -35,7 +41,10 @@ class Version(NamedTuple):
 
 
 class Underway(NamedTuple):
-    """A file that an attempt began to write and has not recorded; with a hash, it was about to be put in its place."""
+    """A file that an attempt started to write and has not recorded.
+
+    With a hash, it was about to be moved to its place.
+    """
 
     key: str
     seq: int
@@ -49,19 +58,19 @@ class Underway(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """The latest version of a path, how many there are, and how the file on disk compares."""
+    """The latest version of a path, the number of versions, and how the file on disk compares."""
 
     version: Version
     versions: int
     place: str
-    """Where the run looks for it now: elsewhere than where it was made, if its files were brought back there."""
+    """Where the run looks for it now. It differs from the recorded path if files were restored elsewhere."""
     on_disk: OnDisk
     text: str = ""
-    """What differs, in a few words."""
+    """The difference in a few words."""
 
 
 class Restored(NamedTuple):
-    """What restoring made of one file."""
+    """What restoring did with one file."""
 
     path: str
     number: int
@@ -71,7 +80,7 @@ class Restored(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """A file that no run's record names. ``text`` says what is known of it all the same."""
+    """A file that no record names. ``text`` says what else is known of it."""
 
     place: str
     size_bytes: int

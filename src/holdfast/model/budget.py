@@ -7,12 +7,12 @@ WHEN_UNKNOWN: Final[tuple[str, ...]] = get_args(WhenUnknown)
 
 
 class Budget(NamedTuple):
-    """What a run may spend: over all its attempts, and with what it has borrowed of the run it was forked from.
+    """What a run may spend over all its attempts, including the borrowed history of a fork.
 
-    From ``warn_at`` of a limit on it warns, once; with a limit reached, the run is parked before the next model call.
-    ``tokens`` are those of requests and answers together, ``cost`` is in US dollars, ``wall_s`` the time that attempts
-    took, without the pauses between them. ``unknown`` says what to do where a call's tokens or cost are not known, so that
-    the limit cannot be kept: warn once, or stop.
+    It warns once at ``warn_at`` of a limit; at the limit, the run is parked before the next model call.
+    ``tokens`` are those of requests and answers together, ``cost`` is in US dollars, ``wall_s`` the time of
+    the attempts without the pauses between them. ``unknown`` says what to do if a call's tokens or cost are
+    unknown, so that the limit cannot be kept: warn once, or stop.
     """
 
     tokens: int | None = None
@@ -24,7 +24,9 @@ class Budget(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What answered model calls took. What is not known of a call is in no sum: the call is counted as unknown instead.
+    """Usage and cost of answered model calls.
+
+    Unknown usage is in no sum: the call is counted as unknown instead.
 
     ``input_tokens`` include the cached ones; ``cost`` is in US dollars.
     """
@@ -39,7 +41,7 @@ class Spent(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Of requests and answers together, as far as they are known."""
+        """Tokens of requests and answers together, as far as they are known."""
         return self.input_tokens + self.output_tokens
 
 

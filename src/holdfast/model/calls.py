@@ -1,4 +1,4 @@
-"""Calls: how one is to be treated, and what stands recorded of it."""
+"""Calls: how one is treated, and what is recorded of it."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
@@ -8,18 +8,21 @@ from holdfast.model.loops import Manner
 
 Effect = Literal["read", "idempotent", "once"]
 RecordedEffect = Literal["read", "idempotent", "once", "model"]
-"""A model call is made again when it was cut off, like a read; that it costs money is why drift at it stops."""
+"""A model call that was cut off is repeated, like a read. It costs money, so drift there stops the run."""
 InDoubtPolicy = Literal["stop", "tell", "retry"]
 
 Approve = bool | str | Callable[[dict[str, Any]], str]
-"""Whether a person is asked before the call: with the usual question, this one, or one made from the arguments."""
+"""Whether a person is asked before the call.
+
+With the default question, this one, or one from the arguments.
+"""
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
 IN_DOUBT_POLICIES: tuple[str, ...] = get_args(InDoubtPolicy)
 
 
 class Treatment(NamedTuple):
-    """How a call is to be treated: what a tool declares, or ``run.options(...)`` says."""
+    """How a call is treated: what a tool declares, or ``run.options(...)`` sets."""
 
     effect: RecordedEffect = "read"
     key: str | None = None
@@ -34,22 +37,25 @@ class Treatment(NamedTuple):
     is_tool: bool = False
     refetchable: bool = False
     deadline: float | None = None
-    """The wall time after which no try begins, and at which the last one ends."""
+    """The wall time after which no try starts, and at which the last one ends."""
     approve: Approve = False
     approved_seq: int = 0
-    """The event with which somebody approved this call; 0 where nobody had to."""
+    """The event that approved this call; 0 if no approval was needed."""
     told: bytes = b"{}"
-    """Of a call with a key, the arguments as they are recorded: for people, and no part of which call it is."""
+    """The recorded arguments of a call with a key: for people; they do not identify the call."""
 
 
 READ = Treatment()
 ONCE = Treatment(effect="once")
 MODEL = Treatment(effect="model", manner="off")
-"""Each request is longer than the last one: as news, they would hide every circle of the calls between them."""
+"""Loop detection ignores model calls. Each request is longer than the last, so each would count as new."""
 
 
 class Outcome(NamedTuple):
-    """How a call ended, as recorded. ``body`` is None until it is paged in. ``point`` is its number in the run."""
+    """How a call ended, as recorded.
+
+    ``body`` is None until it is loaded. ``point`` is its number in the run.
+    """
 
     seq: int
     good: bool
@@ -58,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Call:
-    """What the journal tells of one call. ``taken`` counts the outcomes that the program was already given."""
+    """The journal's records of one call. ``taken`` counts the outcomes that the program already got."""
 
     __slots__ = (
         "abandoned",
@@ -88,9 +94,12 @@ class Call:
         self.doubt: str | None = None
         self.abandoned = False
         self.early = False
-        """Recorded before its attempt restored a state: whoever begins again asks for it before it restores."""
+        """Recorded before its attempt restored a state.
+
+        A program that starts again repeats it before it restores.
+        """
 
     @property
     def is_waiting(self) -> bool:
-        """Something of it is left that this attempt was not given: an outcome, or an unknown end."""
+        """Whether this attempt has not yet got an outcome or an unknown end of it."""
         return self.is_open or self.taken < len(self.outcomes)

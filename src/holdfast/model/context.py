@@ -1,4 +1,4 @@
-"""Contexts: what a model that knows nothing is told of a run, line by line."""
+"""Contexts: the briefing for a model that knows nothing of a run, line by line."""
 
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, get_args
@@ -7,13 +7,13 @@ Style = Literal["summary", "full", "facts"]
 STYLES: Final[tuple[str, ...]] = get_args(Style)
 
 Count = Callable[[str], int]
-"""A tokenizer: the tokens of a text."""
+"""A tokenizer: the number of tokens of a text."""
 
 BUDGET_TOKENS: Final = 2_000
 
 
 class Line(NamedTuple):
-    """One sentence: its section, its text, the events it comes from, how valuable it is (more is more), and its tokens."""
+    """One sentence: its section, text, source events, value (higher is better), and number of tokens."""
 
     section: str
     text: str
@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many lines of a section were left out, and the events that they come from."""
+    """How many lines of a section were left out, and their source events."""
 
     section: str
     lines: int
@@ -31,7 +31,7 @@ class Left(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What was found worth saying, in order, and what there was no room for. ``str`` gives the text."""
+    """The chosen lines in order, and what did not fit. ``str`` gives the text."""
 
     style: Style
     lines: tuple[Line, ...]

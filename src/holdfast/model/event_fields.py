@@ -1,12 +1,13 @@
-"""The body of an event: Holdfast's own fields on its first line, the user's data on the second. All that looks into one.
+"""The body of an event: Holdfast's own fields on its first line, the user's data on the second.
 
-``{"effect":"once","in":"","after":""}`` newline ``{"args":{"id":7}}``: the second line is an object of parts by name, each of them
-content of the user's, of a model's or of a person's; it is empty where there are none. The encoder never writes a raw newline,
-so the first one is the cut. A body without any is of format 1, in which fields and parts stood in one object: it is read for
-ever, by names, because a name is either a field's or a part's, in every kind of event.
+``{"effect":"once","in":"","after":""}`` newline ``{"args":{"id":7}}``: the second line is an object of parts
+by name, each of them content of the user, of a model or of a person; it is empty if there are none. The
+encoder never writes a raw newline, so the first one is the separator. A body without one is of format 1, in
+which fields and parts were in one object. Format 1 stays readable by names, because a name is either a
+field's or a part's, in every kind of event.
 
-Invariants: nothing that a user can say stands on the first line of a body but names, keys and addresses; a value that was
-encoded before enters and leaves bit for bit. Nobody else looks into a body: ``tests/architecture`` sees to that.
+Invariants: the first line of a body has no user data but names, keys and addresses; a value that was encoded
+before enters and leaves bit for bit. No other module looks into a body: ``tests/architecture`` checks that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from orjson import dumps, loads
 
 PARTS: Final = frozenset(
     {
-        # of calls and marks
+        # calls and marks
         "args",
         "request",
         "value",
@@ -26,27 +27,27 @@ PARTS: Final = frozenset(
         "diff",
         "fell_back",
         "mended",
-        # of runs and checkpoints
+        # runs and checkpoints
         "goal",
         "inputs",
         "state",
         "about",
         "note",
         "view",
-        # of questions, promises, messages, handoffs
+        # questions, promises, messages, handoffs
         "question",
         "wants",
         "text",
         "promises",
         "losses",
         "repairs",
-        # of waits and signs
+        # waits and loop signs
         "what",
         "why",
-        # of premises
+        # premises
         "facts",
         "found",
-        # of pieces of a streamed answer, beside text and facts
+        # chunks of a streamed answer, besides text and facts
         "reasoning",
         "refusal",
         "calls",
@@ -59,13 +60,13 @@ PARTS: Final = frozenset(
 """The names of parts. Every other name is a field's."""
 
 PRUNED: Final = ("reasoning", "chunks", "checkpoints", "refetchable", "pending", "compacted")
-"""What a body that has lost its content says it was pruned as."""
+"""The classes under which a body can be pruned."""
 
 Mark = Literal["", "model", "noted", "handed"]
 
 _CUT: Final = b"\n"
 _LAST: Final = frozenset({"args", "value"})
-"""The parts that are asked for as bytes. They come last in their line: what comes first and last is alone in it."""
+"""The parts that are read as bytes. They come last in their line, so they can be cut out without parsing."""
 _OPENINGS: Final = {name: b'\n{"%b":' % name.encode() for name in PARTS}
 _ALONE: Final = {name: _OPENINGS[name] for name in _LAST}
 _PLAIN: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempotent"')
@@ -78,7 +79,7 @@ _BLOB: Final = b'_blob":"'
 _BLOBS: Final = b'"blobs":['
 
 
-# -- writing -----------------------------------------------------------------------------------------------------
+# -- write ---------------------------------------------------------------------------------------------------
 
 
 def write(
@@ -88,7 +89,7 @@ def write(
     value: bytes | None = None,
     value_name: str = "value",
 ) -> bytes:
-    """A body of these fields and parts, and of a value that was encoded before, which goes in as it is."""
+    """A body of these fields and parts, and of an encoded value, which is inserted unchanged."""
     assert PARTS.isdisjoint(fields), f"a part among the fields: {PARTS.intersection(fields)}"
     head = dumps(fields)
     if not parts:
@@ -101,30 +102,30 @@ def write(
 
 
 def split(contents: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields and the parts of something that has both, by their names: a letter, or a body of format 1."""
+    """Separates fields and parts by name, in a letter or a body of format 1."""
     fields = {name: value for name, value in contents.items() if name not in PARTS}
     return fields, {name: value for name, value in contents.items() if name in PARTS}
 
 
 def rewritten(body: bytes, **changes: Any) -> bytes:
-    """The body with some fields told anew. Its parts stay as they are."""
+    """The body with some fields changed. Its parts stay as they are."""
     head, data = _lines(body)
     fields = {**_object(head), **changes}
-    if "pruned" in fields:  # which is found at the end
+    if "pruned" in fields:  # ``is_hollow`` expects it at the end
         fields["pruned"] = fields.pop("pruned")
     assert PARTS.isdisjoint(changes), f"a part among the fields: {PARTS.intersection(changes)}"
     return dumps(fields) + _CUT + data
 
 
 def filled(body: bytes, name: str, data: bytes) -> bytes:
-    """The body with a part in it that lies apart: ``data`` as it was encoded."""
+    """The body with a part inserted that was stored separately: ``data`` as it was encoded."""
     fields, parts = split(contents_of(body))
     parts.pop(name, None)
     return write(fields, parts, value=data, value_name=name)
 
 
 def without(body: bytes, names: Iterable[str], *, pruned: str = "") -> bytes:
-    """The body without these fields and parts; it says as what they were pruned."""
+    """The body without these fields and parts; ``pruned`` records their class."""
     gone = frozenset(names)
     head, data = _lines(body)
     fields = {name: value for name, value in _object(head).items() if name not in gone}
@@ -136,17 +137,17 @@ def without(body: bytes, names: Iterable[str], *, pruned: str = "") -> bytes:
     return write(fields, {name: part for name, part in parts.items() if name not in gone})
 
 
-# -- reading -----------------------------------------------------------------------------------------------------
+# -- read ----------------------------------------------------------------------------------------------------
 
 
 def fields_of(body: bytes) -> dict[str, Any]:
-    """Holdfast's own fields. What the user's parts hold is not parsed. ValueError where it is no body."""
+    """Holdfast's own fields. The user's parts are not parsed. Raises ValueError if it is not a body."""
     cut = body.find(_CUT)
     return _object(body[:cut]) if cut >= 0 else split(_object(body))[0]
 
 
 def parts_of(body: bytes) -> dict[str, Any]:
-    """The user's parts by name, as trees for ``decode_tree`` to read."""
+    """The user's parts by name, as trees for ``decode_tree``."""
     cut = body.find(_CUT)
     if cut < 0:
         return split(_object(body))[1]
@@ -154,7 +155,7 @@ def parts_of(body: bytes) -> dict[str, Any]:
 
 
 def contents_of(body: bytes) -> dict[str, Any]:
-    """Fields and parts together, for whoever tells people of an event. No name is both, so none hides another."""
+    """Fields and parts together, for output. No name is both, so none hides another."""
     cut = body.find(_CUT)
     if cut < 0:
         return _object(body)
@@ -163,21 +164,21 @@ def contents_of(body: bytes) -> dict[str, Any]:
 
 
 def part_of(body: bytes, name: str) -> Any:
-    """One part as a tree; None where there is none."""
+    """One part as a tree; None if there is none."""
     return parts_of(body).get(name)
 
 
 def raw_part(body: bytes, name: str) -> bytes | None:
-    """One part as it was encoded; None where there is none."""
+    """One part as it was encoded; None if there is none."""
     opening = _ALONE.get(name)
-    if opening is not None and (at := body.find(opening)) >= 0:  # the only newline there is
+    if opening is not None and (at := body.find(opening)) >= 0:  # the only newline
         return body[at + len(opening) : -1]
     parts = parts_of(body)
     return dumps(parts[name]) if name in parts else None
 
 
 def lines_of(body: bytes) -> tuple[bytes, bytes] | None:
-    """The two lines of a body as they stand; None for one of format 1."""
+    """The two lines of a body; None for format 1."""
     cut = body.find(_CUT)
     return None if cut < 0 else (body[:cut], body[cut + 1 :])
 
@@ -187,11 +188,11 @@ def joined(fields: bytes, data: bytes) -> bytes:
     return fields + _CUT + data
 
 
-# -- what is asked of many bodies: told by where something of ours stands on the first line, without parsing it --------
+# -- fast checks for many bodies: they look at fixed places on the first line, without parsing ---------------
 
 
 def mark_of(intent: bytes) -> Mark:
-    """What the intent of a call has for whoever folds: that it asks a model, notes premises, or goes on with what was handed over."""
+    """What the intent of a call tells the fold: a model call, premises, or continued work from a handoff."""
     if intent.startswith(_PLAIN):
         return ""
     if intent.startswith(_MODEL):
@@ -205,18 +206,18 @@ def is_model(intent: bytes) -> bool:
 
 
 def has_usage(outcome: bytes) -> bool:
-    """Whether an outcome begins with what a model call took."""
+    """Whether an outcome starts with the usage of a model call."""
     return outcome.startswith(_USAGE)
 
 
 def is_hollow(body: bytes) -> bool:
-    """Whether a body has lost its content. Told by the end of its fields: nothing of a user's can stand there."""
+    """Whether a body has lost its content. Checks the end of its fields, where no user data can be."""
     cut = body.find(_CUT)
     return body.endswith(_ENDS, 0, cut if cut >= 0 else len(body))
 
 
 def pruned_as(body: bytes) -> str:
-    """What a body was pruned as; empty for one that has its content."""
+    """The class under which a body was pruned; empty for one that has its content."""
     cut = body.find(_CUT)
     is_whole = not body.endswith(_ENDS, 0, cut if cut >= 0 else len(body))
     return "" if is_whole else str(fields_of(body)["pruned"])
@@ -230,12 +231,12 @@ def blobs_in(body: bytes) -> set[str]:
         return set()
     try:
         return blobs_named(fields_of(body))
-    except ValueError:  # it is no body of ours
+    except ValueError:  # not a body of ours
         return set()
 
 
 def values_in(body: bytes) -> set[str]:
-    """The addresses of the values that were too long for the body: of its fields that end in ``_blob``."""
+    """The addresses of values that were too long for the body: its fields that end in ``_blob``."""
     cut = body.find(_CUT)
     if body.find(_BLOB, 0, cut if cut >= 0 else len(body)) < 0:
         return set()
@@ -252,12 +253,12 @@ def blob_fields(body: bytes) -> dict[str, str]:
 def blobs_named(fields: Mapping[str, Any]) -> set[str]:
     """The addresses that fields name: an event's, or a letter's."""
     found = _values_named(fields)
-    # of a file's copy, its pieces; of a compacted event, what the events it stands for had named
+    # the pieces of a file's copy; or, in a compacted event, the blobs of the events it replaced
     also = fields.get("blobs")
     return found.union(also) if type(also) is list else found
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------------------
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -268,7 +269,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _lines(body: bytes) -> tuple[bytes, bytes]:
-    """The two lines of a body, whichever form it has."""
+    """The two lines of a body in either format."""
     found = lines_of(body)
     if found is None:
         fields, parts = split(_object(body))

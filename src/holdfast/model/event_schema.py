@@ -1,4 +1,4 @@
-"""The schema of each kind of event: its fields, which are Holdfast's own, and its parts, which hold what others said.
+"""The schema of each kind of event.
 
 A plain table, and one question to it: what is wrong with an event that came from elsewhere? Kinds and fields of later versions
 are let be, as long as their bodies have the form of one. A body that has lost its content by pruning lacks the parts that went with it,
@@ -269,7 +269,7 @@ def schema_of(event: Event) -> Schema | None:
 
 
 def problems_in(event: Event) -> list[str]:
-    """What is wrong with the body of an event, in words; nothing where it is as this or a later version may have written it."""
+    """What is wrong with the body of an event; empty if this or a later version may have written it."""
     try:
         contents = contents_of(event.body)
         if lines_of(event.body) is not None:
@@ -296,7 +296,7 @@ def problems_in(event: Event) -> list[str]:
 
 
 def _form_of(body: bytes) -> list[str]:
-    """Each name on the line where it belongs, and one line of each."""
+    """Checks that each name is on its line, and that there is one line of each."""
     lines = lines_of(body)
     if lines is None:
         return []
@@ -310,7 +310,7 @@ def _form_of(body: bytes) -> list[str]:
 
 
 def _reference(name: str, value: Any) -> list[str]:
-    """What refers to blobs, in whatever kind of event."""
+    """Checks references to blobs, in any kind of event."""
     if name.endswith("_blob"):
         is_sound = _is_a("address", value)
     elif name.endswith("_bytes"):

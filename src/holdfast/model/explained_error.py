@@ -1,4 +1,4 @@
-"""What every error is made of: fields, the message and the hint that they give, and a way through pickling."""
+"""The base of every error: fields, the message and the hint made from them, and pickling."""
 
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ class Explained(BaseException):
         for name, value in fields.items():
             setattr(self, name, value)
         super().__init__(self.says.format(**fields))
-        # who knows better than the class what to do next says so
+        # the code that raises may know better advice than the class
         self.hint: str = fields.get("advice") or self.advises.format(**fields)
         if self.hint:
             self.add_note(f"hint: {self.hint}")
@@ -27,6 +27,6 @@ class Explained(BaseException):
         return (_rebuild, (type(self), self.fields))
 
     def because(self, cause: BaseException) -> Self:
-        """The same error with its cause set, for raising from inside an expression."""
+        """The same error with its cause set, for raising inside an expression."""
         self.__cause__ = cause
         return self

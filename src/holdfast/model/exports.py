@@ -1,10 +1,10 @@
-"""What an export says of itself, and what exporting, importing, copying and erasing came to."""
+"""The manifest of an export, and the results of export, import, copy and erase."""
 
 from typing import Any, NamedTuple
 
 
 class ExportedRun(NamedTuple):
-    """One run of an export: its row, and the part that holds its own events after ``origin_seq`` up to ``upto_seq``."""
+    """One run of an export: its row, and the part with its own events from ``origin_seq`` to ``upto_seq``."""
 
     run: str
     birth: str
@@ -14,14 +14,14 @@ class ExportedRun(NamedTuple):
     origin_seq: int
     upto_seq: int
     facts: dict[str, Any]
-    """What its row knows beside this, but for what is about one store only."""
+    """The other fields of its row, except those that concern one store only."""
     events: int
     file: str
     sha256: str
 
 
 class ExportedInbox(NamedTuple):
-    """The letters of a run that moves."""
+    """The letters of a moved run's inbox."""
 
     letters: int
     file: str
@@ -29,16 +29,19 @@ class ExportedInbox(NamedTuple):
 
 
 class SingleUse(NamedTuple):
-    """What an export of a moved run says of itself: it is the run, and it is to be imported once, in one place."""
+    """The mark of an export of a moved run: it is the run, and may be imported once, in one place."""
 
     move: str
-    """The id of the move: the same in every file that was written of it."""
+    """The id of the move: the same in every file written for it."""
     origin: str
-    """The store that the run was moved out of, which knows who took it."""
+    """The store that the run left, which records the import."""
 
 
 class Manifest(NamedTuple):
-    """What an export holds: a run and those it was forked from, nearest first, and the blobs that they need."""
+    """The content of an export.
+
+    A run and those it was forked from, nearest first, and the blobs they need.
+    """
 
     run: str
     moved: bool
@@ -46,10 +49,10 @@ class Manifest(NamedTuple):
     inbox: ExportedInbox | None
     blobs: tuple[str, ...]
     single_use: SingleUse | None = None
-    """Of a moved run; None also where version 1 of the format wrote it, which did not say so."""
+    """For a moved run; None also for version 1 of the format, which did not have it."""
     version: int = 2
     sha256: str = ""
-    """Of the manifest without this field. The parts' hashes are in it, so it stands for the whole."""
+    """Of the manifest without this field. It contains the parts' hashes, so it covers the complete export."""
 
     @property
     def head(self) -> int:
@@ -72,42 +75,42 @@ class Exported(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """The run that may act now, what it came from, and what had to be written for it."""
+    """The run that may act now, its origin, and what was written for it."""
 
     run: str
     moved: bool
     head: int
     copies: tuple[str, ...]
-    """The exported runs that are sealed here, nearest first: histories to fork from, not to act."""
+    """The exported runs that are sealed here, nearest first: history for forks, they do not act."""
     events: int
     blobs: int
     sha256: str
     owner: str = ""
-    """As whom the run acts here: minted by this import, in the journal, and recorded beside every idempotency key."""
+    """The run's identity here: issued by this import, and recorded beside every idempotency key."""
     origin: str = ""
-    """What is known of the store that a moved run came out of: ``told`` that it was taken, or why it was not."""
+    """Whether the store that a moved run left was ``told`` of the import, or why not."""
 
 
 class CopiedRun(NamedTuple):
-    """One run of a copy: what became of it, where it stands there now, and what had to be written for it."""
+    """One run of a copy: its result, its status there now, and what was written for it."""
 
     run: str
     outcome: str
-    """``copied``, ``moved``, ``there`` (already, and the same), ``empty`` (it has no event yet) or ``refused``."""
+    """``copied``, ``moved``, ``there`` (already, and equal), ``empty`` (it has no event) or ``refused``."""
     status: str = ""
-    """Its status in the other store; empty where it is not there."""
+    """Its status in the other store; empty if it is not there."""
     head: int = 0
     events: int = 0
     blobs: int = 0
     size_bytes: int = 0
-    """Of the events and blobs that had to be written, not compressed."""
+    """The uncompressed size of the events and blobs that were written."""
     origins: tuple[str, ...] = ()
-    """The runs that it was forked from and that came along as history only, nearest first."""
+    """The runs that it was forked from and that were copied as history only, nearest first."""
     why: str = ""
 
 
 class CopyReport(NamedTuple):
-    """What a copy from one store to another came to, or would."""
+    """The result of a copy from one store to another, or of a dry run."""
 
     source: str
     target: str
@@ -118,16 +121,16 @@ class CopyReport(NamedTuple):
     blobs: int
     size_bytes: int
     verified: int
-    """How many of the runs were read back from the other store, and compared event by event and blob by blob."""
+    """How many runs were read back from the other store, and compared event by event and blob by blob."""
 
     @property
     def refused(self) -> tuple[CopiedRun, ...]:
-        """The runs that were not copied, each with why; those that are asked to move and are live, for one."""
+        """The runs that were not copied, each with its reason; for instance live runs that were to move."""
         return tuple(run for run in self.runs if run.outcome == "refused")
 
 
 class CopyProgress(NamedTuple):
-    """How far a copy is: what is being done, with which run, the how manieth of all, and the bytes written so far."""
+    """The progress of a copy: the action, the run, its number and the total, and the bytes written so far."""
 
     doing: str
     run: str

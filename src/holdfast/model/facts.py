@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 
 class Fact(NamedTuple):
-    """One fact. ``id`` is its key, or made of its text: the same text in the same scope is the same fact.
+    """One fact. ``id`` is its key, or derived from its text: equal texts in one scope are one fact.
 
     ``scope`` says whom it is for, from the general to the particular: ``users/42``; empty for everybody who uses the store.
     ``value`` is data beside the text; an ``UnreadValue`` where its class is not known here. ``run`` and ``event`` are where it comes from; empty where no run told it.
@@ -28,7 +28,7 @@ class Fact(NamedTuple):
 
     @property
     def used_at(self) -> float:
-        """When it was last of use: recalled, changed or made."""
+        """When it was last used: recalled, changed or made."""
         return max(self.recalled_at, self.changed_at, self.created_at)
 
 
@@ -44,14 +44,14 @@ class UnreadValue(NamedTuple):
 
 
 class Recalled(NamedTuple):
-    """A fact that a search found; the higher the score, the better it fits. 0 where nothing was asked for."""
+    """A fact that a search found; a higher score is a better match, 0 for an empty query."""
 
     fact: Fact
     score: float
 
 
 class Hit(NamedTuple):
-    """An event that a search over history found: ``text`` is what it says around the words that were asked for."""
+    """An event that a search over history found: ``text`` is the passage around the matching words."""
 
     run: str
     seq: int

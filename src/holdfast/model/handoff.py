@@ -1,17 +1,17 @@
-"""What passes between runs: promises, messages, and work that is handed over with what could not come along."""
+"""What passes between runs: promises, messages, and handoffs with their losses."""
 
 from typing import Any, Final, Literal, NamedTuple
 
 PromiseState = Literal["open", "kept", "broken"]
 TELL: Final = "tell of a promise"
-"""The name of the steps that tell another run of a promise: they are no effects of the program's own."""
+"""The name of the steps that send promise updates to other runs: they are not effects of the program."""
 Side = Literal["made", "received"]
 
 
 class Promise(NamedTuple):
-    """Something that a run has promised. ``by`` is the run that said so; whoever takes its work over has promised it, too.
+    """A promise of a run. ``by`` is the run that made it; a run that takes its work over has made it too.
 
-    ``side`` tells which end of it this run is at. ``note`` is what was said when it was kept or broken.
+    ``side`` says which side this run is on. ``note`` is the remark when it was kept or broken.
     """
 
     id: str
@@ -25,18 +25,18 @@ class Promise(NamedTuple):
     note: str = ""
     settled_at: float | None = None
     seqs: tuple[int, ...] = ()
-    """The events of this run's journal that tell of it."""
+    """The events of this run's journal about it."""
 
 
 class Promises(NamedTuple):
-    """The promises that a run has made, and those that it was given; oldest first."""
+    """The promises that a run has made, and those it was given; oldest first."""
 
     made: tuple[Promise, ...] = ()
     received: tuple[Promise, ...] = ()
 
 
 class Message(NamedTuple):
-    """What another run has sent: by whom, what, and when that was."""
+    """A message from another run: the sender, the content, and the time."""
 
     sender: str
     value: Any
@@ -60,7 +60,7 @@ LossKind = Literal[
 
 
 class Loss(NamedTuple):
-    """Something that a handoff could not carry over: of which sort, its name, why, and what to do about it."""
+    """Something that a handoff could not carry over: its sort, its name, the reason, and the advice."""
 
     what: LossKind
     name: str
@@ -69,7 +69,7 @@ class Loss(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """A run that was begun with a handoff, and what could not be carried over. ``is_new``: it was begun just now."""
+    """A run that was started with a handoff, and the losses. ``is_new``: it was started just now."""
 
     run: str
     giver: str
@@ -82,7 +82,7 @@ class Accepted(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """What a run began with: the document of the giver, its state and messages as they were, and what was lost on the way."""
+    """What a run started with: the giver's document, its state and messages, and the losses."""
 
     run: str
     store: str

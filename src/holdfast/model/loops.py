@@ -1,4 +1,4 @@
-"""Nouns of the search for circles: what an agent did and thought, how patient to be with it, and the sign it is given."""
+"""Nouns of loop detection: calls and thoughts of an agent, the thresholds, and the signs it gets."""
 
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
@@ -10,7 +10,7 @@ Pattern = Literal["repeat", "alternation", "thought"]
 
 
 class Act(NamedTuple):
-    """A call that came to its end: its name, and what tells its arguments and its result or failure from others."""
+    """A finished call, reduced to its name and to what distinguishes its arguments and its result."""
 
     name: str
     arguments: Hashable
@@ -18,20 +18,20 @@ class Act(NamedTuple):
 
 
 class Thought(NamedTuple):
-    """What the agent said to itself."""
+    """A thought that the agent noted."""
 
     text: str
 
 
 class Thresholds(NamedTuple):
-    """After how many times each sign is given; 0 never. The first time is never a sign."""
+    """The number of repetitions for each sign; 0 never. The first occurrence is never a sign."""
 
     warn: int = 2
     nudge: int = 3
     pause: int = 5
 
     def level(self, times: int) -> Level | None:
-        """The gravest sign that this many times call for."""
+        """The strongest sign for this many repetitions."""
         if times < 2:
             return None
         if self.pause and times >= self.pause:
@@ -42,17 +42,17 @@ class Thresholds(NamedTuple):
 
 
 Manner = Thresholds | Literal["polling", "off"] | None
-"""How a call declares itself: its own thresholds; asked again on purpose; not looked at; or like the others."""
+"""How loop detection treats a call: own thresholds; polling on purpose; ignored; or the default."""
 
 
 class LoopPolicy(NamedTuple):
-    """When to give which sign.
+    """The thresholds of loop detection.
 
-    ``steps`` are for calls of ``run.step`` and ``run.once``: a loop over them is mostly the program's own, so nothing stops
-    it unless that is asked for. ``tools`` has thresholds by name, and goes before what a call declares of itself. ``polling`` tools are asked again
-    on purpose: they never count themselves, and another answer of theirs is progress. ``memory`` is how many calls ago
-    something may lie and still be known as old. ``similarity`` is the share of words that two thoughts have in common
-    (of all words in either) from which they count as one.
+    ``steps`` are for calls of ``run.step`` and ``run.once``: a loop over them is mostly the program's own, so
+    nothing stops it by default. ``tools`` has thresholds by name, which override what a call declares.
+    ``polling`` tools repeat on purpose: they never count themselves, and a different answer of theirs is
+    progress. ``memory`` is the number of calls for which a call is remembered. ``similarity`` is the share of
+    common words (of all words in either) from which two thoughts count as equal.
     """
 
     on: bool = True
@@ -66,7 +66,10 @@ class LoopPolicy(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """The agent goes in circles. ``what`` tells people; ``text`` is for the model, and empty unless this is a nudge."""
+    """The agent repeats itself.
+
+    ``what`` is for people; ``text`` is for the model, and empty unless it is a nudge.
+    """
 
     level: Level
     pattern: Pattern
@@ -77,7 +80,10 @@ class Sign(NamedTuple):
 
 
 class Signed(NamedTuple):
-    """A sign as the journal has it, at the outcome that called for it. ``left``: something new came; ``again``: all counts begin again."""
+    """A recorded sign, at the outcome that caused it.
+
+    ``left``: something new came; ``again``: all counts restart.
+    """
 
     seq: int
     level: Level | Literal["left", "again"]

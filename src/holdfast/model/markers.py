@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Ephemeral:
-    """A value that belongs to this process: it is handed to the function and left out of every record."""
+    """A value that belongs to this process: the function gets it, and every record leaves it out."""
 
     __slots__ = ("value",)
 
@@ -24,15 +24,15 @@ def ephemeral(value: T) -> T:
 
 
 class Neutral:
-    """Base of Holdfast's own handles: capturing one in a closure does not change what a call is."""
+    """Base of Holdfast's own handles: capturing one in a closure does not change the identity of a call."""
 
     __slots__ = ()
 
 
 class Act:
-    """How somebody else's tool is called: the arguments alone say which call it is, whatever ``perform`` has captured.
+    """A call of a framework's tool. Only the arguments identify it, whatever ``perform`` has captured.
 
-    ``function`` is what the user wrote, where it is known: its signature and source are what the run relies on.
+    ``function`` is the user's function, if it is known: the run relies on its signature and source.
     """
 
     __slots__ = ("function", "perform")
@@ -42,7 +42,7 @@ class Act:
         self.function = function
 
     def __call__(self, /, **_: Any) -> Any:
-        """Call it; it has its arguments."""
+        """Call it; it already has its arguments."""
         return self.perform()
 
 
@@ -53,7 +53,7 @@ class AwaitedAct(Act):
     perform: Callable[[], Awaitable[Any]]
 
     async def __call__(self, /, **_: Any) -> Any:
-        """Call it; it has its arguments."""
+        """Call it; it already has its arguments."""
         return await self.perform()
 
 
@@ -64,4 +64,4 @@ class _KeyMarker(str):
 
 
 KEY: Final[str] = _KeyMarker("holdfast.KEY")
-"""Put this as the default of a tool's ``idempotency_key`` parameter: ``idempotency_key: str = holdfast.KEY``."""
+"""The default of a tool's ``idempotency_key`` parameter: ``idempotency_key: str = holdfast.KEY``."""

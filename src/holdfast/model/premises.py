@@ -1,7 +1,7 @@
-"""Premises: what a resumed agent relies on, what was found of it, and what follows.
+"""Premises: what a resumed agent relies on, what was observed, and what follows.
 
-A premise is known by its kind and name, ``file:data.csv``. Its facts are plain data; what they mean is ``core.premises.premises``'s
-business, how they are found out is ``engine.premises.probes``'s.
+A premise is identified by its kind and name, ``file:data.csv``. Its facts are plain data.
+``core.premises.premises`` knows their meaning, ``engine.premises.probes`` collects them.
 """
 
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -17,21 +17,21 @@ KINDS: Final[tuple[str, ...]] = get_args(Kind)
 ACTS: Final[tuple[str, ...]] = get_args(Act)
 
 PLACES: Final = frozenset({"file", "artifact"})
-"""Kinds that are a path: a run that declares one path both ways relies on what it declared last."""
+"""Kinds that are paths: if a run declares one path both ways, the last declaration counts."""
 WORLD: Final = frozenset({"file", "artifact", "endpoint", "package", "clock"})
-"""Kinds that can be looked at before the program runs; of the others, the program's own calls tell."""
+"""Kinds that can be checked before the program runs; the others are checked by the program's own calls."""
 
 
 class Premise(NamedTuple):
-    """Something the run relies on, as it was noted. Without facts, whatever is found next is taken for it."""
+    """A premise as it was recorded. Without facts, the next observation becomes its facts."""
 
     kind: str
     name: str
     facts: Facts | None
     policy: Act | None = None
-    """What its declaration said, ``on_change=``; None where it said nothing."""
+    """Its own policy from ``on_change=``; None without one."""
     seq: int = 0
-    """The event that noted it; 0 where none has."""
+    """The event that recorded it; 0 if there is none."""
 
     @property
     def id(self) -> str:
@@ -40,7 +40,7 @@ class Premise(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What was found when somebody looked. Without facts, ``problem`` says why; ``is_gone`` that there is nothing."""
+    """The result of a check. Without facts, ``problem`` says why; ``is_gone`` means that there is nothing."""
 
     facts: Facts | None
     problem: str = ""
@@ -48,7 +48,7 @@ class Observation(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A premise and what became of it. ``text`` is one line; ``act`` what follows, and ``ignore`` where it holds."""
+    """A premise and its verdict. ``text`` is one line; ``act`` is what follows, ``ignore`` if it holds."""
 
     premise: Premise
     verdict: Verdict
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A finding that stands in the journal: the event, and what makes it the same finding again."""
+    """A recorded violation: the event, and what identifies the same violation again."""
 
     seq: int
     verdict: str

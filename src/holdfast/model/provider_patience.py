@@ -16,12 +16,12 @@ class Outage(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """How a run waits for its provider: it looks again after ``first_s``, then ever later, up to ``longest_s``.
+    """How a run waits for its provider: it retries after ``first_s``, then less often, up to ``longest_s``.
 
-    ``give_up_s`` ends the waiting with the provider's own error; None waits as long as it takes. A limit that is reset
-    later than in ``park_s`` parks the run instead of keeping a process for it. ``tries`` bounds how often an answer that
-    makes no sense is asked for again, since it may never make any. Where there are others to ask, the next one is asked
-    after ``fall_back_s``. A stream that says nothing for ``stall_s`` has broken off.
+    ``give_up_s`` ends the wait with the provider's own error; None waits without limit. A limit that is reset
+    later than ``park_s`` parks the run instead of keeping a process waiting. ``tries`` bounds the repetitions
+    after useless answers, since a useful one may never come. If there are other providers, the next one is
+    asked after ``fall_back_s``. A stream that is silent for ``stall_s`` counts as broken.
     """
 
     first_s: float = 1.0

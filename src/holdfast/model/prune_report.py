@@ -1,10 +1,10 @@
-"""What pruning comes to, for programs and people; and what is kept from it."""
+"""The result of pruning, for programs and people; and what is protected from it."""
 
 from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """A line of the plan: so many records of a class, the bytes of their bodies, and why they go or stay."""
+    """A line of the plan: the number of records of a class, their size in bytes, and why they go or stay."""
 
     what: str
     number: int
@@ -13,7 +13,7 @@ class Part(NamedTuple):
 
 
 class RunPruned(NamedTuple):
-    """One run: what was done with it (``pruned``, ``deleted``, ``kept``, ``skipped``), and what went and stays of it."""
+    """One run: its result (``pruned``, ``deleted``, ``kept``, ``skipped``), and what went and what stays."""
 
     run: str
     outcome: str
@@ -24,7 +24,7 @@ class RunPruned(NamedTuple):
 
 
 class PruneReport(NamedTuple):
-    """What pruning came to, or would. Bytes are those of events and contents, as they are stored."""
+    """The result of pruning, or of a dry run. Bytes are those of stored events and blobs."""
 
     dry_run: bool
     runs: tuple[RunPruned, ...]
@@ -37,7 +37,7 @@ class PruneReport(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """A pinned point: the run whose own event it is, the event, and the place as it was named."""
+    """A pinned point: the run that owns the event, the event, and the place as it was typed."""
 
     run: str
     seq: int

@@ -1,4 +1,4 @@
-"""Questions to people: what is asked, what an answer may be, and what came of it."""
+"""Questions to people: the question, the type of its answer, and the answer."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -6,9 +6,9 @@ WantsKind = Literal["bool", "text", "int", "number", "choice", "object", "json"]
 
 
 class Wants(NamedTuple):
-    """What may be answered, as data: another process, which knows none of the program's classes, must be able to check it.
+    """The type of an answer, as data: a process without the program's classes must be able to check it.
 
-    ``name`` is the class that the program gets; ``fields`` are those that an object must have.
+    ``name`` is the class that the program gets; ``fields`` are the required fields of an object.
     """
 
     kind: WantsKind = "json"
@@ -18,7 +18,7 @@ class Wants(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question that stands in the journal without an answer. ``scope``, ``after`` and ``forked`` are its place."""
+    """A recorded question without an answer. ``scope``, ``after`` and ``forked`` are its place."""
 
     key: str
     id: str
@@ -33,12 +33,12 @@ class Question(NamedTuple):
     forked: bool
 
     def is_expired(self, now: float) -> bool:
-        """Whether nobody can answer it any more."""
+        """Whether it can no longer be answered."""
         return self.expires_at is not None and now >= self.expires_at
 
 
 class Answer(NamedTuple):
-    """What somebody answered, who, and why if they said so."""
+    """An answer, who gave it, and the reason if there is one."""
 
     value: Any
     by: str

@@ -1,13 +1,13 @@
-"""The command with which a run's last attempt was started: what it is, where it comes from, and whether it may be started again."""
+"""The command of a run's last attempt: what it is, its origin, and whether it may be started again."""
 
 from typing import Literal, NamedTuple
 
 
 class Command(NamedTuple):
-    """A recorded command. It is foreign where ``origin`` says, in words, how it came here without this user's doing.
+    """A recorded command. It is foreign if ``origin`` says, in words, how it came here.
 
-    ``trusted_by`` and ``trusted_at`` tell who has said that it may be started here all the same; empty and None while
-    nobody has. ``event`` is the seq of the attempt that recorded it.
+    ``trusted_by`` and ``trusted_at`` say who trusted it here; empty and None for an untrusted one. ``event``
+    is the seq of the attempt that recorded it.
     """
 
     python: str
@@ -15,12 +15,12 @@ class Command(NamedTuple):
     cwd: str
     event: int
     starter: Literal["program", "worker", "client"] = "program"
-    """Who goes on with the run: only where it is its program is this command ever started again."""
+    """Who continues the run. Only a program's command is ever started again."""
     origin: str = ""
     trusted_by: str = ""
     trusted_at: float | None = None
     is_remembered: bool = True
-    """Whether trust can be remembered: not in a store that belongs to somebody else, who could have written it there."""
+    """Whether trust can be stored: not in a store of another user, who could have written it."""
 
     @property
     def line(self) -> tuple[str, ...]:
@@ -29,17 +29,17 @@ class Command(NamedTuple):
 
     @property
     def needs_trust(self) -> bool:
-        """Whether it would be started again, and must not be unless somebody says so."""
+        """Whether it could be started again, but only with a person's trust."""
         return self.is_foreign and self.starter == "program"
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it came from elsewhere, and nobody has trusted it."""
+        """Whether it is foreign and not trusted."""
         return bool(self.origin) and not self.trusted_by
 
 
 class Here(NamedTuple):
-    """Who asks, and where: the host and the user of this process, and whose the store is (see ``StorePort.owned_by``)."""
+    """Who asks, and where: host and user of this process, and the store's owner (``StorePort.owned_by``)."""
 
     host: str
     uid: int | None

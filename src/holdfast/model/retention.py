@@ -1,4 +1,4 @@
-"""How long what is recorded is kept: per class of record, by age, count and total size."""
+"""How long records are kept: per class of record, by age, count and total size."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from holdfast.limits import COMPACT_EVENTS_MIN, KEPT_CHECKPOINTS
 
 
 class Keep(NamedTuple):
-    """Bounds within which records of one class are kept; what lies beyond any of them goes, oldest first.
+    """Bounds for records of one class; records beyond any of them are deleted, oldest first.
 
     ``Keep()`` keeps everything, ``Keep(last=0)`` nothing that may go. ``size_mb`` is of the content as JSON.
     """
@@ -17,13 +17,12 @@ class Keep(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """What goes first when a run is pruned. The default keeps a program that restores bounded, however long it runs.
+    """What pruning deletes. The default bounds the size of a program that restores, however long it runs.
 
-    ``reasoning`` are thoughts, decisions, discoveries and things said; ``checkpoints`` the states of superseded ones;
-    ``refetchable`` the results of steps declared so; ``chunks`` the pieces of streamed
-    answers that are recorded whole; ``finished`` whole runs.
-    ``compact_events``: when more than so many events lie before the oldest kept state of a program that restores, they
-    are replaced by what they came to; None for never.
+    ``reasoning`` are thoughts, decisions, discoveries and messages; ``checkpoints`` the states of superseded
+    ones; ``refetchable`` the results of steps declared so; ``chunks`` the chunks of streamed answers that are
+    recorded in full; ``finished`` complete runs. ``compact_events``: if more events than this are before the
+    oldest kept state of a program that restores, their folded view replaces them; None for never.
     """
 
     reasoning: Keep = Keep()

@@ -1,4 +1,4 @@
-"""What a store tells about its runs, for programs and people."""
+"""What a store reports about its runs, for programs and people."""
 
 from typing import Any, NamedTuple
 
@@ -7,21 +7,21 @@ from holdfast.model.store_rows import Lease, Liveness
 
 
 class EffectBehind(NamedTuple):
-    """An effect that a run has behind a point: a history that begins there may come to the same call."""
+    """An effect of a run after a point: a history that starts there may repeat the same call."""
 
     step: str
     key: str
     effect: str
     how: str
-    """``done``, or ``doubt`` where nobody knows."""
+    """``done``, or ``doubt`` if it is unknown."""
     run: str
     event: int
-    """Where its end stands recorded; of one in doubt, its beginning."""
+    """The event of its end, or of its start if it is in doubt."""
     idempotency_key: str
 
 
 class RunInfo(NamedTuple):
-    """One run at a glance. ``status`` includes what only looking can tell: crashed, stale."""
+    """One run. ``status`` includes what only a check of the holder shows: crashed, stale."""
 
     run: str
     status: str
@@ -29,13 +29,13 @@ class RunInfo(NamedTuple):
     head: int
     lease: Lease
     holder: Liveness | None
-    """Whether the holder lives; None when nobody holds the run."""
+    """Whether the holder lives; None if no process holds the run."""
     behind: tuple[EffectBehind, ...] = ()
-    """Of a fork that was just made: the effects that its origin has behind the point."""
+    """For a new fork: the effects of its origin after the point."""
 
 
 class Doubt(NamedTuple):
-    """A step in doubt, and the resolution that already lies in the inbox, if any."""
+    """A step in doubt, and its resolution in the inbox, if there is one."""
 
     run: str
     step: str
@@ -46,7 +46,7 @@ class Doubt(NamedTuple):
 
 
 class OpenQuestion(NamedTuple):
-    """A question that a run has asked, and the answer that already lies in the inbox, if any."""
+    """A question of a run, and its answer in the inbox, if there is one."""
 
     run: str
     id: str
@@ -60,5 +60,5 @@ class OpenQuestion(NamedTuple):
     expires_at: float | None
     is_expired: bool
     pending: Any = None
-    """What was answered and is not taken in yet, as plain data; None where nobody has."""
+    """The answer that the run has not read yet, as plain data; None without one."""
     pending_by: str = ""

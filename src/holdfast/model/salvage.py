@@ -1,4 +1,4 @@
-"""What can be brought out of a damaged store, and what was brought."""
+"""What can be read from a damaged store, and what was copied."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -8,9 +8,9 @@ from holdfast.model.store_rows import Blob, Record, RunRow
 
 
 class RunRemains(NamedTuple):
-    """A run whose row is sound: its own events as far as they follow each other, and how far it was acknowledged.
+    """A run with an intact row: its contiguous events, and its acknowledged head.
 
-    ``beyond`` are events behind the first one that is lost: sound by themselves, and nothing that a run can go on from.
+    ``beyond`` are events after the first lost one: intact, but no run can continue from them.
     """
 
     row: RunRow
@@ -28,7 +28,7 @@ class Remains(Protocol):
     """Whether it is known what was acknowledged, so that whatever is lost of it is named; told with the runs."""
 
     def runs(self) -> list[RunRemains]:
-        """The runs, each behind the one that it was forked from."""
+        """The runs, each after the one that it was forked from."""
         ...
 
     def records(self) -> list[Record]:
@@ -36,12 +36,12 @@ class Remains(Protocol):
         ...
 
     def blobs(self) -> Iterator[Blob]:
-        """Contents as they are kept; whether they are what their addresses say is for the reader to compare."""
+        """Stored contents. The reader must compare them with their addresses."""
         ...
 
 
 class RunSalvaged(NamedTuple):
-    """What became of a run: how many events were brought, how many are known to be lost, and what to know of it."""
+    """The result for a run: the number of copied events, the number of known losses, and notes."""
 
     run: str
     events: int

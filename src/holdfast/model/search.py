@@ -1,6 +1,6 @@
-"""What an index keeps and what it is asked: documents made of facts and events, and how well they match.
+"""The documents and queries of a search index: documents made of facts and events, and their matches.
 
-An index is derived: whatever it says is looked up where the truth is before anybody is told.
+An index is derived data: every hit is looked up in the store before it is reported.
 """
 
 from typing import Final, NamedTuple
@@ -9,13 +9,14 @@ FACTS: Final = "facts"
 EVENTS: Final = "events"
 SPACES: Final = (FACTS, EVENTS)
 BETWEEN: Final = "\x1f"
-"""Stands between the parts of a key; no name can hold it, and it sorts before all that one can."""
+"""Separates the parts of a key; no name can contain it, and it sorts before all characters of names."""
 
 
 class Query(NamedTuple):
-    """What is asked for: terms of which any may match, and runs of terms that must stand beside each other.
+    """A query: terms of which any may match, and phrases whose terms must be adjacent.
 
-    ``quotes`` are the phrases as they were typed: an index finds what could hold them, and ``core.memory.terms.holds`` tells what does.
+    ``quotes`` are the phrases as they were typed: an index finds candidates, and ``core.memory.terms.holds``
+    checks them.
     """
 
     terms: tuple[str, ...]
@@ -24,10 +25,11 @@ class Query(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One findable thing. ``version`` tells of what content it was made: one of another version is not the thing any more.
+    """One searchable thing. ``version`` identifies its content: a document of another version is outdated.
 
-    ``terms`` is what it is found by, in order. ``vector`` is a byte a dimension, signed; empty where there is none, and of
-    the embedder ``model``. ``at`` is when it was last of use, ``uses`` how often, ``importance`` what somebody said of it.
+    ``terms`` are its search terms, in order. ``vector`` has one signed byte per dimension; empty if there is
+    none; it belongs to the embedder ``model``. ``at`` is its last use, ``uses`` the number of uses,
+    ``importance`` as the user set it.
     """
 
     key: str
@@ -42,7 +44,10 @@ class Document(NamedTuple):
 
 
 class Within(NamedTuple):
-    """Where to look: under any of these beginnings of a key, or everywhere; among what has all of these tags."""
+    """Where to search: under any of these key prefixes, or everywhere.
+
+    Only documents with all of these tags.
+    """
 
     prefixes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -52,7 +57,7 @@ EVERYWHERE: Final = Within()
 
 
 class Match(NamedTuple):
-    """A document that fits: by words the higher the better, by meaning its cosine."""
+    """A matching document: by words with a score, by meaning with its cosine."""
 
     key: str
     version: str
@@ -63,10 +68,10 @@ class Match(NamedTuple):
 
 
 def run_prefix(run: str) -> str:
-    """How the keys of a run's events begin."""
+    """The prefix of the keys of a run's events."""
     return f"{run}{BETWEEN}"
 
 
 def run_note(run: str) -> str:
-    """The name of the note that says how far a run is indexed."""
+    """The name of the note that has a run's indexed head."""
     return f"{EVENTS}:{run}"

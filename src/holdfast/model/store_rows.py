@@ -1,4 +1,4 @@
-"""What a store keeps beside events: runs, their leases, records, blobs; and the answers to an append.
+"""What a store keeps besides events: runs, leases, records, blobs; and the answers to an append.
 
 Every body is opaque bytes to the store.
 """
@@ -12,7 +12,10 @@ Liveness = Literal["alive", "dead", "unknown"]
 
 
 class Lease(NamedTuple):
-    """Who may append to a run's journal now. ``owner`` is empty when nobody does; the fence never goes down."""
+    """Who may append to a run's journal now.
+
+    ``owner`` is empty if no process may; the fence never decreases.
+    """
 
     fence: int = 0
     owner: str = ""
@@ -23,7 +26,7 @@ class Lease(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """The answer to an acquire: the lease as it stands now, and whether the asker got it."""
+    """The answer to an acquire: the current lease, and whether the caller got it."""
 
     granted: bool
     lease: Lease
@@ -32,10 +35,10 @@ class Grant(NamedTuple):
 class RunRow(NamedTuple):
     """One run. ``head`` is the seq of its last event.
 
-    ``revision`` grows with every change to status or body or to events already written, and with every fork from it.
-    ``agent`` names the entry point that a worker runs it by; empty, it is no worker's business. ``due_at`` is when one
-    is to take it, while nobody holds it; None means never, until somebody calls it up. ``damage`` says that the row is not
-    what was written: then nothing in it is to be believed, and it is listed only so that people see it.
+    ``revision`` grows with every change to status or body or to existing events, and with every fork from it.
+    ``agent`` names the entry point for workers; empty if no worker runs it. ``due_at`` is when a worker may
+    take the run while no process holds it; None means never, until it is submitted again. ``damage`` says
+    that the row fails its checksum: its content is not trusted, and it is listed only so that people see it.
     """
 
     run: str
@@ -54,14 +57,14 @@ class RunRow(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """Content by its address. Without data it is a reference to content that must be there already."""
+    """Content by address. Without data it is a reference to existing content."""
 
     address: str
     data: bytes | None = None
 
 
 class BlobInfo(NamedTuple):
-    """A kept content without its bytes: how many they are as stored, and when it was put or touched last."""
+    """A stored blob without its bytes: its stored size, and when it was last put or touched."""
 
     address: str
     size: int
@@ -69,7 +72,7 @@ class BlobInfo(NamedTuple):
 
 
 class RunSize(NamedTuple):
-    """How many events of its own a run has, and the bytes of their bodies."""
+    """The number of a run's own events, and the bytes of their bodies."""
 
     events: int
     bytes: int
@@ -78,14 +81,14 @@ class RunSize(NamedTuple):
 class Append(NamedTuple):
     """One item of a batch: all or nothing by itself.
 
-    The store takes it only if ``fence`` is the run's fence and ``after_seq`` its head; whether somebody holds the run is
-    not asked, but whoever takes it gets a new fence. The events follow each other
-    without a gap, except where one stands for the stretch before it. ``consumed`` are ids in the run's inbox that the
-    events are the consequence of; they go in the same transaction.
+    The store accepts it only if ``fence`` is the run's fence and ``after_seq`` its head. It does not check
+    whether a lease is held, but every acquire gives a new fence. The events are contiguous, except where one
+    replaces the range before it. ``consumed`` are ids in the run's inbox that caused the events; they are
+    deleted in the same transaction.
 
-    ``synced`` or else flushed. An item that is ``hasty``, too, need not be waited for: it survives this process when the
-    store answers, and is seen by whoever asks the same handle; but that it was refused may be told by the refusal of the
-    run's next append.
+    ``synced`` or else flushed. The caller need not wait for an item that is also ``hasty``: it survives this
+    process when the store answers, and readers of the same handle see it; but its refusal may only show as
+    the refusal of the run's next append.
     """
 
     run: str
@@ -106,7 +109,7 @@ class Appended(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The item is not in the journal, nothing of it; ``lease`` and ``head`` are what refused it."""
+    """Nothing of the item is in the journal; ``lease`` and ``head`` are what refused it."""
 
     reason: Literal["fenced", "conflict", "missing", "unknown"]
     head: int = 0
@@ -120,7 +123,7 @@ AppendOutcome = Appended | Refusal
 class Record(NamedTuple):
     """A small mutable thing: labels, pins, inbox letters, cached snapshots. Revisions start at 1.
 
-    ``damage`` says that it is not what was written; only who asks for such records is given one.
+    ``damage`` says that it fails its checksum; only callers that ask for damaged records get one.
     """
 
     space: str
@@ -131,7 +134,7 @@ class Record(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """What a follower has seen of a run: the fence, the head, and how many letters lie in the inbox."""
+    """What a follower has seen of a run: the fence, the head, and the number of letters in the inbox."""
 
     fence: int
     seq: int
@@ -142,7 +145,7 @@ Cursors = Mapping[str, Cursor]
 
 
 class Finding(NamedTuple):
-    """One line of a store's examination of itself."""
+    """One line of a store's self-check."""
 
     subject: str
     verdict: Literal["ok", "warning", "failure"]
@@ -151,12 +154,12 @@ class Finding(NamedTuple):
 
 
 class Status:
-    """Where a run stands, as recorded; that a holder is dead or silent is found out by looking."""
+    """A run's status as recorded; a dead or silent holder is found by a check."""
 
     QUEUED: Final = "queued"
     RUNNING: Final = "running"
     IDLE: Final = "idle"
-    """Kept for somebody else's program, which goes on with it when it likes: between two of its turns nothing is amiss."""
+    """Kept for another framework, which continues it when it likes: between two turns nothing is wrong."""
     FINISHED: Final = "finished"
     FAILED: Final = "failed"
     INTERRUPTED: Final = "interrupted"
@@ -165,19 +168,19 @@ class Status:
     PARKED: Final = "parked"
     CANCELLED: Final = "cancelled"
     SEALED: Final = "sealed"
-    """Not to act any more: it was moved elsewhere, or is the copy of a run that acts elsewhere."""
+    """Must not act: it was moved elsewhere, or is the copy of a run that acts elsewhere."""
     IMPORTING: Final = "importing"
-    """Not whole yet: whoever brings it in was cut off, or is at it."""
+    """Incomplete: its import is running, or was interrupted."""
 
 
 OVER: Final = frozenset({Status.FINISHED, Status.CANCELLED})
-"""A run that stands so takes no new work, unless it is opened again on purpose."""
+"""A run with one of these statuses takes no new work, unless it is reopened on purpose."""
 
 TRUSTS: Final = "trusts"
 """The record space of the foreign commands that people have trusted."""
 
 RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning", TRUSTS)
-"""The record spaces whose keys begin with a run's name: that alone, or up to an ``@``, which no name holds."""
+"""The record spaces whose keys start with a run's name: that alone, or up to an ``@``, which no name has."""
 
 
 def inbox_space(run: str) -> str:
@@ -186,11 +189,11 @@ def inbox_space(run: str) -> str:
 
 
 def host_of(owner: str) -> str:
-    """The host of an owner: of ``4242@host/…``."""
+    """The host of an owner such as ``4242@host/…``."""
     return owner.partition("/")[0].partition("@")[2]
 
 
 def owner_name(owner: str) -> str:
-    """An owner as people know it: ``4242@host/…`` is process 4242 on host."""
+    """An owner for people: ``4242@host/…`` is process 4242 on host."""
     pid, _, host = owner.partition("/")[0].partition("@")
     return f"process {pid} on {host}" if host else owner or "nobody"

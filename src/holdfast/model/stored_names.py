@@ -1,12 +1,12 @@
-"""The fixed names of our own classes and functions: what a store holds for them, wherever their code lies.
+"""The fixed names of our own classes and functions: what a store has for them, wherever their code is.
 
-A value of a class is recorded under the class's name, and the identity of a call is made of the names in its arguments. So the
-name of a class of ours must outlive every move of its file. Those that existed when names were fixed keep the spelling that was
-written until then, which was their module's: it is a name like any other now, and says nothing about where the class lies. A class
-that comes later is called ``holdfast:Name``.
+A value of a class is recorded under the class's name, and the identity of a call is made of the names in its
+arguments. So the name of a class of ours must survive every move of its file. Classes that existed when names
+were fixed keep their old spelling, which was their module's: it is now only a name, and says nothing about
+where the class is. A later class is called ``holdfast:Name``.
 
-It knows names and where each thing is defined today. It imports nothing. The invariant: the first and the third column of a row are
-in stores and never change; only the second does, when a file moves.
+It knows names and where each thing is defined today. It imports nothing. The invariant: the first and the
+third column of a row are in stores and never change; only the second does, when a file moves.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ PACKAGE: Final = __name__.partition(".")[0]
 
 
 _ROWS: Final = (
-    # the prefix of the names, the module they are in today, and the names behind the colon
+    # the prefix of the names, the module they are in today, and the names after the colon
     ("holdfast", "holdfast.engine.memory.index_cache", "IndexLost"),
     (
         "holdfast",
@@ -66,17 +66,18 @@ _ROWS: Final = (
         "holdfast.errors",
         "holdfast.errors",
         (
-            "AccessDenied AdapterNotInstalled AlreadyAnswered AlreadyResolved AmbiguousLabel ArtifactTooLarge "
-            "AwaitingAnswer AwaitingChild AwaitingMessage AwaitingProvider BadAnswer BadHandoff BadName BadOption "
-            "BadPrices BadUrl BudgetExceeded Cancelled ChainMoved ChildFailed Corrupt DamagedExport DeadlinePassed "
-            "DiskFull Diverged Drained EffectUnknown EmbedderUnavailable ExportError ForkedHandle HandleClosed "
-            "HoldfastError ImportClash InputsChanged InvalidHistory LeaseLost Looping Misuse NewerExport NewerFormat "
-            "NoCurrentRun NotAStore NotAnExport NotDurable NotStorable Parked PathRefused PointPruned Poisoned "
-            "PremiseMissing PruneMismatch QuestionExpired ReplayedFailure RunCancelled RunExists RunFinished RunHasForks "
-            "RunHeld RunOver RunRefused RunSealed Sleeping StateChanged StepInDoubt StepTimeout StopSignal StoreBusy "
-            "StoreError StoreMissing StoreReadOnly StoreUnavailable Terminated Throttled TooLarge Undeliverable "
-            "UnknownArtifact UnknownFact UnknownPoint UnknownQuestion UnknownRun UnknownStep UnusableAnswer "
-            "ValueUnreadable"
+            "AccessDenied AdapterNotInstalled AlreadyAnswered AlreadyResolved AmbiguousLabel "
+            "ArtifactTooLarge AwaitingAnswer AwaitingChild AwaitingMessage AwaitingProvider BadAnswer "
+            "BadHandoff BadName BadOption BadPrices BadUrl BudgetExceeded Cancelled ChainMoved ChildFailed "
+            "Corrupt DamagedExport DeadlinePassed DiskFull Diverged Drained EffectUnknown "
+            "EmbedderUnavailable ExportError ForkedHandle HandleClosed HoldfastError ImportClash "
+            "InputsChanged InvalidHistory LeaseLost Looping Misuse NewerExport NewerFormat NoCurrentRun "
+            "NotAStore NotAnExport NotDurable NotStorable Parked PathRefused PointPruned Poisoned "
+            "PremiseMissing PruneMismatch QuestionExpired ReplayedFailure RunCancelled RunExists "
+            "RunFinished RunHasForks RunHeld RunOver RunRefused RunSealed Sleeping StateChanged "
+            "StepInDoubt StepTimeout StopSignal StoreBusy StoreError StoreMissing StoreReadOnly "
+            "StoreUnavailable Terminated Throttled TooLarge Undeliverable UnknownArtifact UnknownFact "
+            "UnknownPoint UnknownQuestion UnknownRun UnknownStep UnusableAnswer ValueUnreadable"
         ),
     ),
     ("holdfast.handles.awaiting", "holdfast.api.async_run", "AsyncRun"),
@@ -134,10 +135,10 @@ _NAMES: Final = {place: name for name, place in PLACES.items()}
 
 
 def fixed_name(module: str, qualname: str) -> str | None:
-    """The fixed name of what is defined there, or None: then it is not ours, or is nothing that a store may hold."""
+    """The fixed name of what is defined there; None if it is not ours, or must not be stored."""
     return _NAMES.get((module, qualname))
 
 
 def is_ours(module: str) -> bool:
-    """Whether a module is one of this package."""
+    """Whether a module belongs to this package."""
     return module.partition(".")[0] == PACKAGE

@@ -1,10 +1,10 @@
-"""What a model call took: counted by the provider, priced by the table that was in force when it was recorded."""
+"""Usage of a model call: counted by the provider, priced by the table in force when it was recorded."""
 
 from typing import NamedTuple
 
 
 class Usage(NamedTuple):
-    """What one model call took. None is "nobody knows", never zero.
+    """Usage of one model call. None means unknown, never zero.
 
     ``input_tokens`` includes the cached ones, ``output_tokens`` the reasoning, as providers bill them.
     """

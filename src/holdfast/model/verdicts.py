@@ -1,4 +1,4 @@
-"""What a tool's ``verify`` function can say about an effect that was cut off."""
+"""What a tool's ``verify`` function can report about an effect that was cut off."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ class NotDone(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """The outside world does not tell."""
+    """The outside world does not show whether it happened."""
 
     reason: str = ""
 

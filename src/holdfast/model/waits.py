@@ -3,11 +3,14 @@
 from typing import Final, NamedTuple
 
 SLEEP: Final = "sleep"
-"""The name of a wait that is a call of the program's own; every other one belongs to the call whose key it has."""
+"""The name of a wait that is a call of the program; every other one belongs to the call with its key."""
 
 
 class Waiting(NamedTuple):
-    """A wait that is not over. ``reason`` is ``time`` or ``provider``; ``until`` a wall time, None where nobody knows."""
+    """A wait that is not over.
+
+    ``reason`` is ``time`` or ``provider``; ``until`` a wall time, None if unknown.
+    """
 
     key: str
     name: str

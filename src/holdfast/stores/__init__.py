@@ -1,1 +1,1 @@
-"""Where bytes live. A store knows rows, transactions and its driver; it does not know what the bytes mean."""
+"""Stores. A store knows rows, transactions and its driver; it does not know what the bytes mean."""

@@ -1,7 +1,7 @@
-"""The bounds every store checks before it writes, in one place, so that no program depends on which store it runs on.
+"""The bounds that every store checks before it writes, so that no program depends on a particular store.
 
-Knows ``holdfast.limits`` and the shape of an append; knows no store. What passes here is written whole;
-what does not raises ``TooLarge`` with nothing written. And what every store says in the same words.
+It knows ``holdfast.limits`` and the form of an append; it knows no store. What passes is written completely;
+anything else raises ``TooLarge`` with nothing written. It also has the texts that all stores share.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,19 +13,19 @@ from holdfast.model.store_rows import Append, Blob, Finding
 
 
 def check_items(items: Sequence[Append]) -> None:
-    """Each item is within the limits, and its events cover every seq from its place on."""
+    """Each item is within the limits, and its events cover every seq after its place."""
     for item in items:
         check_item(item)
 
 
 def check_claim(agents: Sequence[str], limit: int) -> None:
-    """A claim asks for some agents, and for no more runs than are listed at once."""
+    """A claim names at least one agent, and no more runs than a page has."""
     assert agents, "a claim for no agent"
     check_page("claimed runs", limit, limits.RUN_PAGE_MAX)
 
 
 def check_item(item: Append) -> None:
-    """One item is within the limits, and its events cover every seq from its place on."""
+    """The item is within the limits, and its events cover every seq after its place."""
     events = item.events
     assert events or not item.blobs, (
         f"blobs of {item.run} are touched at their first event's time; there is no event"
@@ -35,7 +35,7 @@ def check_item(item: Append) -> None:
         seq += 1
         if event.seq != seq:
             assert covers_from(event) <= seq < event.seq, (
-                f"event {event.seq} of {item.run} stands where {seq} belongs"
+                f"event {event.seq} of {item.run} is where {seq} belongs"
             )
             seq = event.seq
     _check_events(item.run, events)
@@ -45,11 +45,11 @@ def check_item(item: Append) -> None:
 def check_replacement(
     run: str, after_seq: int, upto_seq: int, events: Sequence[Event], blobs: Sequence[Blob]
 ) -> None:
-    """What replaces a stretch lies in it in order, and ends where it ended: a head never moves that way."""
+    """The replacement of a range lies in it in order, and ends where it ended: the head must not move."""
     assert events, f"a stretch of {run} is replaced by nothing"
     last = after_seq
     for event in events:
-        assert event.seq > last, f"event {event.seq} of {run} stands behind {last}"
+        assert event.seq > last, f"event {event.seq} of {run} comes after {last}"
         last = event.seq
     assert last == upto_seq, f"the stretch of {run} up to {upto_seq} is replaced by one up to {last}"
     _check_events(run, events)
@@ -94,7 +94,7 @@ def check_page(what: str, limit: int, limit_max: int) -> None:
 
 
 def partial_finding(run: str) -> Finding:
-    """What every store tells of a run that is not whole yet; its events are not looked at."""
+    """The finding about an incomplete run; its events are not checked."""
     return Finding(
         "imports",
         "warning",

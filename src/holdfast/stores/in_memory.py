@@ -1,7 +1,8 @@
 """The store in this process's memory: a peer of the others, not a mock; lost when the process ends.
 
-Knows the port's rules; the dicts are ``shelf``'s. All verbs run under one lock, so the invariant is simple: between
-two verbs everything stands as the port says. Handles of one name share one shelf, for as long as the process lives.
+It knows the port's rules; ``in_memory_rows`` has the dicts. All methods run under one lock, so the invariant
+is simple: between two calls everything is as the port says. Handles of one name share their data, for as long
+as the process lives.
 """
 
 import os
@@ -31,17 +32,20 @@ from holdfast.model.store_rows import (
     Status,
 )
 from holdfast.stores import bounds, row_checksums
-from holdfast.stores.in_memory_rows import Shelf, shelf_of
+from holdfast.stores.in_memory_rows import MemoryTables, memory_tables
 
 
 class MemoryStore:
-    """A store for tests and throw-away work. Implements ``StorePort``; "durable" here means until the process ends."""
+    """A store for tests and throw-away work.
+
+    Implements ``StorePort``; "durable" here means until the process ends.
+    """
 
     def __init__(self, name: str = "") -> None:
         self._name: Final = name
         self._pid: Final = os.getpid()
         self._closed = False
-        self._shelf: Final = shelf_of(name)
+        self._tables: Final = memory_tables(name)
         self._owner: Final = f"{self._pid}@{socket.gethostname()}/memory"
 
     @property
@@ -65,8 +69,8 @@ class MemoryStore:
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
         bounds.check_run_body(row.run, row.body)
-        with self._changing() as shelf:
-            return shelf.create(row, origin_revision)
+        with self._changing() as tables:
+            return tables.create(row, origin_revision)
 
     def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         with self._using() as shelf:
@@ -75,45 +79,45 @@ class MemoryStore:
 
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         bounds.check_page("runs", limit, limits.RUN_PAGE_MAX)
-        with self._using() as shelf:
-            rows = [shelf.judged(row) for row in shelf.runs.values() if row.run.startswith(prefix)]
+        with self._using() as tables:
+            rows = [tables.judged(row) for row in tables.runs.values() if row.run.startswith(prefix)]
         if before is not None:
             rows = [row for row in rows if _age(row) < _age(before)]
         return sorted(rows, key=_age, reverse=True)[:limit]
 
     def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_page("forks", limit, limits.RUN_PAGE_MAX)
-        with self._using() as shelf:
-            rows = [row for row in shelf.runs.values() if row.origin == run and row.run > after]
+        with self._using() as tables:
+            rows = [row for row in tables.runs.values() if row.origin == run and row.run > after]
         return sorted(rows, key=lambda row: row.run)[:limit]
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
-        with self._changing() as shelf:
-            row = shelf.find(run)
+        with self._changing() as tables:
+            row = tables.find(run)
             if row is None or row.revision != revision:
                 return False
             row = row_checksums.sound(row, self.url)
-            shelf.put_row(row._replace(status=status, body=body, revision=revision + 1))
+            tables.put_row(row._replace(status=status, body=body, revision=revision + 1))
             return True
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        with self._changing() as shelf:
-            return shelf.delete(run, fence, revision)
+        with self._changing() as tables:
+            return tables.delete(run, fence, revision)
 
     # -- events ----------------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         bounds.check_items(items)
-        with self._changing() as shelf:
-            return [shelf.append(item) for item in items]
+        with self._changing() as tables:
+            return [tables.append(item) for item in items]
 
     def read_events(
         self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
-        with self._using() as shelf:
-            events = shelf.events.get(run, [])
+        with self._using() as tables:
+            events = tables.events.get(run, [])
             start = bisect_right(events, after_seq, key=_seq)
             stop = len(events) if upto_seq is None else bisect_right(events, upto_seq, key=_seq)
             return events[start : min(stop, start + limit)]
@@ -131,70 +135,70 @@ class MemoryStore:
         at: float = 0.0,
     ) -> bool:
         bounds.check_replacement(run, after_seq, upto_seq, events, blobs)
-        with self._changing() as shelf:
-            row = shelf.runs.get(run)
-            if row is None or (row.lease.fence, row.revision) != (fence, revision) or shelf.missing(blobs):
+        with self._changing() as tables:
+            row = tables.runs.get(run)
+            if row is None or (row.lease.fence, row.revision) != (fence, revision) or tables.missing(blobs):
                 return False
             assert row.origin_seq <= after_seq < upto_seq <= row.head, (
                 f"run {run} has no stretch ({after_seq}, {upto_seq}]"
             )
             for blob in blobs:
-                shelf.keep(blob, max(at, events[-1].at))
-            own = shelf.events[run]
+                tables.keep(blob, max(at, events[-1].at))
+            own = tables.events[run]
             start, stop = (bisect_right(own, seq, key=_seq) for seq in (after_seq, upto_seq))
             own[start:stop] = events
-            shelf.runs[run] = row._replace(revision=revision + 1)
+            tables.runs[run] = row._replace(revision=revision + 1)
             return True
 
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
-        with self._changing() as shelf:
-            return shelf.adopt(run, of, fence, revision)
+        with self._changing() as tables:
+            return tables.adopt(run, of, fence, revision)
 
     def measure(self, run: str) -> RunSize:
-        with self._using() as shelf:
-            own = shelf.events.get(run, [])
+        with self._using() as tables:
+            own = tables.events.get(run, [])
             return RunSize(len(own), sum(len(event.body) for event in own))
 
     # -- blobs -----------------------------------------------------------------------------------------------
 
     def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
         bounds.check_blobs(blobs)
-        with self._changing() as shelf:
+        with self._changing() as tables:
             for blob in blobs:
                 assert blob.data is not None, f"blob {blob.address} is put without content"
-                shelf.keep(blob, at)
+                tables.keep(blob, at)
 
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        with self._using() as shelf:
-            return {address: shelf.blobs[address] for address in addresses if address in shelf.blobs}
+        with self._using() as tables:
+            return {address: tables.blobs[address] for address in addresses if address in tables.blobs}
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
-        with self._changing() as shelf:
-            doomed = {a for a in addresses if a in shelf.blobs and shelf.touched[a] < untouched_since}
+        with self._changing() as tables:
+            doomed = {a for a in addresses if a in tables.blobs and tables.touched[a] < untouched_since}
             for address in doomed:
-                del shelf.blobs[address], shelf.touched[address]
+                del tables.blobs[address], tables.touched[address]
             return len(doomed)
 
     def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
         bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
-        with self._using() as shelf:
-            found = sorted(address for address in shelf.blobs if address > after)[:limit]
-            return [BlobInfo(a, len(shelf.blobs[a]), shelf.touched[a]) for a in found]
+        with self._using() as tables:
+            found = sorted(address for address in tables.blobs if address > after)[:limit]
+            return [BlobInfo(a, len(tables.blobs[a]), tables.touched[a]) for a in found]
 
     # -- leases ----------------------------------------------------------------------------------------------
 
     def acquire(
         self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
     ) -> Grant:
-        with self._changing() as shelf:
-            row = shelf.runs.get(run)
+        with self._changing() as tables:
+            row = tables.runs.get(run)
             if row is None:
                 return Grant(False, Lease())
             held = row.lease
             if held.owner and (over is None or (over.fence, over.beat) != (held.fence, held.beat)):
                 return Grant(False, held)
             lease = Lease(max(held.fence, above) + 1, self._owner, 0, at, at, lease_s)
-            shelf.runs[run] = row._replace(lease=lease)
+            tables.runs[run] = row._replace(lease=lease)
             return Grant(True, lease)
 
     def accept_loss(self, run: str) -> int:  # noqa: ARG002 - what it holds and what it acknowledged is one memory
@@ -203,22 +207,22 @@ class MemoryStore:
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
         lost: set[str] = set()
-        with self._changing() as shelf:
+        with self._changing() as tables:
             for run, fence in fences.items():
-                row = shelf.runs.get(run)
+                row = tables.runs.get(run)
                 if row is None or not _is_held(row, fence):
                     lost.add(run)
                 else:
                     lease = row.lease._replace(beat=row.lease.beat + 1, beat_at=at)
-                    shelf.runs[run] = row._replace(lease=lease)
+                    tables.runs[run] = row._replace(lease=lease)
         return frozenset(lost)
 
     def release(self, run: str, *, fence: int) -> bool:
-        with self._changing() as shelf:
-            row = shelf.runs.get(run)
+        with self._changing() as tables:
+            row = tables.runs.get(run)
             if row is None or not _is_held(row, fence):
                 return False
-            shelf.runs[run] = row._replace(lease=Lease(fence))
+            tables.runs[run] = row._replace(lease=Lease(fence))
             return True
 
     def probe(self, owner: str) -> Liveness:
@@ -229,47 +233,47 @@ class MemoryStore:
 
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
-        with self._changing() as shelf:
+        with self._changing() as tables:
             due = [
-                shelf.judged(row) for row in shelf.runs.values() if row.agent in agents and _is_due(row, at)
+                tables.judged(row) for row in tables.runs.values() if row.agent in agents and _is_due(row, at)
             ]
             claimed = [
                 row._replace(lease=Lease(row.lease.fence + 1, self._owner, 0, at, at, lease_s))
                 for row in sorted(row_checksums.undamaged(due, self.url), key=_longest_due)[:limit]
             ]
-            shelf.runs.update({row.run: row for row in claimed})
-            shelf.runs.update({r.run: shelf.runs[r.run]._replace(due_at=None) for r in due if r.damage})
+            tables.runs.update({row.run: row for row in claimed})
+            tables.runs.update({r.run: tables.runs[r.run]._replace(due_at=None) for r in due if r.damage})
             return claimed
 
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
-        with self._using() as shelf:
+        with self._using() as tables:
             held = [
-                shelf.judged(row) for row in shelf.runs.values() if row.agent in agents and row.lease.owner
+                tables.judged(row) for row in tables.runs.values() if row.agent in agents and row.lease.owner
             ]
         return sorted((row for row in held if row.run > after), key=lambda row: row.run)[:limit]
 
     def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
-        with self._changing() as shelf:
-            row = shelf.runs.get(run)
+        with self._changing() as tables:
+            row = tables.runs.get(run)
             if row is None or not _is_held(row, fence):
                 return False
-            shelf.runs[run] = row._replace(due_at=due_at)
+            tables.runs[run] = row._replace(due_at=due_at)
             return True
 
     def call_up(self, run: str, *, at: float) -> bool:
-        with self._changing() as shelf:
-            row = shelf.runs.get(run)
+        with self._changing() as tables:
+            row = tables.runs.get(run)
             if row is None or not row.agent:
                 return False
-            shelf.runs[run] = row._replace(due_at=at if row.due_at is None else min(at, row.due_at))
+            tables.runs[run] = row._replace(due_at=at if row.due_at is None else min(at, row.due_at))
             return True
 
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
-        with self._using() as shelf:
-            record = shelf.find_record(space, key)
+        with self._using() as tables:
+            record = tables.find_record(space, key)
         if record is not None and record.damage:
             raise Corrupt(store=self.url, problem=record.damage)
         return record
@@ -277,12 +281,12 @@ class MemoryStore:
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         del synced
         bounds.check_record(space, key, body)
-        with self._changing() as shelf:
-            found = shelf.find_record(space, key)
+        with self._changing() as tables:
+            found = tables.find_record(space, key)
             stored = 0 if found is None or (found.damage and not revision) else found.revision
             if stored != revision:
                 return False
-            shelf.put_record(Record(space, key, revision + 1, body))
+            tables.put_record(Record(space, key, revision + 1, body))
             return True
 
     def scan_records(
@@ -292,16 +296,16 @@ class MemoryStore:
 
         def page(behind: str, count: int) -> list[Record]:
             keys = sorted(
-                key for key in shelf.records.get(space, ()) if key > behind and key.startswith(prefix)
+                key for key in tables.records.get(space, ()) if key > behind and key.startswith(prefix)
             )
-            return [found for key in keys[:count] if (found := shelf.find_record(space, key)) is not None]
+            return [found for key in keys[:count] if (found := tables.find_record(space, key)) is not None]
 
-        with self._using() as shelf:
+        with self._using() as tables:
             return row_checksums.scanned(page, after, limit, self.url, damaged=damaged)
 
     def delete_record(self, space: str, key: str, *, revision: int) -> bool:
-        with self._changing() as shelf:
-            records = shelf.records.get(space, {})
+        with self._changing() as tables:
+            records = tables.records.get(space, {})
             if key not in records or records[key].revision != revision:
                 return False
             del records[key]
@@ -311,13 +315,13 @@ class MemoryStore:
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
         deadline = SystemClock.monotonic() + timeout_s
-        with self._using() as shelf:
+        with self._using() as tables:
             while True:
-                moved = frozenset(run for run, cursor in cursors.items() if shelf.standing(run) != cursor)
+                moved = frozenset(run for run, cursor in cursors.items() if tables.standing(run) != cursor)
                 left_s = deadline - SystemClock.monotonic()
                 if moved or left_s <= 0:
                     return moved
-                shelf.changed.wait(left_s)
+                tables.changed.wait(left_s)
                 self._check()
 
     def sync(self) -> None:
@@ -327,27 +331,27 @@ class MemoryStore:
     def reclaim(self, *, thoroughly: bool = False) -> int:
         del thoroughly
         with self._using():
-            return 0  # what is deleted is gone
+            return 0  # deleted data takes no space
 
     def find_index(self, *, makes: bool = True) -> None:  # noqa: ARG002
         return None
 
     def drop_index(self, *, because: StoreError | None = None) -> bool:  # noqa: ARG002
-        return False  # there is none
+        return False  # there is no index
 
     def examine(self) -> list[Finding]:
-        with self._using() as shelf:
-            whole = {run: own for run, own in shelf.events.items() if not _is_partial(shelf.runs[run])}
-            partial = sorted(shelf.events.keys() - whole.keys())
-            events = [text for run, own in whole.items() for text in _damage(shelf, run, own)]
-            rows = [found for row in shelf.runs.values() if (found := shelf.judged(row).damage)]
+        with self._using() as tables:
+            whole = {run: own for run, own in tables.events.items() if not _is_partial(tables.runs[run])}
+            partial = sorted(tables.events.keys() - whole.keys())
+            events = [text for run, own in whole.items() for text in _damage(tables, run, own)]
+            rows = [found for row in tables.runs.values() if (found := tables.judged(row).damage)]
             rows += [
-                row_checksums.late_fence(run, shelf.runs[run].lease.fence, own[-1].fence)
+                row_checksums.late_fence(run, tables.runs[run].lease.fence, own[-1].fence)
                 for run, own in whole.items()
-                if own and own[-1].chain and own[-1].fence > shelf.runs[run].lease.fence
+                if own and own[-1].chain and own[-1].fence > tables.runs[run].lease.fence
             ]
-            places = [(space, key) for space, kept in shelf.records.items() for key in kept]
-            kept = [record for place in places if (record := shelf.find_record(*place)) is not None]
+            places = [(space, key) for space, kept in tables.records.items() for key in kept]
+            kept = [record for place in places if (record := tables.find_record(*place)) is not None]
         text = "kept in this process's memory: not durable storage"
         return [
             Finding("storage", "warning", text, "use sqlite:///path for work that must survive"),
@@ -364,24 +368,24 @@ class MemoryStore:
 
     def close(self) -> None:
         if self.is_open:
-            with self._shelf.changed:
+            with self._tables.changed:
                 self._closed = True
-                self._shelf.changed.notify_all()
+                self._tables.changed.notify_all()
 
     # -- the lock --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _using(self) -> Iterator[Shelf]:
-        self._check()  # before the lock: in a fork it may be held by a thread that does not exist there
-        with self._shelf.changed:
+    def _using(self) -> Iterator[MemoryTables]:
+        self._check()  # before the lock: in a forked child a thread that does not exist there may hold it
+        with self._tables.changed:
             self._check()
-            yield self._shelf
+            yield self._tables
 
     @contextmanager
-    def _changing(self) -> Iterator[Shelf]:
-        with self._using() as shelf:
-            yield shelf
-            shelf.changed.notify_all()
+    def _changing(self) -> Iterator[MemoryTables]:
+        with self._using() as tables:
+            yield tables
+            tables.changed.notify_all()
 
     def _check(self) -> None:
         if self._pid != os.getpid():
@@ -390,16 +394,16 @@ class MemoryStore:
             raise HandleClosed(what=f"store {self.url}")
 
 
-def _damage(shelf: Shelf, run: str, own: list[Event]) -> Iterator[str]:
+def _damage(tables: MemoryTables, run: str, own: list[Event]) -> Iterator[str]:
     """What is wrong with a run's own events."""
-    row = shelf.runs[run]
+    row = tables.runs[run]
     origin, before = row.origin, 0
-    while row.origin_seq and origin is not None and origin in shelf.runs:
-        place = bisect_right(shelf.events[origin], row.origin_seq, key=_seq)
+    while row.origin_seq and origin is not None and origin in tables.runs:
+        place = bisect_right(tables.events[origin], row.origin_seq, key=_seq)
         if place:
-            before = shelf.events[origin][place - 1].chain
+            before = tables.events[origin][place - 1].chain
             break
-        origin = shelf.runs[origin].origin
+        origin = tables.runs[origin].origin
     links = Links(before, row.birth)
     yield from filter(None, (row_checksums.event_damage(run, event, links) for event in own))
     for first, last in uncovered(row.origin_seq, own):

@@ -1,6 +1,6 @@
-"""What a memory store holds: plain dicts of immutable rows, by name, for as long as the process lives.
+"""The data of a memory store: plain dicts of immutable rows, by name, for as long as the process lives.
 
-Knows what an append changes; knows no handle. The caller holds ``changed``, which is the invariant's only guard.
+It knows what an append changes; it knows no handle. The caller must hold ``changed``.
 """
 
 import os
@@ -23,8 +23,8 @@ from holdfast.model.store_rows import (
 from holdfast.stores.row_checksums import judged, judged_record, record_crc, run_crc, status_crc
 
 
-class Shelf:
-    """What one name holds, and the condition that guards it and tells of changes."""
+class MemoryTables:
+    """The data of one name, and the condition that guards it and reports changes."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -34,9 +34,9 @@ class Shelf:
         self.touched: dict[str, float] = {}
         self.records: dict[str, dict[str, Record]] = {}
         self.sums: dict[tuple[str, ...], int] = {}
-        """The checksums: of a run's row under ("run", run), of its status under ("status", run), of a record under its place."""
+        """Checksums: of a row under ("run", run), a status under ("status", run), a record under its key."""
         self.fences = 0
-        """The highest fence of a run that was deleted: nobody may write late to a new one of the same name."""
+        """The highest fence of a deleted run: no late writer may write to a new run of the same name."""
 
     def standing(self, run: str) -> Cursor:
         row = self.runs.get(run)
@@ -45,7 +45,7 @@ class Shelf:
         return Cursor(row.lease.fence, row.head, len(self.records.get(inbox_space(run), ())))
 
     def create(self, row: RunRow, origin_revision: int) -> bool:
-        """Add a run; a fork only if its origin stands where the caller saw it."""
+        """Add a run; a fork only if its origin still has the revision that the caller saw."""
         if row.run in self.runs:
             return False
         if row.origin is not None:
@@ -58,13 +58,13 @@ class Shelf:
         return True
 
     def put_row(self, row: RunRow) -> None:
-        """Write a row, and what it is known by."""
+        """Write a row, and its checksums."""
         self.runs[row.run] = row
         self.sums["run", row.run] = run_crc(row)
         self.sums["status", row.run] = status_crc(row.run, row.status)
 
     def find(self, run: str) -> RunRow | None:
-        """The row, judged."""
+        """The row, checked."""
         row = self.runs.get(run)
         return None if row is None else self.judged(row)
 
@@ -73,19 +73,19 @@ class Shelf:
         return judged(row, self.sums.get(("run", row.run)), self.sums.get(("status", row.run)))
 
     def put_record(self, record: Record) -> None:
-        """Write a record, and what it is known by."""
+        """Write a record, and its checksum."""
         self.records.setdefault(record.space, {})[record.key] = record
         self.sums["record", record.space, record.key] = record_crc(*record[:4])
 
     def find_record(self, space: str, key: str) -> Record | None:
-        """The record, judged."""
+        """The record, checked."""
         record = self.records.get(space, {}).get(key)
         if record is None:
             return None
         return judged_record(record, self.sums.get(("record", space, key)))
 
     def delete(self, run: str, fence: int, revision: int) -> bool:
-        """Remove a run that stands where the caller saw it and that no other one depends on."""
+        """Remove a run that is still as the caller saw it and that no other run depends on."""
         row = self.runs.get(run)
         if row is None or (row.lease.fence, row.revision) != (fence, revision):
             return False
@@ -97,7 +97,7 @@ class Shelf:
         return True
 
     def adopt(self, run: str, of: str, fence: int, revision: int) -> bool:
-        """Give a run another one's events and origin, and let that one go."""
+        """Give a run another one's events and origin, and delete that one."""
         row, other = self.runs.get(run), self.runs.get(of)
         if row is None or (row.lease.fence, row.revision) != (fence, revision):
             return False
@@ -114,7 +114,7 @@ class Shelf:
         return True
 
     def missing(self, blobs: Sequence[Blob]) -> tuple[str, ...]:
-        """The addresses that are neither kept nor brought along."""
+        """The addresses that are neither stored nor in the append."""
         brought = {blob.address for blob in blobs if blob.data is not None}
         return tuple(b.address for b in blobs if b.address not in brought and b.address not in self.blobs)
 
@@ -124,7 +124,7 @@ class Shelf:
         self.touched[blob.address] = max(at, self.touched.get(blob.address, at))
 
     def append(self, item: Append) -> AppendOutcome:
-        """Take one item or refuse it; all that can refuse it is asked before anything changes."""
+        """Accept one item or refuse it; all checks come before any change."""
         row = self.runs.get(item.run)
         if row is None:
             return Refusal("unknown")
@@ -148,20 +148,20 @@ class Shelf:
         return Appended(head)
 
 
-_shelves: dict[str, Shelf] = {}
+_tables_by_name: dict[str, MemoryTables] = {}
 _shelves_lock = threading.Lock()
 
 
-def shelf_of(name: str) -> Shelf:
-    """The shelf of that name, the same for everybody in this process; a forked child starts without any."""
+def memory_tables(name: str) -> MemoryTables:
+    """The data of that name, shared by this process; a forked child starts empty."""
     with _shelves_lock:
-        return _shelves.setdefault(name, Shelf())
+        return _tables_by_name.setdefault(name, MemoryTables())
 
 
 def _clear_after_fork() -> None:
     global _shelves_lock  # noqa: PLW0603 - it may have been held by a thread that does not exist here
     _shelves_lock = threading.Lock()
-    _shelves.clear()
+    _tables_by_name.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,7 +1,7 @@
-"""Which files belong to stores that this process has open.
+"""The files of the stores that this process has open.
 
-Nobody else in the process may open one of them, not even to read it: closing it again would drop the locks that the store
-relies on. They are nobody's content either: they change with every record.
+No other code in the process may open one of them, not even to read it: closing it again would drop the locks
+that the store relies on. They are also no content to hash or copy: they change with every record.
 """
 
 import os
@@ -25,12 +25,12 @@ _open: Counter[Path] = Counter()
 
 
 def note(store: Path) -> None:
-    """A store in this file is open from now on, once more."""
+    """A store in this file was opened once more."""
     _open[store] += 1
 
 
 def forget(store: Path) -> None:
-    """It was closed, as often as it was opened at the last time."""
+    """It was closed once; forgotten with the last close."""
     _open[store] -= 1
 
 
@@ -47,7 +47,7 @@ def is_own_name(directory: str | int, name: str) -> bool:
 
 
 def own_files() -> frozenset[tuple[int, int]]:
-    """The files of all open stores, by device and inode: a path may lead to them in many ways."""
+    """The files of all open stores, by device and inode: many paths may lead to them."""
     found = set()
     for store in _open_stores():
         for end in ENDS:

@@ -1,9 +1,10 @@
 """The port that every store implements and all I/O crosses.
 
 It is small, blocking, thread-safe, bounded and without optional capabilities; ``holdfast.testing`` ships the
-suite that a store must pass. A store keeps opaque bytes: it checks fences, heads and revisions, and nothing else.
+suite that a store must pass. A store keeps opaque bytes: it checks fences, heads and revisions, and nothing
+else.
 
-Errors: a store maps its driver's errors to ``StoreError``s. ``StoreUnavailable`` from a write means that the
+Errors: a store maps its driver's errors to ``StoreError``. ``StoreUnavailable`` from a write means that the
 outcome is unknown, not that nothing was written.
 """
 
@@ -30,7 +31,7 @@ from holdfast.model.store_rows import (
 
 
 class StorePort(Protocol):
-    """All that the engine asks of a place where bytes live."""
+    """Everything that the engine needs from a store."""
 
     @property
     def url(self) -> str:
@@ -44,20 +45,22 @@ class StorePort(Protocol):
 
     @property
     def owned_by(self) -> str | None:
-        """Who else could have put here whatever is read: the other user whose files these are, in words.
+        """The other user who could have written the data here, in words: the owner of these files.
 
-        Empty where the store is this user's own; None where it is shared by design, as a server's is.
+        Empty if the store is this user's own; None if it is shared by design, as on a server.
         """
         ...
 
     # -- runs ------------------------------------------------------------------------------------------------
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
-        """Add a run; False when the id is taken. ``head``, ``revision`` and ``lease`` of the row are ignored. Synced.
+        """Add a run; False if the id is taken.
 
-        A fork is added only if its origin is there and its revision is still this one, and that revision grows with it:
-        of a fork and a removal that were decided on the same state of the origin, only the first happens. A run under
-        the name of a deleted one begins at no lower fence, so that a late writer to the old one stays fenced off.
+        ``head``, ``revision`` and ``lease`` of the row are ignored. Synced.
+
+        A fork is added only if its origin exists and still has this revision, which then grows: of a fork and
+        a removal that were decided on the same state of the origin, only the first happens. A run under the
+        name of a deleted one starts at no lower fence, so that a late writer to the old one stays fenced off.
         """
         ...
 
@@ -71,12 +74,15 @@ class StorePort(Protocol):
     def list_runs(self, *, limit: int, before: RunRow | None = None, prefix: str = "") -> list[RunRow]:
         """Runs whose id starts with ``prefix``, newest first (then by id, descending), after ``before``.
 
-        A row that is not what was written is among them, marked by its ``damage``, so that people see it.
+        Includes damaged rows, marked by ``damage``, so that people see them.
         """
         ...
 
     def list_forks(self, run: str, *, after: str = "", limit: int) -> list[RunRow]:
-        """The runs that were forked from this one, in order of id. Costs what they are, however many runs there are."""
+        """The forks of this run, in order of id.
+
+        The cost depends on their number, not on that of all runs.
+        """
         ...
 
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
@@ -84,7 +90,7 @@ class StorePort(Protocol):
         ...
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        """Remove the run with its events and inbox if fence and revision are still these and no run is a fork of it.
+        """Remove the run with its events and inbox if fence and revision are unchanged and it has no fork.
 
         One transaction, synced. Blobs and other records stay.
         """
@@ -95,7 +101,7 @@ class StorePort(Protocol):
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """Append each item or refuse it, in order, in one transaction; synced if any item asks for that.
 
-        Only hasty items may be answered before it is known whether they are taken, and then as taken.
+        Only hasty items may be answered before it is known whether they are accepted, and then as accepted.
 
         Blobs of an item are put or, without data, touched (marked as referenced at the first event's time).
         """
@@ -104,7 +110,10 @@ class StorePort(Protocol):
     def read_events(
         self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
     ) -> list[Event]:
-        """The run's own events in order of seq, as stored; a page that is shorter than ``limit`` is the last."""
+        """The run's own events in order of seq, as stored.
+
+        A page that is shorter than ``limit`` is the last.
+        """
         ...
 
     def replace_events(
@@ -119,42 +128,44 @@ class StorePort(Protocol):
         blobs: Sequence[Blob] = (),
         at: float = 0.0,
     ) -> bool:
-        """Put these in the place of the run's own events in (after_seq, upto_seq]; the last one stands at upto_seq.
+        """Replace the run's own events in (after_seq, upto_seq] by these; the last one is at upto_seq.
 
-        Only if fence and revision are still these, and every blob without data is there; the revision grows by one and
-        the head stays. Blobs are put or touched at ``at``, or at the last event's time where that is later. At most as
-        many events and bytes as in one append. One transaction, synced.
+        Only if fence and revision are unchanged, and every blob without data exists; the revision grows by
+        one and the head stays. Blobs are put or touched at ``at``, or at the last event's time if that is
+        later. At most as many events and bytes as in one append. One transaction, synced.
         """
         ...
 
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
-        """Take another run's events and origin in place of the run's own; the other one is gone, with its inbox.
+        """Take another run's events and origin in place of the run's own.
 
-        Only if fence and revision are still these, the other is there, and no run is a fork of it. Both end at the
-        same seq. All else about the run stays; its revision grows by one. One transaction, synced.
+        The other one is deleted, with its inbox.
+
+        Only if fence and revision are unchanged, the other exists, and it has no fork. Both end at the same
+        seq. All else about the run stays; its revision grows by one. One transaction, synced.
         """
         ...
 
     def measure(self, run: str) -> RunSize:
-        """How many events of its own the run has, and the bytes of their bodies; of an unknown run, none."""
+        """How many events of its own the run has, and the bytes of their bodies; zero for an unknown run."""
         ...
 
     # -- blobs -----------------------------------------------------------------------------------------------
 
     def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
-        """Keep each content under its address, or touch it where it is kept already. Synced."""
+        """Store each content under its address, or touch it if it exists. Synced."""
         ...
 
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """The contents that are there; an absent address is absent from the answer."""
+        """The existing contents; missing addresses are absent from the answer."""
         ...
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
-        """Delete those not put or touched at or after that time; the number deleted."""
+        """Delete those not put or touched at or after that time; returns the number deleted."""
         ...
 
     def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
-        """What is kept, in order of address, without the contents."""
+        """The stored blobs, in order of address, without their contents."""
         ...
 
     # -- leases ----------------------------------------------------------------------------------------------
@@ -162,71 +173,75 @@ class StorePort(Protocol):
     def acquire(
         self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
     ) -> Grant:
-        """Take the lease under a new fence if nobody holds it, or if ``over`` is still the very lease (fence, beat).
+        """Take the lease under a new fence if it is free, or if ``over`` is still the current lease.
 
-        The fence is higher than the run's before, and than ``above``: events that were written elsewhere have fences, too.
-        Refused, the answer is the lease that stands. A run that does not exist: refused with an empty lease.
+        It is the same lease if fence and beat are equal. The new fence is higher than the run's last one and
+        than ``above``: events from other stores have fences too. If refused, the answer is the current lease.
+        For a run that does not exist: refused with an empty lease.
         """
         ...
 
     def accept_loss(self, run: str) -> int:
-        """Go on with what is left of a run whose acquiring raises AcknowledgedLost; how many events are missed.
+        """Continue a run whose ``acquire`` raises AcknowledgedLost; returns how many events are missing.
 
-        0 where none are, and on a store that keeps nothing outside of its journals to miss them by.
+        0 if none are, and for a store that keeps no acknowledged heads outside of its journals.
         """
         ...
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
-        """Beat for these runs; the answer is those that are not held under that fence any more. Flushed."""
+        """Heartbeat for these runs; returns those that are no longer held under that fence. Flushed."""
         ...
 
     def release(self, run: str, *, fence: int) -> bool:
-        """Let the lease go if it is still held under this fence; the fence number stays. Flushed."""
+        """Release the lease if it is still held under this fence; the fence number stays. Flushed."""
         ...
 
     def probe(self, owner: str) -> Liveness:
-        """Whether the process behind an owner lives: only what can be proven."""
+        """Whether the process of an owner lives: only what can be proven."""
         ...
 
-    # -- the queue: what workers are to do ----------------------------------------------------------------------
+    # -- the queue for workers -------------------------------------------------------------------------------
 
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
-        """Take the leases of runs of these agents that are due and that nobody holds, the longest due first.
+        """Take the leases of due and unheld runs of these agents, the longest due first.
 
-        A row that is not what was written is left alone, and is not due any more.
-        The rows show the leases, each under a new fence. Nobody else gets the same run, and whoever claims at the same
-        time is neither waited for nor refused: it gets others. Synced.
+        A damaged row is skipped and made not due. The returned rows have the new leases, each under a new
+        fence. No other claimer gets the same run; concurrent claimers neither wait nor are refused: they get
+        other runs. Synced.
         """
         ...
 
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
-        """Runs of these agents that somebody holds, in order of id."""
+        """Held runs of these agents, in order of id."""
         ...
 
     def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
-        """Say when the run is due once it is let go, if it is still held under this fence. Synced."""
+        """Set when the run is due after its release, if it is still held under this fence. Synced."""
         ...
 
     def call_up(self, run: str, *, at: float) -> bool:
-        """Make an agent's run due at this time, unless it is due earlier, held or not; False where there is none. Synced."""
+        """Make an agent's run due at this time, unless it is due earlier, held or not; False if unknown.
+
+        Synced.
+        """
         ...
 
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
-        """The record, or None. Corrupt, which names it, if it is not what was written."""
+        """The record, or None. Raises Corrupt with its key if it fails its checksum."""
         ...
 
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
-        """Write if the stored revision is this one; 0 means that there must be none yet, or one that is damaged."""
+        """Write if the stored revision is this one; 0 means that there is none yet, or a damaged one."""
         ...
 
     def scan_records(
         self, space: str, *, after: str = "", prefix: str = "", limit: int, damaged: bool = False
     ) -> list[Record]:
-        """Records of a space in order of key. One that is not what was written is left out, and named in the log.
+        """Records of a space in order of key. A damaged one is skipped, and named in the log.
 
-        With ``damaged``, such ones are among them, marked: for whoever counts, or takes them away.
+        With ``damaged``, damaged ones are included and marked: for callers that count or delete them.
         """
         ...
 
@@ -237,50 +252,55 @@ class StorePort(Protocol):
     # -- the rest --------------------------------------------------------------------------------------------
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
-        """Block until some run stands elsewhere than its cursor says; the runs that do, or none at the timeout."""
+        """Block until some run has changed since its cursor; returns those runs, or none at the timeout."""
         ...
 
     def sync(self) -> None:
-        """Make what was flushed survive power loss now. Cheap when there is nothing to do."""
+        """Make flushed records survive power loss now. Cheap if there is nothing to do."""
         ...
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
-        """Give space that is not used any more back to the file system; by how many bytes the store shrank.
+        """Return unused space to the file system; returns by how many bytes the store shrank.
 
-        ``thoroughly`` also rewrites what is used, so that nothing deleted is left in the store's files: that takes time
-        and memory in proportion to the store, and writers wait for it. Whoever reads meanwhile keeps what they see, and
-        a reader that does not end keeps the old bytes alive: then StoreBusy, and calling it again goes on.
+        ``thoroughly`` also rewrites what is used, so that nothing deleted is left in the store's files: that
+        takes time and memory in proportion to the store, and writers wait for it. Concurrent readers keep
+        their snapshot, and a reader that does not end keeps the old bytes alive: then StoreBusy, and calling
+        it again continues.
         """
         ...
 
     def examine(self) -> list[Finding]:
-        """What is sound and what is not, for people."""
+        """The findings of a self-check, for people."""
         ...
 
     def find_index(self, *, makes: bool = True) -> "IndexPort | None":
-        """What things in this store are found by; where there is none, or a damaged one, it is made, unless ``makes`` is off.
+        """The search index; a missing or damaged one is created, unless ``makes`` is off.
 
-        None where it has no such part, or it cannot be had: then things are looked through. With ``makes`` off, a damaged one raises.
+        None if the store has no index, or it cannot be opened: then searches read everything. With ``makes``
+        off, a damaged one raises.
         """
         ...
 
     def drop_index(self, *, because: StoreError | None = None) -> bool:
-        """Throw away what things are found by: whoever next asks for it makes it anew, also those who have it open.
+        """Delete the search index.
 
-        With ``because``, what one of its verbs raised, only if that tells of damage, and only the one that raised it. Whether it is gone.
+        The next caller of ``find_index`` creates a new one, also in other processes.
+
+        With ``because``, an error of one of its methods, only if it reports damage, and only the index that
+        raised it. Returns whether it is gone.
         """
         ...
 
     def close(self) -> None:
-        """Let go of everything; idempotent. Later calls raise ``HandleClosed``."""
+        """Release everything; idempotent. Later calls raise ``HandleClosed``."""
         ...
 
 
 class IndexPort(Protocol):
-    """What a store's facts and events are found by: the second port, and one that can be dropped.
+    """The search index of a store's facts and events: the second port. An index can be deleted at any time.
 
-    All of it is derived from what the store keeps. It may be behind or ahead of that, never in the way of it: whoever is
-    given a match looks up whether it is still so. ``space`` is one of ``model.search.SPACES``.
+    All of it is derived from the store. It may be behind or ahead of the store, but never blocks it: the
+    caller checks each match against the store. ``space`` is one of ``model.search.SPACES``.
     """
 
     def put(
@@ -291,32 +311,38 @@ class IndexPort(Protocol):
         notes: Mapping[str, str] | None = None,
         synced: bool = False,
     ) -> None:
-        """Keep each document beside others of its key, in place of one of its version; and note this. One transaction."""
+        """Store each document beside others of its key, replacing one of its version; and the notes.
+
+        One transaction.
+        """
         ...
 
     def drop(self, space: str, key: str, *, but: str = "") -> None:
-        """Let the documents of a key go, but not that of this version."""
+        """Remove the documents of a key, except that of this version."""
         ...
 
     def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
-        """Let go of all whose key begins like this, and of this note: one transaction, synced.
+        """Remove all documents with this key prefix, and this note: one transaction, synced.
 
-        What is left of them in the files is gone when the store has reclaimed its space thoroughly.
+        Their bytes are gone from the files when the store has been reclaimed thoroughly.
         """
         ...
 
     def touch(self, space: str, key: str, *, at: float, uses: int) -> None:
-        """Say that something was of use."""
+        """Record a use of a document."""
         ...
 
     def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
-        """The documents with any of the terms, and all of the phrases, that fit best by BM25; best first."""
+        """The documents with any of the terms and all of the phrases, ranked by BM25; best first."""
         ...
 
     def find_near(
         self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str] = ()
     ) -> list[Match]:
-        """Those nearest to a vector among the newest of its model, best first, and those of the keys ``also``, by cosine."""
+        """The nearest to a vector by cosine, best first.
+
+        The newest of its model, and the keys in ``also``.
+        """
         ...
 
     def count(self, space: str, model: str | None = None) -> int:
@@ -324,17 +350,17 @@ class IndexPort(Protocol):
         ...
 
     def get_notes(self, prefix: str = "") -> dict[str, str]:
-        """The notes whose names begin like this."""
+        """The notes with this name prefix."""
         ...
 
     def clear(self, space: str) -> None:
-        """Let go of everything in a space, and of the notes that begin with its name. Synced."""
+        """Remove everything in a space, and the notes that start with its name. Synced."""
         ...
 
     def is_in_place(self) -> bool:
-        """Whether it is still the store's: somebody may have thrown it away, and another one may have been made."""
+        """Whether it is still the store's index: another process may have replaced it."""
         ...
 
     def check(self) -> None:
-        """Look at all of its structure. Corrupt, where that is damaged."""
+        """Check its complete structure. Raises Corrupt."""
         ...

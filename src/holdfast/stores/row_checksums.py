@@ -1,11 +1,12 @@
-"""The checksums of rows, and what becomes of a row that fails its own: made and checked here, so that all stores do the same.
+"""The checksums of rows, and the handling of a damaged row, the same for all stores.
 
-``crc`` of a record covers its place, its revision and its body; that of a run all that never changes of it, and its body.
-A run's status changes without the rest and has a checksum of its own. Not covered is what changes with every beat and every
-append: the lease, when a run is due, the revision. A checksum that is None is that of a row of format 1, which had none.
+``crc`` of a record covers its key, its revision and its body; that of a run all that never changes, and its
+body. A run's status changes without the rest and has its own checksum. What changes with every heartbeat and
+every append is not covered: the lease, the due time, the revision. A checksum of None belongs to a row of
+format 1, which had none.
 
-A damaged row is named and never used. Asked for, it is ``Corrupt``; among others it is left out or marked, so that one bad
-sector takes one thing away and not all of them.
+A damaged row is named and never used. A request for it raises ``Corrupt``; in lists it is skipped or marked,
+so that one bad sector costs one row and not all of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ _RECORD: Final = Struct("<qII")
 _RUN: Final = Struct("<dq?IIII")
 _META: Final = Struct("<qI")
 _ODD: Final = (AttributeError, TypeError, ValueError, StructError)
-"""What damage raises that turned a field into something of another type."""
+"""What damage raises if it changed the type of a field."""
 _WARNED_MAX: Final = 1_000
 _warned: set[str] = set()
 
@@ -43,16 +44,16 @@ def run_crc(row: RunRow) -> int:
 
 
 def status_crc(run: str, status: str) -> int:
-    """The checksum of where a run stands."""
+    """The checksum of a run's status."""
     return crc32(_text(f"{run}\0{status}"))
 
 
 def meta_crc(store: str, fences: int) -> int:
-    """The checksum of what a store knows of itself: its id, and the highest fence of a deleted run."""
+    """The checksum of a store's own data: its id, and the highest fence of a deleted run."""
     return crc32(_META.pack(fences, len(_text(store))) + _text(store))
 
 
-# -- runs -----------------------------------------------------------------------------------------------------
+# -- runs ----------------------------------------------------------------------------------------------------
 
 
 def judged_row(row: Sequence[Any]) -> RunRow:
@@ -61,25 +62,25 @@ def judged_row(row: Sequence[Any]) -> RunRow:
 
 
 def judged(row: RunRow, crc: int | None, of_status: int | None) -> RunRow:
-    """The row, and what is wrong with it; of one that is damaged only its place in the order is as it was read."""
+    """The row, and what is wrong with it; of a damaged one, only the sort key is as it was read."""
     if crc is not None and not _agrees(lambda: run_crc(row), crc):
         return _presentable(row, f"the row of run {_shown(row.run)} fails its checksum")
     if of_status is not None and not _agrees(lambda: status_crc(row.run, row.status), of_status):
         return _presentable(row, f"the status of run {_shown(row.run)} fails its checksum")
-    if not _is_shaped(row):  # one of format 1 cannot be compared, but what is no number is none
+    if not _is_shaped(row):  # a row of format 1 has no checksum, but wrong types are damage too
         return _presentable(row, f"the row of run {_shown(row.run)} holds what no row does")
     return row
 
 
 def sound(row: RunRow, store: str) -> RunRow:
-    """The row, if it is what was written. Corrupt."""
+    """The row, if it is intact. Raises Corrupt."""
     if row.damage:
         raise Corrupt(store=store, problem=row.damage)
     return row
 
 
 def undamaged(rows: list[RunRow], store: str) -> list[RunRow]:
-    """Those that are what was written; the others are named in the log."""
+    """The intact ones; the others are named in the log."""
     for row in rows:
         if row.damage:
             warn(f"{row.damage} in {store}; it is left alone: `holdfast doctor` tells more")
@@ -87,11 +88,11 @@ def undamaged(rows: list[RunRow], store: str) -> list[RunRow]:
 
 
 def adopted(row: RunRow, other: RunRow) -> RunRow:
-    """The row of a run that takes over another one's events, and its origin with them."""
+    """The row of a run that takes over another one's events and origin."""
     return row._replace(origin=other.origin, origin_seq=other.origin_seq)
 
 
-# -- records --------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 
 
 def judged_record(record: Record, crc: int | None) -> Record:
@@ -104,7 +105,7 @@ def judged_record(record: Record, crc: int | None) -> Record:
 
 
 def sound_record(record: Record, crc: int | None, store: str) -> Record:
-    """The record, if it is what was written. Corrupt."""
+    """The record, if it is intact. Raises Corrupt."""
     found = judged_record(record, crc)
     if found.damage:
         raise Corrupt(store=store, problem=found.damage)
@@ -112,11 +113,11 @@ def sound_record(record: Record, crc: int | None, store: str) -> Record:
 
 
 Page = Callable[[str, int], list[Record]]
-"""So many judged records after a key, in order; fewer are the last ones."""
+"""So many checked records after a key, in order; fewer means the last page."""
 
 
 def scanned(read: Page, after: str, limit: int, store: str, *, damaged: bool) -> list[Record]:
-    """A whole page, wherever damaged records stand among the others: they are left out and named in the log."""
+    """A full page even if there are damaged records in between: they are skipped and named in the log."""
     found: list[Record] = []
     while True:
         asked = limit - len(found)
@@ -131,7 +132,7 @@ def scanned(read: Page, after: str, limit: int, store: str, *, damaged: bool) ->
         after = page[-1].key
 
 
-# -- events ---------------------------------------------------------------------------------------------------
+# -- events --------------------------------------------------------------------------------------------------
 
 
 def links_of(place: Any, chain_at: Callable[[str, int], Any]) -> Links:
@@ -155,32 +156,32 @@ def links_of(place: Any, chain_at: Callable[[str, int], Any]) -> Links:
 
 
 def event_damage(run: str, event: Event, links: Links) -> str:
-    """What is wrong with the next event of a run's journal; empty where nothing is."""
+    """What is wrong with the next event of a run's journal; empty if nothing is."""
     if not is_intact(run, event):
         links.before = None
         return f"event {event.seq} of run {run} fails its checksum"
     return "" if links.fits(event) else f"event {event.seq} of run {run} does not follow the one before it"
 
 
-# -- the store ------------------------------------------------------------------------------------------------
+# -- the store -----------------------------------------------------------------------------------------------
 
 
 def sound_fences(fences: int, id_: str, crc: int | None, url: str) -> int:
-    """The highest fence of a deleted run, if it is what was written. Corrupt."""
+    """The highest fence of a deleted run, if it is intact. Raises Corrupt."""
     if crc is not None and not _agrees(lambda: meta_crc(id_, fences), crc):
         raise Corrupt(store=url, problem="what the store knows of itself fails its checksum")
     return fences
 
 
 def late_fence(run: str, fence: int, last: int) -> str:
-    """What is wrong where a run's last event was written under a higher fence than the run has."""
+    """What is wrong if a run's last event has a higher fence than the run."""
     return f"run {run} is at fence {fence}, and its last event was written under {last}"
 
 
 def findings(
     subject: str, damage: Iterable[str], sound_text: str, advice: str = RESTORE
 ) -> Iterator[Finding]:
-    """One line a damaged row, or one that says that there is none."""
+    """One finding per damaged row, or one that says that there is none."""
     found = False
     for text in damage:
         found = True
@@ -189,7 +190,7 @@ def findings(
         yield Finding(subject, "ok", sound_text)
 
 
-# -- helpers --------------------------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------------------
 
 
 def _agrees(made: Callable[[], int], crc: int) -> bool:
@@ -227,13 +228,13 @@ _BLANK: Final = RunRow("", "", 0.0, "", b"")
 
 
 def _presentable(row: RunRow, damage: str) -> RunRow:
-    """A damaged row that can be listed among others: what is of another type than it should be is blank."""
+    """A damaged row that can be listed: fields of a wrong type are blank."""
     odd = {
         name: getattr(_BLANK, name)
         for name, types in _TYPES.items()
         if not isinstance(getattr(row, name), types)
     }
-    if "created_at" in odd:  # as SQLite sorts: nothing before numbers, texts and bytes behind them
+    if "created_at" in odd:  # in SQLite's sort order: NULL before numbers, texts and blobs after them
         odd["created_at"] = float("-inf") if row.created_at is None else float("inf")
     return row._replace(**odd, damage=damage)
 
@@ -243,12 +244,12 @@ def _shown(name: Any) -> str:
 
 
 def warn(text: str) -> None:
-    """Once a process: whoever waits looks again and again."""
+    """Log once per process: a waiter would repeat it."""
     if text in _warned:
         return
     if len(_warned) >= _WARNED_MAX:
         _warned.clear()
     _warned.add(text)
-    from logging import getLogger  # loaded with the first word, since it doubles the import time
+    from logging import getLogger  # imported with the first message, since it doubles the import time
 
     getLogger("holdfast").warning(text)

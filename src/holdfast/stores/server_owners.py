@@ -1,12 +1,12 @@
-"""Who is alive, for stores on a server: each process holds a name in the kernel for as long as it lives, and asks about others.
+"""Liveness of processes for stores on a server: each process holds a name in the kernel while it lives.
 
-That a process's connections are gone proves nothing: a server's restart or a proxy cuts them all. But a socket bound to an
-abstract name is let go of by the kernel however its process ends, at once, and by nothing else. Such names belong to one
-network namespace of one boot of one machine, so an owner reads ``pid@host/name.place``: who and where for people, the name
-for a prober, and the place in which it can be asked about. From any other place, and where a system has no such names,
-nothing can be proven.
+Lost connections prove nothing: a server's restart or a proxy cuts them all. But the kernel releases a socket
+bound to an abstract name when its process ends, however it ends, and never before. Such names belong to one
+network namespace of one boot of one machine. So an owner reads ``pid@host/name.place``: process and host for
+people, the name for a prober, and the place where it can be probed. From any other place, and on systems
+without such names, nothing can be proven.
 
-The invariant: a name is held by exactly one process. A forked child lets go of its parent's.
+The invariant: exactly one process holds a name. A forked child releases its parent's.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class _Holding:
     def __init__(self) -> None:
         self.place = _place()
         name = secrets.token_hex(16)
-        # The bare descriptor: nothing but the end of the process is to close it.
+        # The bare descriptor: only the end of the process may close it.
         self.descriptor = None if self.place == _NOWHERE else _bound(name).detach()
         host = _HOST_UNSAFE.sub("-", socket.gethostname())
         self.owner: Final = f"{os.getpid()}@{host}/{name}.{self.place}"
@@ -48,14 +48,15 @@ def owner_here() -> str:
 
 
 def probe(owner: str) -> Liveness:
-    """Whether the process behind an owner lives: only what the kernel can tell."""
+    """Whether the process of an owner lives: only what the kernel can prove."""
     here = _held()
     if owner == here.owner:
         return "alive"
     found = _OWNER.fullmatch(owner)
     if found is None or here.descriptor is None or found["place"] != here.place:
         return "unknown"
-    # By connecting, not by binding: whoever asks at the same time would find the name taken, and the dead alive.
+    # By connecting, not by binding: a concurrent prober would find the name taken, and report a dead process
+    # alive.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(_address(found["name"]))

@@ -1,7 +1,7 @@
-"""The statements that SQLite and PostgreSQL run alike, each written once; ``?`` stands for a value.
+"""The statements that SQLite and PostgreSQL share, each written once; ``?`` is a value.
 
-Knows the columns that both schemas have. A dialect takes what fits and writes the rest itself: where the two differ in
-more than a placeholder (heads, locks, arrays), one text for both would be harder to read than two.
+It knows the columns that both schemas have. A store uses what fits and writes the rest itself: where the two
+differ in more than a placeholder (heads, locks, arrays), one text for both would be harder to read than two.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ LEASE: Final = "r.fence, r.owner, r.beat, r.since, r.beat_at, r.lease_s"
 QUEUE: Final = "r.agent, r.due_at"
 SUMS: Final = "r.crc, r.status_crc"
 
-# -- runs -----------------------------------------------------------------------------------------------------
+# -- runs ----------------------------------------------------------------------------------------------------
 
 BUMP_REVISION: Final = "UPDATE runs SET revision = revision + 1 WHERE run = ?"
 OF_ORIGIN: Final = "WHERE r.origin = ? AND r.run > ? ORDER BY r.run LIMIT ?"
@@ -28,13 +28,13 @@ META: Final = "SELECT fences, store, crc FROM meta"
 SET_FENCES: Final = "UPDATE meta SET fences = ?, crc = ?"
 DELETE_SPACE: Final = "DELETE FROM records WHERE space = ?"
 
-# -- blobs ----------------------------------------------------------------------------------------------------
+# -- blobs ---------------------------------------------------------------------------------------------------
 
 SCAN_BLOBS: Final = (
     "SELECT address, length(data), touched_at FROM blobs WHERE address > ? ORDER BY address LIMIT ?"
 )
 
-# -- leases ---------------------------------------------------------------------------------------------------
+# -- leases --------------------------------------------------------------------------------------------------
 
 GET_LEASE: Final = f"SELECT {LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 RELEASE: Final = (
@@ -42,30 +42,33 @@ RELEASE: Final = (
     "WHERE run = ? AND fence = ? AND owner <> ''"
 )
 
-# -- the queue ------------------------------------------------------------------------------------------------
+# -- the queue -----------------------------------------------------------------------------------------------
 
 SET_DUE: Final = "UPDATE runs SET due_at = ? WHERE run = ? AND fence = ? AND owner <> ''"
 
-# -- records --------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 
 GET_RECORD: Final = "SELECT revision, body, crc FROM records WHERE space = ? AND key = ?"
 ADD_RECORD: Final = (
     "INSERT INTO records (space, key, revision, body, crc) VALUES (?, ?, 1, ?, ?) "
     "ON CONFLICT (space, key) DO NOTHING"
 )
-SWAP_RECORD: Final = "UPDATE records SET body = ?, crc = ?, revision = revision + 1 WHERE space = ? AND key = ? AND revision = ?"
-# In the place of one that is damaged.
+SWAP_RECORD: Final = (
+    "UPDATE records SET body = ?, crc = ?, revision = revision + 1 WHERE space = ? "
+    "AND key = ? AND revision = ?"
+)
+# Replaces a damaged record.
 REPLACE_RECORD: Final = "UPDATE records SET body = ?, crc = ?, revision = 1 WHERE space = ? AND key = ?"
 DELETE_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ? AND revision = ?"
 
 
 def after_prefix(prefix: str) -> str | None:
-    """The smallest text that sorts behind everything with this prefix; None when nothing does."""
+    """The smallest text that sorts after everything with this prefix; None if there is none."""
     for length in range(len(prefix), 0, -1):
         last = ord(prefix[length - 1])
         if last < 0x10FFFF:
             following = (
                 0xE000 if last == 0xD7FF else last + 1
-            )  # between them lie surrogates, which are not text
+            )  # between them are surrogates, which are not text
             return prefix[: length - 1] + chr(following)
     return None

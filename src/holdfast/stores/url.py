@@ -1,7 +1,7 @@
-"""From what a user writes to an open store: URLs, bare paths, the environment, the nearest ``.holdfast``.
+"""Opens the store that a user names: URLs, bare paths, the environment, the nearest ``.holdfast``.
 
-Knows the forms of a URL and which module opens each; imports a backend only when one of its URLs is opened. The
-invariant: one open store per place and process, shared by everybody who names that place.
+It knows the forms of a URL and which module opens each; it imports a backend only when one of its URLs is
+opened. The invariant: one open store per place and process, shared by all callers that name that place.
 """
 
 import os
@@ -37,13 +37,13 @@ _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>[^?
 
 
 class Place(NamedTuple):
-    """Where a store is: its scheme, and a path or name that is the same however it was written."""
+    """The place of a store: its scheme, and a canonical path or name."""
 
     scheme: str
     name: str
     lease_s: float | None = None
     password: str | None = None
-    """As it is, not percent-encoded. Not a part of where it is: whoever names the place again need not repeat it."""
+    """Not percent-encoded. Not part of the identity: a later URL of the same place need not repeat it."""
 
 
 class _Store(StorePort, Protocol):
@@ -54,8 +54,8 @@ class _Store(StorePort, Protocol):
 def open_store(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> StorePort:
     """The open store at a URL or path, shared within this process; one that was closed is opened again.
 
-    None means ``HOLDFAST_URL``, else the nearest ``.holdfast`` upwards from ``start_dir``, else a new one there.
-    Raises BadUrl, and whatever opening raises.
+    None means ``HOLDFAST_URL``, else the nearest ``.holdfast`` upwards from ``start_dir``, else a new one
+    there. Raises BadUrl, and whatever opening raises.
     """
     place = place_of(url, start_dir=start_dir)
     with _opening:
@@ -67,12 +67,12 @@ def open_store(url: "StrPath | None" = None, *, start_dir: Path | None = None) -
 
 
 def lease_s_of(url: "StrPath | None" = None) -> float | None:
-    """The ``lease_s`` that a URL asks for, or None where it leaves that to the default."""
+    """The ``lease_s`` of a URL, or None for the default."""
     return place_of(url).lease_s
 
 
 def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> Place:
-    """Where a URL or path leads, without opening anything. Raises BadUrl."""
+    """The place of a URL or path, without opening anything. Raises BadUrl."""
     start = Path.cwd() if start_dir is None else start_dir
     if url is None:
         url = os.environ.get(ENVIRONMENT) or _nearest(start)
@@ -98,7 +98,7 @@ def place_of(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> 
 
 
 def url_of(place: Place) -> str:
-    """The URL that leads there from anywhere, with all that it takes: for a program to be started, not for people."""
+    """The complete URL of a place, with its password: for starting a program, not for people."""
     lease = f"lease_s={place.lease_s:g}" if place.lease_s else ""
     if place.scheme not in _EXTRAS:
         return f"{place.scheme}:///{quote(place.name)}" + (f"?{lease}" if lease else "")
@@ -111,14 +111,14 @@ def url_of(place: Place) -> str:
 
 
 def is_there(url: "StrPath | None" = None) -> bool:
-    """Whether there is a store already; looking creates nothing. Raises BadUrl, and what a server refuses."""
+    """Whether the store exists; creates nothing. Raises BadUrl, and what a server refuses."""
     place = place_of(url)
     if place.scheme == "sqlite":
         try:
             return Path(place.name).stat().st_size > 0
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # it may be there: opening it explains better
+        except OSError:  # it may exist: opening it gives a better error
             return True
     if place.scheme == "postgresql":
         return bool(_driver(place).is_there(place.name, place.password))
@@ -126,14 +126,14 @@ def is_there(url: "StrPath | None" = None) -> bool:
 
 
 def find_open(url: "StrPath") -> StorePort | None:
-    """The store at a URL, if this process has it open; nothing is opened. Raises BadUrl."""
+    """The store at a URL, if this process has it open; opens nothing. Raises BadUrl."""
     with _opening:
         found = _open.get(place_of(url)[:2])
         return found if found is not None and found.is_open else None
 
 
 def is_own_file(url: "StrPath") -> bool:
-    """Whether a URL leads to a file that is there and belongs to this user. Raises BadUrl."""
+    """Whether a URL names an existing file that belongs to this user. Raises BadUrl."""
     place = place_of(url)
     if place.scheme != "sqlite":
         return False
@@ -149,7 +149,7 @@ def is_own_file(url: "StrPath") -> bool:
 
 
 def create_table(url: "StrPath | None" = None) -> bool:
-    """Make the table that a URL names; False if it was there already. BadUrl for a store that has none."""
+    """Create the table of a URL; False if it already exists. BadUrl for a store without tables."""
     place = place_of(url)
     if place.scheme != "dynamodb":
         told = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT, place.name)
@@ -160,7 +160,7 @@ def create_table(url: "StrPath | None" = None) -> bool:
 
 
 def open_remains(url: "StrPath | None" = None) -> "Remains":
-    """What is left of a damaged store. BadUrl for one that is on a server: that has its own ways."""
+    """The readable rest of a damaged store. BadUrl for a store on a server, which has its own tools."""
     place = place_of(url)
     if place.scheme != "sqlite":
         raise BadUrl(
@@ -174,7 +174,8 @@ def open_remains(url: "StrPath | None" = None) -> "Remains":
     path = Path(place.name)
     try:
         found = path.stat()
-        if (found.st_dev, found.st_ino) in own_files():  # to read it would drop the locks that it relies on
+        if (found.st_dev, found.st_ino) in own_files():
+            # reading it would drop the locks that the open store relies on
             raise BadUrl(
                 url=str(path),
                 problem="is open in this process",
@@ -188,8 +189,8 @@ def open_remains(url: "StrPath | None" = None) -> "Remains":
 def without_password(url: str) -> str:
     """A URL as it may be shown, whatever characters are in its password.
 
-    A password that should have been percent-encoded may hold any of ``/ ? # @ :``, and then nobody can tell where it ends:
-    everything up to the last ``@`` goes. A path has no password.
+    A password that should have been percent-encoded may contain any of ``/ ? # @ :``, and then its end is
+    ambiguous: everything up to the last ``@`` is removed. A path has no password.
     """
     scheme, _, rest = url.partition("://")
     if not rest or scheme.lower() in {"sqlite", "memory"}:
@@ -215,7 +216,10 @@ def _sqlite_place(url: str, path: str, start: Path) -> Place:
 
 
 def _postgres_place(url: str, rest: str, query: str) -> Place:
-    """The form of libpq, with its options and ours; the password is kept apart, so that the name can be shown."""
+    """The form of libpq, with its options and ours.
+
+    The password is separate, so that the name can be shown.
+    """
     server, _, database = rest.partition("/")
     options = _options(query)
     if _may_hold_password(server, database, query, options):
@@ -243,7 +247,7 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _may_hold_password(server: str, database: str, query: str, options: Mapping[str, str]) -> bool:
-    """Whether a part of a password may have been taken for something else, and would be shown as that."""
+    """Whether a part of a password may have been parsed as something else, and would be shown."""
     if "@" in database or any("@" in key for key in options):
         return True
     ports = [host.rpartition(":")[2] for host in server.split(",") if not host.endswith("]") and ":" in host]
@@ -260,7 +264,7 @@ def _dynamodb_place(url: str, table: str, query: str) -> Place:
 
 
 def _nearest(start: Path) -> Path:
-    """Like git: the first directory upwards that has one, else here. Nothing is created yet."""
+    """Like git: the first directory upwards that has one, else here. Creates nothing."""
     here = start.resolve()
     for directory in (here, *here.parents):
         if (directory / DIRECTORY).is_dir():
@@ -334,7 +338,7 @@ _opening = threading.Lock()
 
 
 def _reset_after_fork() -> None:
-    """Inherited stores say that they are not open here; only the lock may be stuck."""
+    """Inherited stores report that they are not open here; only the lock may be stuck."""
     global _opening  # noqa: PLW0603
     _opening = threading.Lock()
 

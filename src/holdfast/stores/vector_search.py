@@ -1,7 +1,7 @@
-"""The vectors of one space and one model in memory, and which are nearest to one: brute force, some milliseconds for 100,000.
+"""The vectors of one space and one model in memory, and the nearest to a vector.
 
-Knows numpy, numbers of documents and bytes; knows no database. Where numpy is not installed there is no such thing, and
-documents are found by words alone.
+Brute force: some milliseconds for 100,000. It knows numpy, document numbers and bytes; it knows no database.
+Without numpy, documents are found by words alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ IS_POSSIBLE = find_spec("numpy") is not None
 
 
 class Nearest:
-    """A matrix that grows at its end. Rows of documents that are gone are masked, not moved."""
+    """A matrix that grows at its end. Rows of removed documents are masked, not moved."""
 
     def __init__(self) -> None:
         self.last_id = 0
@@ -29,7 +29,10 @@ class Nearest:
         return self._size
 
     def extend(self, found: Sequence[tuple[int, bytes]]) -> None:
-        """Take in documents in the order of their numbers, all above those before; the oldest beyond the bound go."""
+        """Add documents in the order of their numbers, all above the earlier ones.
+
+        Drops the oldest beyond the bound.
+        """
         import numpy as np
 
         if not found:
@@ -64,7 +67,7 @@ class Nearest:
             self._ids, self._rows = ids, rows
 
     def top(self, vector: bytes, limit: int, among: Iterable[int] | None = None) -> list[tuple[int, float]]:
-        """The nearest, best first, each with its cosine; only among these numbers where they are given."""
+        """The nearest, best first, each with its cosine; only among these numbers if they are given."""
         import numpy as np
 
         if self._ids is None or self._rows is None or not self._size:
@@ -81,7 +84,7 @@ class Nearest:
         return sorted(((int(ids[at]), float(cosines[at])) for at in best), key=lambda one: -one[1])
 
     def mask(self, gone: Iterable[int]) -> None:
-        """Never find these again."""
+        """Never return these again."""
         import numpy as np
 
         assert self._ids is not None
@@ -93,7 +96,7 @@ class Nearest:
 
 
 def unit_rows(vectors: Sequence[bytes]) -> "np.ndarray[Any, np.dtype[np.float32]]":
-    """Vectors of a byte a dimension as rows of length one; a vector of nothing stays that."""
+    """Vectors of one byte per dimension as rows of unit length; a zero vector stays zero."""
     import numpy as np
 
     rows = np.frombuffer(b"".join(vectors), dtype=np.int8).reshape(len(vectors), -1).astype(np.float32)

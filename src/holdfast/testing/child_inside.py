@@ -1,8 +1,9 @@
-"""The inside of a child process: run a script as ``python script.py`` would, with every store made to strike.
+"""The inside of a child process: runs a script like ``python script.py``, with every store made to kill it.
 
-``python -m holdfast.testing.child_inside SCRIPT ARG…`` runs one. With ``--serve`` it is a nursery: it reads jobs, one JSON
-line each, forks a child for each, and answers how the child ended. A nursery has imported what children need and has
-opened nothing and started no thread, so a fork of it is as clean as a fresh start and ten times cheaper.
+``python -m holdfast.testing.child_inside SCRIPT ARG…`` runs one. With ``--serve`` it is a fork server: it
+reads jobs, one JSON line each, forks a child for each, and reports how the child ended. The fork server has
+imported what children need, has opened nothing and started no thread, so a fork of it is as clean as a fresh
+start and ten times cheaper.
 """
 
 import gc
@@ -30,7 +31,7 @@ _LATE: Final = (
     "traceback",
     "zstandard",
 )
-"""What Holdfast imports only when it is used: loaded once in the nursery, it costs the children nothing."""
+"""Modules that Holdfast imports late: loaded once in the fork server, they cost the children nothing."""
 
 
 def main(arguments: list[str]) -> None:
@@ -57,7 +58,7 @@ def _run(arguments: list[str]) -> None:
 
 
 def _code_of(script: Path) -> CodeType:
-    """The compiled script; a nursery compiles it once, until it changes."""
+    """The compiled script; a fork server compiles it once, until it changes."""
     version = script.stat().st_mtime_ns
     if _codes.get(script, (None, None))[0] != version:
         _codes[script] = (version, compile(script.read_bytes(), str(script), "exec"))
@@ -73,7 +74,7 @@ def _load(preload: list[str]) -> None:
     for name in holdfast.__all__:
         getattr(holdfast, name)
     gc.collect()
-    gc.freeze()  # so that a child's collector does not touch, and copy, every page of the nursery
+    gc.freeze()  # keeps a child's collector from touching, and so copying, every page of the fork server
 
 
 def _serve() -> None:
@@ -81,9 +82,9 @@ def _serve() -> None:
     fork = get_context("fork")
     for line in sys.stdin:
         job = json.loads(line)
-        with suppress(OSError, SyntaxError):  # the child will say so itself
+        with suppress(OSError, SyntaxError):  # the child reports it itself
             _code_of(Path(job["arguments"][0]))
-        child = fork.Process(target=_become, args=(job,))
+        child = fork.Process(target=_run_job, args=(job,))
         child.start()
         try:
             child.join(job["timeout_s"])
@@ -96,8 +97,8 @@ def _serve() -> None:
         sys.stdout.flush()
 
 
-def _become(job: dict[str, Any]) -> None:
-    """Take the job's directory, environment and output and a fresh process's signals, and run its script."""
+def _run_job(job: dict[str, Any]) -> None:
+    """Take the job's directory, environment, output and default signals, and run its script."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(job["cwd"])
@@ -109,7 +110,7 @@ def _become(job: dict[str, Any]) -> None:
     os.close(output)
     try:
         _run(job["arguments"])
-    except KeyboardInterrupt as interrupt:  # as an interpreter ends: by the signal itself
+    except KeyboardInterrupt as interrupt:  # end as an interpreter does: by the signal itself
         sys.excepthook(type(interrupt), interrupt, interrupt.__traceback__)
         sys.stderr.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,7 +1,8 @@
-"""The outside of a child process: start a script, wait for it, and tell how it ended and what it printed.
+"""The outside of a child process: starts a script, waits for it, and reports its end and its output.
 
-Two ways, with the same answer. ``Spawned`` starts a fresh interpreter each time. ``Forked`` keeps one nursery (see
-``child``) that forks: much cheaper, and wrong only for a script whose imports start threads in the nursery.
+There are two ways, with the same result. ``Spawned`` starts a fresh interpreter each time. ``Forked`` keeps
+one fork server (see ``child_inside``): much cheaper, and wrong only for a script whose imports start threads
+in the server.
 """
 
 import json
@@ -18,28 +19,31 @@ _CLOSING_S: Final = 10.0
 
 
 class Exit(NamedTuple):
-    """How a child ended: its exit code, negative for a signal, and what it printed on either stream."""
+    """How a child ended: its exit code, negative for a signal, and its output on both streams."""
 
     code: int
     output: str
 
 
 class Children(Protocol):
-    """A way of running scripts in children of their own."""
+    """A way to run scripts in child processes."""
 
     def run(
         self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, timeout_s: float
     ) -> Exit:
-        """Run a script with its arguments to its end. TimeoutError, and the child is ended, past ``timeout_s``."""
+        """Run a script to its end. Past ``timeout_s`` the child is killed and TimeoutError raised."""
         ...
 
     def close(self) -> None:
-        """Let go of whatever is kept between children."""
+        """Release what is kept between children."""
         ...
 
 
 def children(start: Start, preload: Sequence[str] = ()) -> Children:
-    """The children that are started in this way; ``preload`` are modules that a nursery imports before it forks."""
+    """The children for this start method.
+
+    ``preload`` are modules that a fork server imports before it forks.
+    """
     return Forked(preload) if start == "fork" else Spawned()
 
 
@@ -66,20 +70,20 @@ class Spawned:
         return Exit(ended.returncode, _text(output))
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing to release."""
 
 
 class Forked:
-    """A nursery, started with the first child, that forks them."""
+    """A fork server, started with the first child."""
 
     def __init__(self, preload: Sequence[str] = ()) -> None:
         self._preload = tuple(preload)
-        self._nursery: subprocess.Popen[str] | None = None
+        self._fork_server: subprocess.Popen[str] | None = None
 
     def run(
         self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, timeout_s: float
     ) -> Exit:
-        nursery = self._nursery or self._open()
+        fork_server = self._fork_server or self._open()
         job = {
             "arguments": list(arguments),
             "cwd": os.fspath(cwd),
@@ -87,39 +91,39 @@ class Forked:
             "output": os.fspath(output),
             "timeout_s": timeout_s,
         }
-        assert nursery.stdin is not None
-        assert nursery.stdout is not None
-        nursery.stdin.write(json.dumps(job) + "\n")
-        nursery.stdin.flush()
-        answer = nursery.stdout.readline()
+        assert fork_server.stdin is not None
+        assert fork_server.stdout is not None
+        fork_server.stdin.write(json.dumps(job) + "\n")
+        fork_server.stdin.flush()
+        answer = fork_server.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the nursery of test children ended by itself ({nursery.wait()})")
+            raise RuntimeError(f"the fork server of test children ended by itself ({fork_server.wait()})")
         code: int | None = json.loads(answer)["code"]
         if code is None:
             raise _late(arguments, timeout_s, output)
         return Exit(code, _text(output))
 
     def close(self) -> None:
-        nursery, self._nursery = self._nursery, None
-        if nursery is None:
+        fork_server, self._fork_server = self._fork_server, None
+        if fork_server is None:
             return
-        with nursery:  # closes its pipes and waits for it; without jobs it ends by itself
-            assert nursery.stdin is not None
-            nursery.stdin.close()
+        with fork_server:  # closes its pipes and waits for it; without jobs it ends by itself
+            assert fork_server.stdin is not None
+            fork_server.stdin.close()
             try:
-                nursery.wait(_CLOSING_S)
+                fork_server.wait(_CLOSING_S)
             except subprocess.TimeoutExpired:
-                nursery.terminate()  # in the middle of a job, after an interrupt: it ends its child first
+                fork_server.terminate()  # during a job, after an interrupt: it ends its child first
 
     def _open(self) -> subprocess.Popen[str]:
-        self._nursery = subprocess.Popen(  # noqa: S603 - this very interpreter
+        self._fork_server = subprocess.Popen(  # noqa: S603 - this very interpreter
             [sys.executable, "-m", _CHILD, "--serve", *self._preload],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C in the terminal is for the test process alone
+            start_new_session=True,  # Ctrl-C in the terminal is for the test process only
         )
-        return self._nursery
+        return self._fork_server
 
 
 def _late(arguments: Sequence[str], timeout_s: float, output: Path) -> TimeoutError:

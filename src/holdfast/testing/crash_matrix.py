@@ -1,14 +1,15 @@
-"""The crash matrix: kill a script before and after every port call it makes, run it again, and see that it recovers.
+"""The crash matrix: kills a script before and after every port call, and checks that it recovers.
 
 ::
 
     def test_my_agent_survives(crash_matrix):
         crash_matrix.walk("agent.py")
 
-The script is an ordinary program that opens its run with ``holdfast.run(...)``; each case runs it in a directory of
-its own, with ``HOLDFAST_URL`` set to a store there, or to the one that ``url_of=`` names for that directory. Knows how to walk and what must hold for every program; what must
-hold for yours (its files, its ledger), you say in ``check``. Guards one invariant: no case passes without a finished
-recovery whose runs ended as those of the undisturbed script did.
+The script is an ordinary program that opens its run with ``holdfast.run(...)``. Each case runs it in its own
+directory, with ``HOLDFAST_URL`` set to a store there, or to the one that ``url_of=`` names for that
+directory. It knows what must hold for every program; what must hold for yours (its files, its ledger), you
+check in ``check``. The invariant: no case passes without a finished recovery whose runs ended like those of
+the undisturbed script.
 """
 
 import os
@@ -35,16 +36,18 @@ from holdfast.testing.killing_store import (
 __all__ = ["Case", "CrashMatrix", "Exit", "Kill", "KillingStore", "Report", "killing_store"]
 
 CALLS_MAX: Final = 10_000
-"""A script that makes more port calls than this is not one to walk through."""
+"""A script with more port calls than this is too long to walk through."""
 SURVIVED_ENOUGH: Final = 3
-"""Concurrent writers share commits, so the same script may make a call more or less each time: one run that came to
-its end before the k-th call does not prove that no run makes it."""
+"""Concurrent writers share commits, so the number of calls may differ between runs.
+
+One run that ended before the k-th call does not prove that no run makes it.
+"""
 ROUNDS_MAX: Final = 20
-"""How often a script may stop and be started again, after one crash, before the case is given up."""
+"""How often a script may stop and be restarted after one crash, before the case fails."""
 
 
 class Report(NamedTuple):
-    """How far a walk came: the most port calls that the script made, cases with one kill, and cases with two."""
+    """The result of a walk: the most port calls of a run, the cases with one kill, and those with two."""
 
     calls: int
     kills: int
@@ -52,7 +55,7 @@ class Report(NamedTuple):
 
 
 class Case:
-    """One crash and its recovery: where it was struck, how each start ended, and what lies in its directory."""
+    """One crash and its recovery: where it was killed, how each start ended, and its directory."""
 
     def __init__(
         self, directory: Path, calm: Path, kills: Sequence[Kill], starts: "_Starts", url: str
@@ -66,7 +69,7 @@ class Case:
         self.kills: Final = tuple(kills)
         self.exits: Final[list[Exit]] = []
         self.struck: str | None = None
-        """The verb at which the last start was struck; None if it did not come so far."""
+        """The port method at which the last start was killed; None if it ended before."""
         self.calls = 0
         """How many port calls the last start made."""
         self._starts = starts
@@ -80,7 +83,7 @@ class Case:
         return self._store
 
     def run(self, kill: Kill | None = None) -> Exit:
-        """Start the script once more in this case, to be struck there or left alone."""
+        """Start the script once more in this case, to be killed there or left alone."""
         self.close()
         mark, tally = self.directory / ".struck", self.directory / ".calls"
         for left in (mark, tally):
@@ -96,7 +99,7 @@ class Case:
         return ended
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -106,14 +109,15 @@ class Case:
 
 
 class CrashMatrix:
-    """Walks scripts through every crash. The fixture ``crash_matrix`` gives one; or use it with ``with``."""
+    """Walks scripts through every crash. Use the fixture ``crash_matrix``, or ``with``."""
 
     def __init__(
         self, directory: Path, *, timeout_s: float = 60.0, url_of: Callable[[Path], str] | None = None
     ) -> None:
-        """Cases get directories below this one; that of a case which passed is removed.
+        """Cases get directories below this one; that of a passed case is removed.
 
-        ``url_of(directory)`` names a new, empty store for a case; without it there is a SQLite file in the directory.
+        ``url_of(directory)`` names a new, empty store for a case; the default is a SQLite file in the
+        directory.
         """
         self._directory = directory
         self._timeout_s = timeout_s
@@ -134,14 +138,14 @@ class CrashMatrix:
         start: Start = "spawn",
         preload: Sequence[str] = (),
     ) -> Report:
-        """Strike the script before and after every port call until it survives; recover and check after each.
+        """Kill the script before and after every port call until it survives; recover and check after each.
 
-        ``every=n`` strikes at each n-th place only, for a store where each start is slow.
-        ``settle(case)`` is the person who is asked when a start stops before its end: True to start once more.
-        ``again_every=n`` kills each recovery too, at every n-th place of its own (1: at each). ``signum=SIGTERM``
-        walks interruptions instead. ``same_result=False`` is for a program whose result is another one each time.
-        With ``start="fork"`` children fork from a process that has imported ``preload``: quicker, for most scripts.
-        AssertionError tells the case; its directory stays.
+        ``every=n`` kills at each n-th place only, for a store where each start is slow. ``settle(case)`` acts
+        for a person when a start stops before its end: return True to start once more. ``again_every=n``
+        kills each recovery too, at every n-th place of its own (1: at each). ``signum=SIGTERM`` walks
+        interruptions instead. ``same_result=False`` is for a program whose result differs each time. With
+        ``start="fork"`` children fork from a process that has imported ``preload``: faster, for most scripts.
+        The AssertionError names the case; its directory stays.
         """
         starts = self._starts(script, arguments, start, preload)
         walk = _Walk(
@@ -162,7 +166,7 @@ class CrashMatrix:
         start: Start = "spawn",
         preload: Sequence[str] = (),
     ) -> Case:
-        """A case to be driven by hand: ``case.run(Kill(17)); case.run()``. Nothing is checked, and it stays."""
+        """A case to drive by hand: ``case.run(Kill(17)); case.run()``. Nothing is checked, and it stays."""
         directory = self._directory / str(next(self._walks))
         directory.mkdir(parents=True)
         starts = self._starts(script, arguments, start, preload)
@@ -203,7 +207,7 @@ class _Starts(NamedTuple):
 
 
 class _Walk:
-    """One script's way through its matrix."""
+    """One script's walk through its matrix."""
 
     def __init__(
         self,
@@ -225,7 +229,7 @@ class _Walk:
         self._calls = 0
 
     def calm(self) -> None:
-        """The undisturbed run: it must pass its own check, and is what the others are compared with."""
+        """The undisturbed run: it must pass its own check, and the others are compared with it."""
         case = self._case(())
         self._recover(case)
         self._calls = case.calls
@@ -234,7 +238,7 @@ class _Walk:
         self._judge(case)
 
     def go(self, signum: int, every: int, again_every: int | None) -> Report:
-        calls, kills, pairs = self._calls, 0, 0  # a walk at a wide pace does not come to the last call
+        calls, kills, pairs = self._calls, 0, 0  # a walk with a wide step does not reach the last call
         for side, when in enumerate(WHENS):
             survived = 0
             for at in range(side % every, CALLS_MAX, every):
@@ -252,7 +256,7 @@ class _Walk:
         return Report(calls, kills, pairs)
 
     def _strike(self, *kills: Kill) -> tuple[Case, bool]:
-        """One case, from crash to check; and whether every kill struck, or a start ended before its own."""
+        """One case, from crash to check; returns whether every kill came before its start ended."""
         case = self._case(kills)
         struck = True
         for kill in kills:
@@ -300,7 +304,7 @@ def _file_in(directory: Path) -> str:
 
 
 def _sample(first: Kill, calls: int, every: int | None) -> Iterator[Kill]:
-    """Every n-th of the kills in a recovery of so many calls. Where it begins moves on with the first kill."""
+    """Every n-th of the kills in a recovery of so many calls. The first place depends on the first kill."""
     if every is not None:
         begin = first.at * len(WHENS) + WHENS.index(first.when)
         for place in range(begin % every, calls * len(WHENS), every):
@@ -319,5 +323,6 @@ def _ends(of: Store, *, with_result: bool) -> dict[str, Any]:
 def _failure(case: Case, problem: str) -> AssertionError:
     printed = case.exits[-1].output[-4000:]
     return AssertionError(
-        f"{case}: the script {problem} (exit {case.exits[-1].code}); it printed:\n{printed}\nsee {case.directory}"
+        f"{case}: the script {problem} (exit {case.exits[-1].code}); it printed:\n{printed}\nsee "
+        f"{case.directory}"
     )

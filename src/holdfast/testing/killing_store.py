@@ -1,7 +1,7 @@
-"""A store that strikes its own process at a chosen call, so that a test can walk through all of them.
+"""A store that kills its own process at a chosen call, so that a test can walk through all of them.
 
-The strike is a real signal to a real process, by default SIGKILL: no handler runs, no buffer is flushed, no lock is
-given back by anybody but the kernel.
+It sends a real signal to a real process, by default SIGKILL: no handler runs, no buffer is flushed, and only
+the kernel releases locks.
 """
 
 import os
@@ -29,8 +29,10 @@ ENV_MARK: Final = "HOLDFAST_CRASH_MARK"
 ENV_TALLY: Final = "HOLDFAST_CRASH_TALLY"
 
 UNCOUNTED: Final = frozenset({"renew", "sync"})
-"""The verbs of the background thread that beats for leases. They come by the clock and not by the program: counted,
-the k-th call would be another one in every run. What they write (a beat, a sync) no recovery depends on."""
+"""The methods of the heartbeat thread. They depend on the clock and not on the program.
+
+If they counted, the k-th call would be another one in every run. No recovery depends on what they write.
+"""
 
 
 class Kill(NamedTuple):
@@ -54,7 +56,10 @@ class Kill(NamedTuple):
 
 
 class KillingStore(Relay):
-    """Hands every call on, and strikes this process before or after the ``at``-th. Without ``at`` it only counts."""
+    """Passes every call on, and kills this process before or after the ``at``-th.
+
+    Without ``at`` it only counts.
+    """
 
     def __init__(
         self,
@@ -68,10 +73,10 @@ class KillingStore(Relay):
         tally: str | None = None,
         counter: Iterator[int] | None = None,
     ) -> None:
-        """Stand in front of an open store. Several stores of one process may share a ``counter``.
+        """Wrap an open store. Several stores of one process may share a ``counter``.
 
-        ``mark`` is a file that gets the name of the verb just before the strike; ``tally`` one that always holds the
-        number of calls so far.
+        ``mark`` is a file that gets the name of the method just before the kill; ``tally`` one that always
+        has the number of calls so far.
         """
         super().__init__(port)
         self._at = at
@@ -107,9 +112,9 @@ class KillingStore(Relay):
 
 
 def killing_port(port: StorePort) -> StorePort:
-    """The store, made to strike where the environment says; the store itself where it says nothing.
+    """The store, made to kill where the environment says; the store itself if it says nothing.
 
-    All stores of this process count together. One that is wrapped already stays as it is.
+    All stores of this process count together. A wrapped store stays as it is.
     """
     told = os.environ
     if (ENV_AT not in told and ENV_TALLY not in told) or isinstance(port, KillingStore):
@@ -129,9 +134,9 @@ def killing_port(port: StorePort) -> StorePort:
 
 
 def killing_store(url: str | os.PathLike[str] | None = None) -> Store:
-    """``holdfast.store(url)`` that strikes where the environment says, for children that a test starts by itself.
+    """``holdfast.store(url)`` that kills where the environment says, for children started by a test.
 
-    Scripts under ``CrashMatrix`` do not need it: there every store that is opened by URL strikes.
+    Scripts under ``CrashMatrix`` do not need it: there every store that is opened by URL does.
     """
     return Store(killing_port(open_store(url)), lease_s=lease_s_of(url) or LEASE_S)
 

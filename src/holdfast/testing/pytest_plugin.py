@@ -1,6 +1,7 @@
-"""The pytest plugin: it gives the fixture ``crash_matrix``.
+"""The pytest plugin: it has the fixture ``crash_matrix``.
 
-Pytest imports this in every session where Holdfast is installed, so it imports nothing else until a test asks.
+Pytest imports this in every session where Holdfast is installed, so it imports nothing else until a test
+asks.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def crash_matrix(tmp_path: Path) -> "Iterator[CrashMatrix]":
-    """A ``holdfast.testing.crash_matrix.CrashMatrix`` in this test's own directory; ``crash_matrix.walk(script)``."""
+    """A ``holdfast.testing.crash_matrix.CrashMatrix`` in this test's own directory.
+
+    ``crash_matrix.walk(script)``.
+    """
     from holdfast.testing.crash_matrix import CrashMatrix
 
     with CrashMatrix(tmp_path / "crash-matrix") as matrix:

@@ -1,7 +1,7 @@
-"""A store that hands every call on to another one: the seam at which tests count, kill or fail.
+"""A store that passes every call on to another one: tests count, kill or fail there.
 
-All I/O of Holdfast crosses the port, so nothing in the product needs a hook. Knows the port's verbs and nothing of
-what they mean; what a subclass wants to do around a call, it does in ``pass_on``.
+All I/O of Holdfast crosses the port, so the product needs no hook. It knows the port's methods and not their
+meaning; a subclass overrides ``pass_on`` to act around a call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +33,11 @@ class Relay:
     """Implements ``StorePort`` over another one. By itself it changes nothing."""
 
     def __init__(self, port: StorePort) -> None:
-        """Stand in front of an open store."""
+        """Wrap an open store."""
         self.port = port
 
     def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-        """Every call of a verb comes through here; ``verb.__name__`` tells which. Override this."""
+        """Every call comes through here; ``verb.__name__`` is the method's name. Override this."""
         return verb(*args, **kwargs)
 
     @property
@@ -54,7 +54,7 @@ class Relay:
 
     @property
     def is_open(self) -> bool:
-        """Whether the store behind can still be used in this process."""
+        """Whether the wrapped store can still be used in this process."""
         return bool(getattr(self.port, "is_open", True))
 
     # -- runs ------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class IndexRelay:
     """Implements ``IndexPort`` over another one; its calls come through ``pass_on`` too."""
 
     def __init__(self, port: IndexPort, pass_on: Callable[..., Any]) -> None:
-        """Stand in front of an open index."""
+        """Wrap an open index."""
         self.port = port
         self.pass_on = pass_on
 

@@ -1,4 +1,4 @@
-"""The suite that a store must pass, whole: every sentence of ``StorePort`` as a test.
+"""The suite that a store must pass: every sentence of ``StorePort`` as a test.
 
 A backend's test is five lines::
 
@@ -8,8 +8,8 @@ A backend's test is five lines::
         def make_store(self, directory):
             return MyStore(directory / "store")
 
-There is no way to leave a verb out. What becomes of damaged rows is asked of a store whose suite says how to damage one
-(``damage``). The rules themselves are in ``holdfast.testing.store_rules``, one module a noun.
+No method can be left out. Damaged rows are tested for a store whose suite says how to damage one
+(``damage``). The rules are in ``holdfast.testing.store_rules``, one module per noun.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class StoreContract(
     """Subclass it, say how a store is made, and collect it with pytest."""
 
     def make_store(self, directory: Path) -> StorePort:
-        """An open handle on the store that belongs to a directory; two calls give two handles on one store."""
+        """An open handle on the store of a directory; two calls give two handles on one store."""
         raise NotImplementedError
 
     @pytest.fixture

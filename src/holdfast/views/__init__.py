@@ -1,5 +1,5 @@
-"""Read models that every surface shares: what is recorded, arranged for the eye.
+"""Read models that every surface shares: records arranged for people.
 
-They know events, views and words; they know no store, no terminal and no clock. Each is a NamedTuple with stable
-fields, and ``plain.as_plain`` gives its JSON shape: what ``--json`` prints, field by field.
+They know events, views and texts; they know no store, no terminal and no clock. Each is a NamedTuple with
+stable fields, and ``json_shape.as_plain`` gives its JSON form, which ``--json`` prints.
 """

@@ -1,4 +1,4 @@
-"""The files of a run for the eye: the latest of each, their versions, and what differs between two of them."""
+"""The files of a run for people: the latest of each, their versions, and the difference of two versions."""
 
 from collections.abc import Iterable, Mapping
 from difflib import unified_diff
@@ -52,7 +52,10 @@ class Side(NamedTuple):
 
 
 class FileDiff(NamedTuple):
-    """What differs between two versions of a file. ``how``: same, added, removed, changed; ``lines`` of a text's difference."""
+    """The difference of two versions of a file.
+
+    ``how``: same, added, removed, changed; ``lines`` for texts.
+    """
 
     path: str
     how: str
@@ -60,11 +63,11 @@ class FileDiff(NamedTuple):
     b: Side
     lines: tuple[str, ...]
     text: str
-    """Why there are no lines, where something differs."""
+    """Why a difference has no lines."""
 
 
 def artifact_lines(artifacts: Iterable[Artifact]) -> list[ArtifactLine]:
-    """The files, one a line."""
+    """The files, one per line."""
     return [
         ArtifactLine(
             a.version.path,
@@ -86,7 +89,7 @@ def artifact_lines(artifacts: Iterable[Artifact]) -> list[ArtifactLine]:
 
 
 def version_lines(versions: Iterable[Version]) -> list[VersionLine]:
-    """The versions, one a line."""
+    """The versions, one per line."""
     return [
         VersionLine(v.path, v.number, v.size_bytes, v.sha256, v.step, v.point, v.seq, v.at, v.copy)
         for v in versions
@@ -94,12 +97,12 @@ def version_lines(versions: Iterable[Version]) -> list[VersionLine]:
 
 
 def differs(artifacts: Iterable[Artifact]) -> bool:
-    """Whether a file is not as it was recorded."""
+    """Whether a file differs from its record."""
     return any(artifact.on_disk in {"changed", "missing", "an orphan"} for artifact in artifacts)
 
 
 def is_whole(restored: Iterable[Restored]) -> bool:
-    """Whether every file is as it was to be."""
+    """Whether every file was restored."""
     return all(one.outcome in {"written", "there already", "left"} for one in restored)
 
 
@@ -109,7 +112,10 @@ def changes(
     contents: Mapping[str, bytes],
     names: tuple[str, str],
 ) -> list[FileDiff]:
-    """What differs between two sets of files. ``contents`` are those that could be read, by hash; ``names`` of the two sides."""
+    """The differences between two sets of files, whose titles are ``names``.
+
+    ``contents`` has the contents that could be read, by hash.
+    """
     return [
         _change(path, before.get(path), after.get(path), contents, names)
         for path in sorted(before.keys() | after.keys())

@@ -10,7 +10,10 @@ from holdfast.views.value_text import state_line
 
 
 class CheckpointLine(NamedTuple):
-    """One checkpoint. ``kept`` tells whether its state is still there; ``rebuild`` lists what was left out of it."""
+    """One checkpoint.
+
+    ``kept``: whether its state still exists; ``rebuild``: the paths that were left out of it.
+    """
 
     point: int
     seq: int

@@ -1,4 +1,4 @@
-"""What model calls took, for the eye and as JSON: what is not known is said, and never shown as zero."""
+"""The usage and cost of model calls as text and as JSON. Unknown costs are marked, never shown as zero."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ UNKNOWN = "?"
 
 
 class Bill(NamedTuple):
-    """What model calls took. ``tokens`` and ``cost`` are None where nothing is known of any call, or there was none."""
+    """Usage and cost of model calls. ``tokens`` and ``cost`` are None if no call's are known."""
 
     calls: int
     tokens: int | None
@@ -38,7 +38,10 @@ def bill(spent: Spent) -> Bill:
 
 
 def marked_cost(cost: float | None, unknown_calls: int) -> str:
-    """``$0.42``; ``$0.42 + ?`` where that of some calls is not known; ``?`` where that of none is; empty without calls."""
+    """``$0.42``; ``$0.42 + ?`` if the cost of some calls is unknown; ``?`` if all are.
+
+    Empty without calls.
+    """
     return _with_unknown("" if cost is None else money(cost), unknown_calls)
 
 
@@ -67,7 +70,7 @@ def spent_words(made: Bill, budget: Mapping[str, Any] | None) -> str:
 
 
 def cost_note(made: Bill) -> str:
-    """``$0.42``, and of how many calls the cost is not known."""
+    """``$0.42``, and the number of calls whose cost is unknown."""
     if made.cost is None:
         return "not known"
     if not made.unknown_cost_calls:

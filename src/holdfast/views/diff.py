@@ -1,4 +1,4 @@
-"""A difference, arranged: what every surface shows of it, and the fields of its JSON."""
+"""A difference, arranged for all surfaces, and the fields of its JSON."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from holdfast.views.event_text import KINDS
 
 
 class SideLine(NamedTuple):
-    """One of the two points, and what its side took since the last event that both have in common."""
+    """One of the two points, and what its side did since their last common event."""
 
     place: str
     run: str
@@ -37,7 +37,7 @@ class SideLine(NamedTuple):
 
 
 class KindLine(NamedTuple):
-    """How many events of a kind lie on each side."""
+    """The number of events of a kind on each side."""
 
     kind: str
     a: int
@@ -45,7 +45,7 @@ class KindLine(NamedTuple):
 
 
 class DiffPage(NamedTuple):
-    """Everything that ``holdfast diff`` tells."""
+    """Everything that ``holdfast diff`` shows."""
 
     a: SideLine
     b: SideLine
@@ -102,5 +102,5 @@ def arrange_diff(diff: Diff) -> DiffPage:
 
 
 def kind_words(kind: str) -> str:
-    """A kind of event as the first column of a table says it."""
+    """A kind of event for the first column of a table."""
     return {Kind.MARK: "marks", Kind.CHECKPOINT: "checkpoints"}.get(kind, kind.replace(".", " "))

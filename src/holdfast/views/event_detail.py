@@ -1,13 +1,13 @@
-"""One event or one step with its whole content, for ``show RUN@#12`` and ``show RUN@3``.
+"""One event or one step with its full content, for ``show RUN@#12`` and ``show RUN@3``.
 
-The bodies come from outside, because values may lie in blobs and views read no store.
+The caller passes the bodies, because values may be in blobs, and views read no store.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.model.events import Event
-from holdfast.views.event_text import tell
+from holdfast.views.event_text import describe
 from holdfast.views.steps import StepLine, list_steps
 from holdfast.views.timeline import Line, Timeline
 from holdfast.views.value_text import value_line
@@ -16,7 +16,7 @@ Body = dict[str, Any]
 
 
 class EventDetail(NamedTuple):
-    """An event as it is recorded."""
+    """A recorded event."""
 
     run: str
     seq: int
@@ -32,15 +32,15 @@ class EventDetail(NamedTuple):
 class StepDetail(NamedTuple):
     """A step or checkpoint from its intent to its outcome.
 
-    ``value`` is what came back, or the checkpoint's state; ``lost`` says why there is none, where it could not be
-    written down.
+    ``value`` is the result, or the checkpoint's state; ``lost`` says why there is none, if it could not be
+    stored.
     """
 
     run: str
     step: StepLine
     idempotency_key: str
     owner: str
-    """As whom the run made the call, where an import had brought it to the store."""
+    """The run's identity for this call, if an import brought it to the store."""
     arguments: Any
     value: Any
     lost: str
@@ -49,16 +49,16 @@ class StepDetail(NamedTuple):
 
 
 def event_detail(run: str, event: Event, body: Body) -> EventDetail:
-    """An event with its whole body."""
+    """An event with its full body."""
     return EventDetail(
-        run, event.seq, event.at, event.kind, tell(event).what, event.name, event.key, event.fence, body
+        run, event.seq, event.at, event.kind, describe(event).what, event.name, event.key, event.fence, body
     )
 
 
 def step_detail(
     run: str, events: Sequence[Event], outcome: Event, read: Callable[[Event], Body]
 ) -> StepDetail | None:
-    """The step or checkpoint that ended with this event; None if the event ends none. ``read`` gives a whole body."""
+    """The step or checkpoint that ended with this event; None if it ends none. ``read`` gives a full body."""
     step = next((line for line in list_steps(events) if line.outcome_seq == outcome.seq), None)
     if step is None:
         return None

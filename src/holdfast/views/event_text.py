@@ -1,7 +1,7 @@
-"""What one event tells, in plain words: what happened, and the shortest detail that explains it.
+"""One event in plain words: what happened, and a short detail.
 
-One small function per kind. An event of a kind that is not known here, from a later version, is shown by its
-kind's own name: a timeline never hides anything.
+One small function per kind. An event of an unknown kind, from a later version, is shown by its kind's own
+name: a timeline never hides anything.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from holdfast.views.value_text import (
 )
 
 Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim"]
-"""For a surface to colour things by."""
+"""Surfaces choose a colour by the mood."""
 
 
-class Told(NamedTuple):
+class EventText(NamedTuple):
     """What happened, in two or three words, a detail in one line, and a mood."""
 
     what: str
@@ -39,19 +39,19 @@ class Told(NamedTuple):
 Body = dict[str, Any]
 
 
-def tell(event: Event, *, attempt: int = 0) -> Told:
-    """An event in words. ``attempt`` is the number of the attempt that it belongs to, where that is known."""
+def describe(event: Event, *, attempt: int = 0) -> EventText:
+    """An event in words. ``attempt`` is the number of its attempt, if that is known."""
     body = contents_of(event.body)
     if event.kind == Kind.MARK:
         return _mark(event.name, body)
     if event.kind == Kind.ATTEMPT_ENDED:
         return _attempt_ended(body, attempt)
     teller = _TELLERS.get(event.kind)
-    return teller(body) if teller is not None else Told(event.kind.replace(".", " "), "", "dim")
+    return teller(body) if teller is not None else EventText(event.kind.replace(".", " "), "", "dim")
 
 
 def subject(event: Event) -> str:
-    """The name of the step or checkpoint that an event is about; empty for what concerns the whole run."""
+    """The name of the event's step or checkpoint; empty for events about the run."""
     if event.kind == Kind.CHECKPOINT:
         body = contents_of(event.body)
         return str(body.get("label") or body.get("note") or "")
@@ -62,70 +62,74 @@ def subject(event: Event) -> str:
     )
 
 
-# -- the run and its attempts -----------------------------------------------------------------------------------
+# -- the run and its attempts --------------------------------------------------------------------------------
 
 
-def _run_started(body: Body) -> Told:
-    return Told("run started", one_line(body.get("goal") or body.get("agent") or ""))
+def _run_started(body: Body) -> EventText:
+    return EventText("run started", one_line(body.get("goal") or body.get("agent") or ""))
 
 
-def _run_finished(body: Body) -> Told:
-    return Told("run finished", value_line(body), "good")
+def _run_finished(body: Body) -> EventText:
+    return EventText("run finished", value_line(body), "good")
 
 
-def _run_reopened(_: Body) -> Told:
-    return Told("run reopened", "")
+def _run_reopened(_: Body) -> EventText:
+    return EventText("run reopened", "")
 
 
-def _run_forked(body: Body) -> Told:
-    return Told("forked", f"from {body['from']} at #{body['at_seq']}{_repeats(body)}")
+def _run_forked(body: Body) -> EventText:
+    return EventText("forked", f"from {body['from']} at #{body['at_seq']}{_repeats(body)}")
 
 
-def _run_rewound(body: Body) -> Told:
-    return Told("rewound", f"to #{body['to_seq']}; {body['kept']} keeps what lay between{_repeats(body)}")
+def _run_rewound(body: Body) -> EventText:
+    return EventText(
+        "rewound", f"to #{body['to_seq']}; {body['kept']} keeps what came after it{_repeats(body)}"
+    )
 
 
 def _repeats(body: Body) -> str:
-    """What was chosen for effects behind the point."""
+    """The choice for effects after the point."""
     words = {"answer": "answered from their record", "ask": "asked about", "again": "made again"}
-    return f"; effects behind it are {words[body['effects']]}" if body.get("effects") in words else ""
+    return f"; effects after it are {words[body['effects']]}" if body.get("effects") in words else ""
 
 
-def _run_cancelled(body: Body) -> Told:
-    return Told("run cancelled", one_line(_by(body)), "bad")
+def _run_cancelled(body: Body) -> EventText:
+    return EventText("run cancelled", one_line(_by(body)), "bad")
 
 
-def _run_sealed(body: Body) -> Told:
+def _run_sealed(body: Body) -> EventText:
     if "handoff" in body:
-        return Told("sealed", f"handed over to {one_line(str(body['to'])) or 'whoever accepts it'}", "doubt")
-    return Told("moved", f"to {one_line(str(body['to']))}", "dim")
+        return EventText(
+            "sealed", f"handed over to {one_line(str(body['to'])) or 'the run that accepts it'}", "doubt"
+        )
+    return EventText("moved", f"to {one_line(str(body['to']))}", "dim")
 
 
-def _run_unsealed(body: Body) -> Told:
-    return Told("taken back", f"from {one_line(str(body['from']))}" if body.get("from") else "")
+def _run_unsealed(body: Body) -> EventText:
+    return EventText("taken back", f"from {one_line(str(body['from']))}" if body.get("from") else "")
 
 
-def _attempt_started(body: Body) -> Told:
-    return Told(f"attempt {body['number']} started", owner_name(body["owner"]), "busy")
+def _attempt_started(body: Body) -> EventText:
+    return EventText(f"attempt {body['number']} started", owner_name(body["owner"]), "busy")
 
 
-def _attempt_crashed(body: Body) -> Told:
-    return Told(f"attempt {body['attempt']} crashed", one_line(body["last"]), "bad")
+def _attempt_crashed(body: Body) -> EventText:
+    return EventText(f"attempt {body['attempt']} crashed", one_line(body["last"]), "bad")
 
 
-def _journal_cut(body: Body) -> Told:
-    return Told(
+def _journal_cut(body: Body) -> EventText:
+    return EventText(
         "journal cut",
         f"{count(body['events'], 'event')} after this are lost; accepted by {body['by']}",
         "bad",
     )
 
 
-def _attempt_ended(body: Body, attempt: int) -> Told:
+def _attempt_ended(body: Body, attempt: int) -> EventText:
     how = str(body["how"])
     word = "stopped" if how == "in_doubt" else status_word(how)
     which = f"attempt {attempt}" if attempt else "attempt"
-    return Told(f"{which} {word}", failure_line(body.get("error")), _END_MOODS.get(how, "plain"))
+    return EventText(f"{which} {word}", failure_line(body.get("error")), _END_MOODS.get(how, "plain"))
 
 
 def _by(body: Body) -> str:
@@ -141,55 +145,55 @@ _END_MOODS: Final[dict[str, Mood]] = {
 }
 
 
-# -- steps ------------------------------------------------------------------------------------------------------
+# -- steps ---------------------------------------------------------------------------------------------------
 
 
-def _step_started(body: Body) -> Told:
+def _step_started(body: Body) -> EventText:
     effect = body.get("effect", "")
     arguments = value_line(body, "args")
     shown = "" if arguments == "{}" else arguments
     if effect == "model":
-        return Told("model asked", shown, "dim")
-    return Told("step started", _joined(effect if effect != "read" else "", shown), "dim")
+        return EventText("model asked", shown, "dim")
+    return EventText("step started", _joined(effect if effect != "read" else "", shown), "dim")
 
 
-def _step_finished(body: Body) -> Told:
+def _step_finished(body: Body) -> EventText:
     if "usage" in body:
-        return Told("model answered", _joined(_took(body), value_line(body)), "good")
-    return Told("step done", _joined(_took(body), value_line(body)), "good")
+        return EventText("model answered", _joined(_took(body), value_line(body)), "good")
+    return EventText("step done", _joined(_took(body), value_line(body)), "good")
 
 
-def _step_failed(body: Body) -> Told:
-    return Told("step failed", _joined(_took(body), failure_line(body.get("error"))), "bad")
+def _step_failed(body: Body) -> EventText:
+    return EventText("step failed", _joined(_took(body), failure_line(body.get("error"))), "bad")
 
 
-def _step_retried(body: Body) -> Told:
-    return Told(
+def _step_retried(body: Body) -> EventText:
+    return EventText(
         "step tries again",
         f"in {span(body.get('wait_s', 0))}, after {failure_line(body.get('error'))}",
         "doubt",
     )
 
 
-def _step_doubted(body: Body) -> Told:
-    return Told("step in doubt", one_line(body["reason"]), "doubt")
+def _step_doubted(body: Body) -> EventText:
+    return EventText("step in doubt", one_line(body["reason"]), "doubt")
 
 
-def _step_settled(body: Body) -> Told:
+def _step_settled(body: Body) -> EventText:
     how, by = body["how"], settled_by(body)
     if how == "done":
-        return Told("settled: done", _joined(by, value_line(body)), "good")
+        return EventText("settled: done", _joined(by, value_line(body)), "good")
     if how == "failed":
-        return Told("settled: failed", _joined(by, failure_line(body.get("error"))), "bad")
-    return Told("settled: retry", _joined(by, one_line(body.get("reason", ""))), "busy")
+        return EventText("settled: failed", _joined(by, failure_line(body.get("error"))), "bad")
+    return EventText("settled: retry", _joined(by, one_line(body.get("reason", ""))), "busy")
 
 
-def _step_abandoned(body: Body) -> Told:
-    return Told("step abandoned", f"by {body['by']}" if body.get("by") else "", "dim")
+def _step_abandoned(body: Body) -> EventText:
+    return EventText("step abandoned", f"by {body['by']}" if body.get("by") else "", "dim")
 
 
 def settled_by(body: Body) -> str:
-    """Who or what said how a step in doubt ended."""
+    """Who or what settled a step in doubt."""
     via = body.get("via", "")
     if via == "person" and body.get("by"):
         return f"by {body['by']}"
@@ -213,68 +217,70 @@ def _joined(*parts: str) -> str:
     return "  ".join(part for part in parts if part)
 
 
-# -- waits and questions ----------------------------------------------------------------------------------------
+# -- waits and questions -------------------------------------------------------------------------------------
 
 
-def _wait_started(body: Body) -> Told:
+def _wait_started(body: Body) -> EventText:
     until = f"until {moment(body['until'])}" if body.get("until") else ""
-    return Told(
+    return EventText(
         "waits", _joined(one_line(body.get("what", "")), one_line(body.get("why", "")), until), "busy"
     )
 
 
-def _wait_ended(body: Body) -> Told:
-    return Told("goes on", f"{body['how']} after {span(body['waited_s'])}")
+def _wait_ended(body: Body) -> EventText:
+    return EventText("continues", f"{body['how']} after {span(body['waited_s'])}")
 
 
-def _question_asked(body: Body) -> Told:
+def _question_asked(body: Body) -> EventText:
     about = value_line(body, "about")
-    return Told("asked", _joined(one_line(body["question"]), "" if about == "null" else about), "doubt")
+    return EventText("asked", _joined(one_line(body["question"]), "" if about == "null" else about), "doubt")
 
 
-def _question_answered(body: Body) -> Told:
+def _question_answered(body: Body) -> EventText:
     if body["how"] == "answered":
-        return Told(
+        return EventText(
             "answered", one_line(told_end({**body, "value": body.get("value", value_line(body))})), "good"
         )
-    return Told(f"question {body['how']}", failure_line(body.get("error")), "dim")
+    return EventText(f"question {body['how']}", failure_line(body.get("error")), "dim")
 
 
-# -- between runs -----------------------------------------------------------------------------------------------
+# -- between runs --------------------------------------------------------------------------------------------
 
 
-def _promise_made(body: Body) -> Told:
+def _promise_made(body: Body) -> EventText:
     due = f"due {moment(body['due'])}" if body.get("due") is not None else ""
     whom = f"to {body['to']}: " if body["to"] else ""
-    return Told("promised", _joined(one_line(f"{whom}{body['text']}"), due))
+    return EventText("promised", _joined(one_line(f"{whom}{body['text']}"), due))
 
 
-def _promise_settled(body: Body) -> Told:
-    return Told(f"promise {body['how']}", one_line(body["note"]), "good" if body["how"] == "kept" else "bad")
+def _promise_settled(body: Body) -> EventText:
+    return EventText(
+        f"promise {body['how']}", one_line(body["note"]), "good" if body["how"] == "kept" else "bad"
+    )
 
 
-def _promise_told(body: Body) -> Told:
+def _promise_told(body: Body) -> EventText:
     told = [f"{p['by']}: {p['text']} ({p['state']})" for p in body["promises"]]
     what = "promises taken over" if body.get("via") == "handoff" else "was promised"
-    return Told(what, one_line("; ".join(told)))
+    return EventText(what, one_line("; ".join(told)))
 
 
-def _message_received(body: Body) -> Told:
-    return Told("received", value_line(body))
+def _message_received(body: Body) -> EventText:
+    return EventText("received", value_line(body))
 
 
-# -- the rest ---------------------------------------------------------------------------------------------------
+# -- the rest ------------------------------------------------------------------------------------------------
 
 
-def _checkpoint(body: Body) -> Told:
-    return Told("checkpoint", state_line(body))
+def _checkpoint(body: Body) -> EventText:
+    return EventText("checkpoint", state_line(body))
 
 
-def _restored(body: Body) -> Told:
-    return Told("restored", f"from #{body['seq']}" if body["seq"] else "nothing yet", "dim")
+def _restored(body: Body) -> EventText:
+    return EventText("restored", f"from #{body['seq']}" if body["seq"] else "nothing yet", "dim")
 
 
-def _compacted(body: Body) -> Told:
+def _compacted(body: Body) -> EventText:
     kinds = (body.get("tallies") or {}).get("kinds", {})
     steps = sum(kinds.get(kind, 0) for kind in (Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED))
     parts = [
@@ -288,63 +294,67 @@ def _compacted(body: Body) -> Told:
         if number
     ]
     stood = f"{count(body.get('events', 0), 'event')} from #{body['from_seq']}"
-    return Told("compacted", f"{stood}: {', '.join(parts)}" if parts else stood, "dim")
+    return EventText("compacted", f"{stood}: {', '.join(parts)}" if parts else stood, "dim")
 
 
-def _pruned(body: Body) -> Told:
-    return Told("pruned", f"events from #{body['from_seq']}", "dim")
+def _pruned(body: Body) -> EventText:
+    return EventText("pruned", f"events from #{body['from_seq']}", "dim")
 
 
-def _drifted(body: Body) -> Told:
-    return Told("drifted", f"from #{body['recorded_seq']}: {one_line(body['diff'])}", "doubt")
+def _drifted(body: Body) -> EventText:
+    return EventText("drifted", f"from #{body['recorded_seq']}: {one_line(body['diff'])}", "doubt")
 
 
-def _stream_chunk(body: Body) -> Told:
+def _stream_chunk(body: Body) -> EventText:
     said = body.get("text") or body.get("reasoning") or body.get("refusal") or ""
     calls = ", ".join(str(call.get("arguments") or call.get("name") or "") for call in body.get("calls", ()))
-    return Told("piece of an answer", PRUNED if "pruned" in body else one_line(str(said or calls)), "dim")
+    return EventText(
+        "piece of an answer", PRUNED if "pruned" in body else one_line(str(said or calls)), "dim"
+    )
 
 
-def _artifact_begun(body: Body) -> Told:
-    return Told("writing", one_line(body["name"]), "dim")
+def _artifact_begun(body: Body) -> EventText:
+    return EventText("writing", one_line(body["name"]), "dim")
 
 
-def _artifact_ready(body: Body) -> Told:
-    return Told("written", _joined(one_line(body["name"]), size(body["bytes"])), "dim")
+def _artifact_ready(body: Body) -> EventText:
+    return EventText("written", _joined(one_line(body["name"]), size(body["bytes"])), "dim")
 
 
-def _premise_noted(body: Body) -> Told:
+def _premise_noted(body: Body) -> EventText:
     if body["kind"] == "artifact" and not body.get("via"):
         facts = body["facts"] or {}
         digest = f"sha256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
         copy = "" if "blobs" in body else "no copy is kept"
-        return Told("made", _joined(one_line(body["name"]), size(facts.get("bytes", 0)), digest, copy))
+        return EventText("made", _joined(one_line(body["name"]), size(facts.get("bytes", 0)), digest, copy))
     via = {"person": f"accepted by {body.get('by')}", "found": "as it is now", "restored": "as it was"}.get(
         body.get("via", ""), ""
     )
-    return Told("relies on", _joined(f"{body['kind']}:{body['name']}", via), "dim")
+    return EventText("relies on", _joined(f"{body['kind']}:{body['name']}", via), "dim")
 
 
-def _premise_broken(body: Body) -> Told:
+def _premise_broken(body: Body) -> EventText:
     mood: Mood = "bad" if body["act"] == "pause" else "doubt"
     if "orphan_of" in body:
-        return Told("orphan found", one_line(f"{body['name']} {body['text']}"), mood)
-    return Told(f"premise {body['verdict']}", one_line(f"{body['kind']}:{body['name']} {body['text']}"), mood)
+        return EventText("orphan found", one_line(f"{body['name']} {body['text']}"), mood)
+    return EventText(
+        f"premise {body['verdict']}", one_line(f"{body['kind']}:{body['name']} {body['text']}"), mood
+    )
 
 
-def _loop_noticed(body: Body) -> Told:
-    return Told("going in circles", circle_line(body), "bad" if body["level"] == "pause" else "doubt")
+def _loop_noticed(body: Body) -> EventText:
+    return EventText("loop detected", loop_line(body), "bad" if body["level"] == "pause" else "doubt")
 
 
-def _loop_left(_: Body) -> Told:
-    return Told("out of the circle", "", "good")
+def _loop_left(_: Body) -> EventText:
+    return EventText("loop ended", "", "good")
 
 
-def _budget_warned(body: Body) -> Told:
-    return Told("budget", one_line(str(body["words"])), "doubt")
+def _budget_warned(body: Body) -> EventText:
+    return EventText("budget", one_line(str(body["words"])), "doubt")
 
 
-def circle_line(body: Body) -> str:
+def loop_line(body: Body) -> str:
     """What the agent repeats, and what was done about it: ``search ran 5 times with …: paused``."""
     return one_line(f"{body['what']}: {_SIGNS.get(body['level'], body['level'])}")
 
@@ -352,51 +362,53 @@ def circle_line(body: Body) -> str:
 _SIGNS: Final = {"warn": "noticed", "nudge": "the model is nudged", "pause": "paused"}
 
 
-def _mark(name: str, body: Body) -> Told:
+def _mark(name: str, body: Body) -> EventText:
     value = body.get("value")
     if "pruned" in body:
-        return Told(_MARK_WORDS.get(name, name), PRUNED, "dim")
+        return EventText(_MARK_WORDS.get(name, name), PRUNED, "dim")
     if name == PENDING:
         shown = [f"{part[1]} {readable(part[2], 80)}" for part in body.get("value", ())]
-        return Told(name, one_line("; ".join(shown)) or value_line(body), "dim")
+        return EventText(name, one_line("; ".join(shown)) or value_line(body), "dim")
     if name in {HANDOFF, HANDED_OVER}:
         return _handoff(name, body)
     if name == MENDED:
-        return Told(name, one_line("; ".join(text for _, _, text in body["repairs"])), "doubt")
+        return EventText(name, one_line("; ".join(text for _, _, text in body["repairs"])), "doubt")
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:
-        return Told(name, value_line(body), "dim")
+        return EventText(name, value_line(body), "dim")
     if name == "plan":
-        return Told("plan", one_line(" · ".join(map(str, value.get("steps", ())))))
+        return EventText("plan", one_line(" · ".join(map(str, value.get("steps", ())))))
     text = one_line(str(value.get("text") or value.get("run") or value_line(body)))
     if value.get("because"):
         text = one_line(f"{text}, because {value['because']}")
     if value.get("to"):
         text = one_line(f"to {value['to']}: {text}")
-    return Told(_MARK_WORDS.get(name, name), text)
+    return EventText(_MARK_WORDS.get(name, name), text)
 
 
-def _handoff(name: str, body: Body) -> Told:
+def _handoff(name: str, body: Body) -> EventText:
     document = body.get("value") or {}
     if name == HANDOFF:
         to = document.get("to")
-        return Told("handoff written", f"to {to}" if to else value_line(body) if "value_blob" in body else "")
+        return EventText(
+            "handoff written", f"to {to}" if to else value_line(body) if "value_blob" in body else ""
+        )
     lost = body.get("losses", ())
     whose = f"by {document['run']} at #{document['event']}" if document else "a long document"
-    return Told("handed over", _joined(whose, f"{len(lost)} not carried over" if lost else ""))
+    return EventText("handed over", _joined(whose, f"{len(lost)} not carried over" if lost else ""))
 
 
-def _step_overridden(body: Body) -> Told:
-    return Told("step overridden", value_line(body))
+def _step_overridden(body: Body) -> EventText:
+    return EventText("step overridden", value_line(body))
 
 
 _MARK_WORDS: Final = {
     "thought": "thought",
     "decision": "decided",
-    "discovery": "found out",
+    "discovery": "discovered",
     "child": "child run",
 }
 
-_TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
+_TELLERS: Final[dict[str, Callable[[Body], EventText]]] = {
     Kind.RUN_STARTED: _run_started,
     Kind.RUN_FINISHED: _run_finished,
     Kind.RUN_REOPENED: _run_reopened,
@@ -440,4 +452,4 @@ _TELLERS: Final[dict[str, Callable[[Body], Told]]] = {
 }
 
 KINDS: Final = (*_TELLERS, Kind.ATTEMPT_ENDED, Kind.MARK)
-"""Every kind that can be asked for; the part before the dot asks for all of it."""
+"""Every kind that a filter can name; the part before the dot means all its kinds."""

@@ -1,4 +1,4 @@
-"""What passes between runs, for the eye: where a run's work comes from, promises, and what a handoff carries."""
+"""Handoffs and promises for people: the origin of a run's work, promises, and the content of a handoff."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.handoff import Loss, Promise, Promises
 
 
-class Taken(NamedTuple):
-    """Where the work of a run comes from that began with a handoff."""
+class HandoffOrigin(NamedTuple):
+    """The origin of a run that started with a handoff."""
 
     run: str
     store: str
@@ -25,7 +25,7 @@ class Taken(NamedTuple):
 
 
 class PromiseLine(NamedTuple):
-    """One promise, from the end that the run is at."""
+    """One promise, from this run's side."""
 
     id: str
     side: str
@@ -38,10 +38,14 @@ class PromiseLine(NamedTuple):
     note: str
 
 
-def taken_from(view: View | None) -> Taken | None:
-    """Where a run's work comes from; None where it began by itself."""
+def taken_from(view: View | None) -> HandoffOrigin | None:
+    """The origin of a run's work; None if it did not start with a handoff."""
     source = fields_of(view.started.body).get("handed_over") if view is not None and view.started else None
-    return None if source is None else Taken(source["run"], source["store"], source["event"], source["to"])
+    return (
+        None
+        if source is None
+        else HandoffOrigin(source["run"], source["store"], source["event"], source["to"])
+    )
 
 
 def losses_of(view: View) -> tuple[Loss, ...]:
@@ -52,7 +56,7 @@ def losses_of(view: View) -> tuple[Loss, ...]:
 
 
 def promise_lines(promises: Promises) -> tuple[PromiseLine, ...]:
-    """The promises that a run has made, then those that it was given."""
+    """The promises that a run has made, then those it was given."""
     return tuple(map(_line, (*promises.made, *promises.received)))
 
 
@@ -61,7 +65,7 @@ def _line(one: Promise) -> PromiseLine:
 
 
 def carried_words(document: Mapping[str, Any]) -> str:
-    """What a handoff brings, in numbers."""
+    """The content of a handoff, in numbers."""
     parts = [count(len(document["effects"]), "effect") + " that will not be repeated"]
     if document["in_doubt"]:
         parts.append(f"{len(document['in_doubt'])} in doubt")

@@ -9,7 +9,7 @@ from holdfast.views.value_text import value_line
 
 
 class DoubtLine(NamedTuple):
-    """A step in doubt, with what helps to look it up outside; ``pending`` is the resolution that already waits."""
+    """A step in doubt, with what helps to look it up outside; ``pending`` is a resolution in the inbox."""
 
     step: str
     key: str
@@ -22,7 +22,7 @@ class DoubtLine(NamedTuple):
 
 
 def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
-    """The step with its recorded arguments and the key that an outside service knows it by."""
+    """The step with its recorded arguments and its idempotency key, which an outside service knows."""
     body = contents_of(view.calls[doubt.key].body or b"{}")
     arguments = value_line(body, "args")
     return DoubtLine(

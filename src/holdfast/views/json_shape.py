@@ -1,7 +1,7 @@
-"""The JSON shape of a read model: NamedTuples become objects, times become ISO 8601 in UTC.
+"""The JSON form of a read model: NamedTuples become objects, times become ISO 8601 in UTC.
 
-The invariant: field names are the fields of the NamedTuples. A float whose field is ``at`` or ends in ``_at`` is a
-moment; ``mood`` is for the eye and left out; everything else is written as it is.
+The invariant: field names are the fields of the NamedTuples. A float whose field is ``at`` or ends in ``_at``
+is a time; ``mood`` is for display and left out; everything else stays as it is.
 """
 
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def as_plain(value: Any) -> Any:
 
 
 def iso(at: float) -> str:
-    """``2026-03-01T14:02:11.250Z``; of what lies outside of every calendar, the number."""
+    """``2026-03-01T14:02:11.250Z``; a time that no calendar has stays a number."""
     if not is_told(at):
         return f"{at:g} s"
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The tree of forks and handoffs, as lines for the eye."""
+"""The tree of forks and handoffs as lines."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -7,20 +7,20 @@ from holdfast.core.journal.lineage import Branch
 
 
 class BranchLine(NamedTuple):
-    """One run in the tree: how it hangs there, and from which event of the one above it."""
+    """One run in the tree: its rails, and the event of the run above that it starts from."""
 
     rails: str
     run: str
     at_seq: int
     status: str
     how: str
-    """``fork``, or ``handoff`` where the work was handed over; empty for the oldest."""
+    """``fork``, or ``handoff`` if the work was handed over; empty for the oldest."""
 
 
 def branch_lines(
     branch: Branch, statuses: Mapping[str, str], handed: Collection[str] = ()
 ) -> list[BranchLine]:
-    """The tree, one line a run, the oldest first; ``handed`` are those that began with a handoff."""
+    """The tree, one line per run, the oldest first; ``handed`` has the runs that started with a handoff."""
     lines: list[BranchLine] = []
 
     def draw(node: Branch, rails: str, below: str) -> None:

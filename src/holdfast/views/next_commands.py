@@ -1,4 +1,4 @@
-"""The next move: what a person can type now, and what each choice would do."""
+"""The next commands for a run: what you can type now, and what each choice does."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from holdfast.model.store_rows import Status, owner_name
 from holdfast.views.questions import unanswered
 
 
-class Desk(NamedTuple):
-    """From where a person types: the directory, and the store where it has to be named each time."""
+class CommandBuilder(NamedTuple):
+    """Builds command lines for a person: knows the directory, and the store if it must be named each time."""
 
     cwd: str = ""
     store: str = ""
     untrusted: str = ""
-    """The run whose recorded command is foreign, and trusted by nobody: it is not put before people to be typed."""
+    """A run with a foreign command that is not trusted. It is not suggested for typing."""
 
     def holdfast(self, *words: str) -> str:
-        """A command line of ours; the words are quoted, the store is named."""
+        """A ``holdfast`` command line with quoted words and, if needed, the store."""
         at = ("--store", self.store) if self.store else ()
         return shlex.join(("holdfast", *words, *at))
 
@@ -35,8 +35,8 @@ class Choice(NamedTuple):
     meaning: str = ""
 
 
-class Move(NamedTuple):
-    """Why something is to be done, and the commands that do it. Both are empty where nothing is."""
+class NextAction(NamedTuple):
+    """What to do and why, and the commands that do it. Both are empty if there is nothing to do."""
 
     why: str
     choices: tuple[Choice, ...] = ()
@@ -45,90 +45,91 @@ class Move(NamedTuple):
 _WORDS: Final = {
     Status.FINISHED: "",
     Status.CANCELLED: 'it was cancelled; if_finished="reopen" in its program opens it again',
-    Status.IDLE: "nothing is under way; the program that it is kept for goes on with it when it likes",
-    Status.IMPORTING: "it is not whole: run the same `holdfast import`, `holdfast copy` or `holdfast erase` again",
+    Status.IDLE: "no step is running; the program that owns it continues it",
+    Status.IMPORTING: "it is incomplete: repeat the same `holdfast import`, `holdfast copy` or `holdfast "
+    "erase`",
 }
-"""Where there is no command to type."""
+"""Advice for statuses without a command to type."""
 _AGAIN: Final = "start its program again: it resumes where it was"
-_CLIENT: Final = "its client goes on with it, over MCP: start_run resumes it where it was"
-_ANY_WORKER: Final = "a worker that is told to try it again resumes where it was"
+_CLIENT: Final = "its client resumes it over MCP, with start_run"
+_ANY_WORKER: Final = "submit it again: a worker resumes it where it was"
 
 
-def next_move(
+def next_action(
     info: RunInfo,
     view: View,
     doubts: Sequence[Doubt],
-    desk: Desk,
+    builder: CommandBuilder,
     *,
     questions: Sequence[OpenQuestion] = (),
     drifted_from: str = "",
     circle: str = "",
     is_out_of_budget: bool = False,
     handed_to: str | None = None,
-) -> Move:
-    """What to do about a run, from where it stands.
+) -> NextAction:
+    """What to do about a run, by its status.
 
-    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats, ``handed_to`` who has it now.
+    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats, ``handed_to``
+    its new owner.
     """
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status in _WORDS:
-        return Move(_WORDS[info.status])
+        return NextAction(_WORDS[info.status])
     if info.status == Status.SEALED:
-        return _sealed(info.run, handed_to, desk)
+        return _sealed(info.run, handed_to, builder)
     if info.status == "running":
-        return _at_work(info.run, questions, desk)
+        return _at_work(info.run, questions, builder)
     if info.status == "stale":
-        why = f"{owner_name(info.lease.owner)} holds it and shows no sign of life; started again, it is taken over"
-        return Move(why, resume_choices(view, desk))
+        holder = owner_name(info.lease.owner)
+        why = f"{holder} holds it and shows no sign of life; start its program again to take it over"
+        return NextAction(why, resume_choices(view, builder))
     if undecided:
-        return Move(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, desk))
+        return NextAction(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, builder))
     if info.status == "diverged":
-        return Move(
-            "the program asks for something else than what is recorded: restore its code, or accept the change",
-            _diverged_choices(info.run, view, desk, drifted_from),
+        return NextAction(
+            "the program's call differs from the record: restore its code, or accept the change",
+            _diverged_choices(info.run, view, builder, drifted_from),
         )
     if info.status == "parked" and is_out_of_budget:
-        see = Choice(desk.holdfast("stats", info.run, "--cost"), "see what it was spent on")
-        return Move(_OUT_OF_BUDGET, (see, *resume_choices(view, desk)))
+        see = Choice(builder.holdfast("stats", info.run, "--cost"), "see what it was spent on")
+        return NextAction(_OUT_OF_BUDGET, (see, *resume_choices(view, builder)))
     if questions:
-        return _asking(view, questions, desk)
+        return _asking(view, questions, builder)
     if info.status == "parked":
-        return _parked(info.run, view, desk, circle)
-    return Move(again_words(view), resume_choices(view, desk))
+        return _parked(info.run, view, builder, circle)
+    return NextAction(again_words(view), resume_choices(view, builder))
 
 
-def _sealed(run: str, handed_to: str | None, desk: Desk) -> Move:
+def _sealed(run: str, handed_to: str | None, builder: CommandBuilder) -> NextAction:
     if handed_to is None:
-        fork = desk.holdfast("fork", run, "--as", f"{run}-again")
-        return Move(
-            "it does not act here any more", (Choice(fork, "go on from its history, as another run"),)
-        )
-    again = desk.holdfast("handoff", run, *(("--to", handed_to) if handed_to else ()), "--seal")
-    return Move(
-        f"it was handed over to {handed_to or 'whoever accepts it'}, and does not act here any more",
+        fork = builder.holdfast("fork", run, "--as", f"{run}-again")
+        return NextAction("it no longer acts here", (Choice(fork, "continue its history as another run"),))
+    again = builder.holdfast("handoff", run, *(("--to", handed_to) if handed_to else ()), "--seal")
+    return NextAction(
+        f"it was handed over to {handed_to or 'the run that accepts it'}, and no longer acts here",
         (
-            Choice(again, "write the same document again, to be accepted"),
-            Choice(desk.holdfast("handoff", run, "--unseal"), "take it back"),
+            Choice(again, "write the same document again"),
+            Choice(builder.holdfast("handoff", run, "--unseal"), "take it back"),
         ),
     )
 
 
 def again_words(view: View) -> str:
-    """How a run that stands still goes on."""
+    """How a stopped run continues."""
     if is_workers(view):
         return _ANY_WORKER
     return _CLIENT if view.attempts and is_served(contents_of(view.attempts[-1].event.body)) else _AGAIN
 
 
 def is_served(attempt: Mapping[str, Any]) -> bool:
-    """Whether a server held the run for a client, which does the work: the client goes on with it, and no command does."""
+    """Whether an MCP server held the run for a client. Only the client can continue it; no command does."""
     return bool(attempt.get("served"))
 
 
 def submission(attempt: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words that let a worker go on with a run that one had; empty where it has recorded others.
+    """The arguments of `holdfast submit` that let a worker continue this run; empty if it recorded others.
 
-    A recorded attempt may have come from elsewhere: nothing but this is put before people to be typed.
+    A recorded attempt may be foreign, so nothing else from it is suggested for typing.
     """
     match attempt.get("again"):
         case ["submit", str(agent), str(run)] if agent[:1] != "-" and run[:1] != "-":
@@ -137,7 +138,7 @@ def submission(attempt: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_workers(view: View) -> bool:
-    """Whether a worker had it last: then any goes on with it."""
+    """Whether a worker had the run last. Then any worker can continue it."""
     return bool(view.attempts) and "again" in contents_of(view.attempts[-1].event.body)
 
 
@@ -146,93 +147,99 @@ _OUT_OF_BUDGET = (
 )
 
 
-def _at_work(run: str, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
+def _at_work(run: str, questions: Sequence[OpenQuestion], builder: CommandBuilder) -> NextAction:
     if unanswered(questions):
-        return Move("it waits for an answer", answer_choices(questions, desk))
-    return Move("it is at work", (Choice(desk.holdfast("log", run, "--follow"), "watch it"),))
+        return NextAction("it waits for an answer", answer_choices(questions, builder))
+    return NextAction("it is at work", (Choice(builder.holdfast("log", run, "--follow"), "watch it"),))
 
 
-def _asking(view: View, questions: Sequence[OpenQuestion], desk: Desk) -> Move:
+def _asking(view: View, questions: Sequence[OpenQuestion], builder: CommandBuilder) -> NextAction:
     if unanswered(questions):
-        then = () if is_workers(view) else resume_choices(view, desk, meaning="then go on")
-        return Move("somebody has to answer", (*answer_choices(questions, desk), *then))
+        then = () if is_workers(view) else resume_choices(view, builder, meaning="then continue")
+        return NextAction("a person has to answer", (*answer_choices(questions, builder), *then))
     if is_workers(view):
-        return Move("any worker of its agent takes the answer in, and goes on")
+        return NextAction("any worker of its agent reads the answer and continues")
     if view.attempts and is_served(contents_of(view.attempts[-1].event.body)):
-        return Move("its client takes the answer in, over MCP: get_answer")
-    return Move("start its program again: it takes the answer in, and goes on", resume_choices(view, desk))
+        return NextAction("its client reads the answer over MCP, with get_answer")
+    return NextAction(
+        "start its program again: it reads the answer and continues", resume_choices(view, builder)
+    )
 
 
-def _parked(run: str, view: View, desk: Desk, circle: str) -> Move:
+def _parked(run: str, view: View, builder: CommandBuilder, circle: str) -> NextAction:
     broken = [name for name, found in PREMISES.of(view).broken.items() if found.act == "pause"]
     if broken:
-        accept = desk.holdfast("resume", run, *(word for name in broken for word in ("--accept", name)))
-        return Move(
-            "something it relies on is not what it was: restore it, or take it as it is now",
+        accept = builder.holdfast("resume", run, *(word for name in broken for word in ("--accept", name)))
+        return NextAction(
+            "a premise does not hold: restore it, or accept it as it is now",
             (
-                Choice(desk.holdfast("resume", run, "--dry-run"), "see what does not hold"),
-                Choice(accept, "take it as it is now"),
-                *resume_choices(view, desk, meaning="once it is restored"),
+                Choice(builder.holdfast("resume", run, "--dry-run"), "see what does not hold"),
+                Choice(accept, "accept it as it is now"),
+                *resume_choices(view, builder, meaning="after you restore it"),
             ),
         )
     if WAITS.of(view).open:
-        return Move("started before that time, it waits or parks again", resume_choices(view, desk))
+        return NextAction("started before that time, it waits or parks again", resume_choices(view, builder))
     if circle:
-        see = Choice(desk.holdfast("log", run, "--tail", "20"), "see what it did")
-        go_on = Choice(desk.holdfast("resume", run), "let it go on")
-        return Move(
-            "it goes in circles; started again, it goes on, and every count begins anew", (see, go_on)
+        see = Choice(builder.holdfast("log", run, "--tail", "20"), "see what it did")
+        go_on = Choice(builder.holdfast("resume", run), "let it continue")
+        return NextAction(
+            "it repeats itself; started again, it continues, and all loop counts start at zero", (see, go_on)
         )
-    return Move(again_words(view), resume_choices(view, desk))
+    return NextAction(again_words(view), resume_choices(view, builder))
 
 
-def answer_choices(questions: Sequence[OpenQuestion], desk: Desk) -> tuple[Choice, ...]:
-    """A command for each question that nobody has answered; where it is yes or no, both."""
+def answer_choices(questions: Sequence[OpenQuestion], builder: CommandBuilder) -> tuple[Choice, ...]:
+    """A command for each unanswered question; two if the answer is yes or no."""
     choices = []
     for asked in unanswered(questions):
         words = ("yes", "no") if asked.wants.kind == "bool" else (example(asked.wants),)
-        choices += [Choice(desk.holdfast("answer", asked.run, asked.id, word)) for word in words]
+        choices += [Choice(builder.holdfast("answer", asked.run, asked.id, word)) for word in words]
     return tuple(choices)
 
 
-def _diverged_choices(run: str, view: View, desk: Desk, drifted_from: str) -> tuple[Choice, ...]:
-    see = Choice(desk.holdfast("log", run, "--kind", "drifted"), "see what differs")
+def _diverged_choices(run: str, view: View, builder: CommandBuilder, drifted_from: str) -> tuple[Choice, ...]:
+    see = Choice(builder.holdfast("log", run, "--kind", "drifted"), "see what differs")
     accept = Choice(
-        desk.holdfast("resolve", run, drifted_from, "--abandon"), "accept: set the recorded call aside"
+        builder.holdfast("resolve", run, drifted_from, "--abandon"), "accept: set the recorded call aside"
     )
-    return (see, *((accept,) if drifted_from else ()), *resume_choices(view, desk, meaning="then go on"))
+    return (
+        see,
+        *((accept,) if drifted_from else ()),
+        *resume_choices(view, builder, meaning="then continue"),
+    )
 
 
-def resolve_choices(run: str, undecided: Sequence[Doubt], view: View, desk: Desk) -> tuple[Choice, ...]:
-    """The ways to settle the first step that nobody has decided about."""
+def resolve_choices(
+    run: str, undecided: Sequence[Doubt], view: View, builder: CommandBuilder
+) -> tuple[Choice, ...]:
+    """The ways to settle the first undecided step."""
     names = [doubt.step for doubt in undecided]
     doubt = undecided[0]
     step = doubt.step if names.count(doubt.step) == 1 else doubt.key
     return (
-        Choice(desk.holdfast("resolve", run, step, "--done", "JSON"), "it happened, and returned this"),
-        Choice(desk.holdfast("resolve", run, step, "--retry"), "it did not happen: do it now"),
-        Choice(desk.holdfast("resolve", run, step, "--failed"), "it failed: raise that in the program"),
-        *resume_choices(view, desk, meaning="let its verify decide, if it has one"),
+        Choice(builder.holdfast("resolve", run, step, "--done", "JSON"), "it happened, and returned this"),
+        Choice(builder.holdfast("resolve", run, step, "--retry"), "it did not happen: do it now"),
+        Choice(builder.holdfast("resolve", run, step, "--failed"), "it failed: raise that in the program"),
+        *resume_choices(view, builder, meaning="let its verify decide, if it has one"),
     )
 
 
-def resume_choices(view: View, desk: Desk, *, meaning: str = "") -> tuple[Choice, ...]:
-    """The command line of the last attempt, from where it was typed; nothing where that is no single line."""
+def resume_choices(view: View, builder: CommandBuilder, *, meaning: str = "") -> tuple[Choice, ...]:
+    """The command line of the last attempt, in its directory; nothing if it cannot be typed as one line."""
     if not view.attempts:
         return ()
     body = contents_of(view.attempts[-1].event.body)
-    if "again" in body:  # it was a worker's
+    if "again" in body:  # a worker recorded it
         words = submission(body)
         return (
-            (Choice(desk.holdfast(*words), meaning or "any worker of its agent takes it up"),)
-            if words
-            else ()
+            (Choice(builder.holdfast(*words), meaning or "any worker of its agent runs it"),) if words else ()
         )
-    if desk.untrusted and not is_served(body):
+    if builder.untrusted and not is_served(body):
         look = Choice(
-            desk.holdfast("resume", desk.untrusted, "--dry-run"), "see the command, which is not yours"
+            builder.holdfast("resume", builder.untrusted, "--dry-run"), "see the command, which is not yours"
         )
-        trust = desk.holdfast("resume", desk.untrusted, "--trust")
+        trust = builder.holdfast("resume", builder.untrusted, "--trust")
         return (
             look,
             Choice(trust, f"{meaning}, if you trust it" if meaning else "start it, if you trust it"),
@@ -241,7 +248,7 @@ def resume_choices(view: View, desk: Desk, *, meaning: str = "") -> tuple[Choice
     if not argv or any("\n" in part for part in argv) or is_served(body):
         return ()
     place = body.get("cwd", "")
-    go = f"cd {shlex.quote(place)} && " if place and place != desk.cwd else ""
+    go = f"cd {shlex.quote(place)} && " if place and place != builder.cwd else ""
     return (Choice(go + shlex.join(argv), meaning),)
 
 

@@ -1,7 +1,7 @@
-"""How far a recorded plan has come, as far as names can tell.
+"""The progress of a recorded plan, as far as names show it.
 
-A plan is a list of words; a step of the same name, or in a scope of that name at the top, is taken as work on it. What
-cannot be told that way is left open rather than guessed.
+A plan is a list of texts. A step with the same name, or in a top-level scope of that name, counts as work on
+the item. Where names are ambiguous, the status is unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class PlanItem(NamedTuple):
 def plan_items(
     plan: Event | None, steps: Sequence[StepLine], *, is_finished: bool, work: Mapping[str, str] | None = None
 ) -> tuple[PlanItem, ...]:
-    """The plan with the status of each item; empty where none was recorded. ``work`` tells by a step's key what item it is for."""
+    """The plan with the status of each item; empty without a plan. ``work`` maps a step's key to its item."""
     texts, work = planned(plan), work or {}
     of_item = [
         [step for step in steps if step.what == "step" and work.get(step.key, step.name) == text]
@@ -41,7 +41,7 @@ def plan_items(
 
 
 def _status(own: Sequence[StepLine], *, is_past: bool, is_finished: bool) -> PlanStatus:
-    """``is_past``: the program went on to a later item, so that this one is not still growing."""
+    """``is_past``: the program reached a later item, so this one is complete."""
     if not own:
         return "unknown" if is_past else "not_begun"
     if any(step.outcome == "in_doubt" for step in own):

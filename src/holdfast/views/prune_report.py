@@ -1,4 +1,4 @@
-"""What a prune of many runs comes to, gathered: what goes and stays of how many, and who frees most."""
+"""The summary of a prune of many runs: what goes and what stays, of how many runs, and the largest ones."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -8,8 +8,8 @@ from holdfast.model.prune_report import Part, RunPruned
 _WHYS_MAX: Final = 3
 
 
-class PartOfMany(NamedTuple):
-    """Records of a class, of so many runs, that go or stay for the same reason."""
+class CombinedPart(NamedTuple):
+    """Records of a class, of several runs, that go or stay for the same reason."""
 
     what: str
     runs: int
@@ -18,10 +18,13 @@ class PartOfMany(NamedTuple):
     why: str
 
 
-def gathered(
+def combined_parts(
     runs: Iterable[RunPruned], parts_of: Callable[[RunPruned], tuple[Part, ...]]
-) -> list[PartOfMany]:
-    """The parts of all runs, by class and reason, the largest first. Reasons that begin alike and are many are one."""
+) -> list[CombinedPart]:
+    """The parts of all runs by class and reason, the largest first.
+
+    Many reasons with the same beginning count as one.
+    """
     parts = [(run.run, part) for run in runs for part in parts_of(run)]
     whys: dict[str, set[str]] = {}
     for _, part in parts:
@@ -32,7 +35,7 @@ def gathered(
         why = f"{first} …" if len(whys[first]) > _WHYS_MAX else part.why
         found.setdefault((part.what, why), []).append((run, part))
     lines = [
-        PartOfMany(
+        CombinedPart(
             what,
             len({run for run, _ in alike}),
             sum(part.number for _, part in alike),
@@ -49,6 +52,6 @@ def _first(why: str) -> str:
 
 
 def largest(runs: Iterable[RunPruned], most: int) -> list[RunPruned]:
-    """Those that free most, the most first."""
+    """The runs that free the most, largest first."""
     freeing = [run for run in runs if run.freed_bytes > 0]
     return sorted(freeing, key=lambda run: (-run.freed_bytes, run.run))[:most]

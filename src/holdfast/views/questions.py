@@ -1,4 +1,4 @@
-"""What a run waits for, for people: its questions with what may be answered, and times or providers."""
+"""What a run waits for: its questions with their possible answers, and times or providers."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,10 @@ from holdfast.views.value_text import moment, one_line, readable
 
 
 class QuestionLine(NamedTuple):
-    """One open question. ``answers`` is what may be answered; ``answered_by`` who already has, if that waits in the inbox."""
+    """One open question.
+
+    ``answers``: the possible answers; ``answered_by``: the author of an answer in the inbox.
+    """
 
     id: str
     question: str
@@ -29,7 +32,7 @@ class QuestionLine(NamedTuple):
 
 
 def question_line(asked: OpenQuestion) -> QuestionLine:
-    """The question as it is told."""
+    """The question as it is shown."""
     return QuestionLine(
         asked.id,
         asked.question,
@@ -46,7 +49,7 @@ def question_line(asked: OpenQuestion) -> QuestionLine:
 
 
 def waits_for(view: View | None) -> str:
-    """What the run waits for now, in one line: a question first, because somebody has to do something about it."""
+    """What the run waits for, in one line. A question comes first, because a person has to act on it."""
     if view is None:
         return ""
     questions, waits = QUESTIONS.of(view).open, WAITS.of(view).open
@@ -64,13 +67,13 @@ def wait_words(waiting: Waiting) -> str:
 
 
 def answer_words(line: QuestionLine) -> str:
-    """What was answered and is not taken in yet."""
+    """The answer that the run has not read yet."""
     shown = (
         {True: "yes", False: "no"}[line.answer] if isinstance(line.answer, bool) else readable(line.answer)
     )
-    return f"{shown}, by {line.answered_by}; taken in when the run goes on"
+    return f"{shown}, by {line.answered_by}; applied when the run continues"
 
 
 def unanswered(questions: Sequence[OpenQuestion]) -> list[OpenQuestion]:
-    """Those that somebody has to do something about."""
+    """The questions that a person has to answer."""
     return [asked for asked in questions if not asked.pending_by and not asked.is_expired]

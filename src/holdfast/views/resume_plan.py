@@ -1,4 +1,7 @@
-"""The resume plan for the eye: what matters most first, and the command that would be started. Decisions are ``core.resume.resume_plan``'s."""
+"""The resume plan for people: the most important first, and the command that would start.
+
+``core.resume.resume_plan`` makes the decisions.
+"""
 
 from typing import Final, NamedTuple
 
@@ -24,7 +27,7 @@ __all__ = [
 
 
 class Launch(NamedTuple):
-    """A command to start: the interpreter and its arguments, where, and what is added to the environment."""
+    """A command to start: interpreter, arguments, directory, and additions to the environment."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -32,7 +35,7 @@ class Launch(NamedTuple):
 
 
 class PremiseLine(NamedTuple):
-    """Something the run relies on: the verdict, what follows, and why. ``recorded_seq`` is the event that noted it, or 0."""
+    """A premise of the run: the verdict, its consequence, and why. ``recorded_seq`` is its event, or 0."""
 
     premise: str
     verdict: str
@@ -65,7 +68,7 @@ _ACTS: Final = {"pause": 0, "warn": 1, "ignore": 2}
 
 
 def arrange(plan: ResumePlan, launch: Launch) -> ResumeLines:
-    """The plan with its premises in the order of what follows from them."""
+    """The plan with its premises ordered by their consequence."""
     lines = sorted(
         (_premise(judged) for judged in plan.premises),
         key=lambda line: (_ACTS[line.act], _ORDER[line.verdict], line.premise),
@@ -80,9 +83,11 @@ def _premise(judged: Judged) -> PremiseLine:
 
 
 def trust_line(command: Command | None, came_from: str = "") -> str:
-    """Whose the command is, if it is not this user's own, and whether anybody trusts it; empty where there is nothing to say.
+    """The owner of the command, if it is foreign, and whether it is trusted.
 
-    ``came_from`` is what was said already of where the run came from.
+    Empty if there is nothing to say.
+
+    ``came_from`` is the origin of the run that was already shown.
     """
     if command is None or not command.origin or command.starter != "program":
         return ""
@@ -101,7 +106,7 @@ def answers_line(answers: Answers) -> str:
 
 
 def saved_line(saved: Saved) -> str:
-    """What need not be spent again; empty for nothing. What nobody has counted is said to be unknown."""
+    """What need not be spent again; empty for nothing. Uncounted usage is shown as unknown."""
     told = [span(saved.seconds)] if saved.seconds else []
     if saved.model_calls:
         tokens = "tokens unknown" if saved.tokens is None else count(saved.tokens, "token")
@@ -116,7 +121,7 @@ def _known(unknown: int, calls: int) -> str:
 
 
 def premises_line(premises: tuple[PremiseLine, ...]) -> str:
-    """``12 hold, 1 does not, 3 are unknown``; empty where the run relies on nothing."""
+    """``12 hold, 1 does not, 3 are unknown``; empty without premises."""
     hold = sum(line.verdict == "holds" for line in premises)
     unknown = sum(line.verdict == "unknown" for line in premises)
     broken = len(premises) - hold - unknown
@@ -124,5 +129,5 @@ def premises_line(premises: tuple[PremiseLine, ...]) -> str:
     if broken:
         told.append(f"{broken} do not hold" if broken > 1 else "1 does not hold")
     if unknown:
-        told.append(f"{unknown} cannot be told yet")
+        told.append(f"{unknown} not known yet")
     return ", ".join(told)

@@ -1,4 +1,4 @@
-"""A run in full, for ``show``: what it is for, where it stands, how it came there, and what to do next."""
+"""A run in full, for ``show``: its goal, its status, its attempts and steps, and what to do next."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -19,10 +19,10 @@ from holdfast.model.recorded_command import Command
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
 from holdfast.model.store_rows import OVER, Status, owner_name
 from holdfast.views.cost import Bill, bill
-from holdfast.views.event_text import circle_line, tell
-from holdfast.views.handoff import PromiseLine, Taken, losses_of, promise_lines, taken_from
+from holdfast.views.event_text import describe, loop_line
+from holdfast.views.handoff import HandoffOrigin, PromiseLine, losses_of, promise_lines, taken_from
 from holdfast.views.in_doubt import DoubtLine, doubt_line
-from holdfast.views.next_commands import Desk, Move, next_move
+from holdfast.views.next_commands import CommandBuilder, NextAction, next_action
 from holdfast.views.plan_progress import PlanItem, plan_items
 from holdfast.views.questions import QuestionLine, question_line, wait_words
 from holdfast.views.runs import RunLine, run_line
@@ -31,7 +31,10 @@ from holdfast.views.value_text import failure_line, moment, one_line
 
 
 class AttemptLine(NamedTuple):
-    """One attempt: who, when, how it ended, and the last thing known. ``how`` is ``running`` while nobody saw it end."""
+    """One attempt: its process, its times, its end, and its last record.
+
+    ``how`` is ``running`` until an end is known.
+    """
 
     number: int
     how: str
@@ -42,7 +45,10 @@ class AttemptLine(NamedTuple):
 
 
 class WaitLine(NamedTuple):
-    """One thing that the run waits for, apart from answers; ``until`` is when that is over, if it is known."""
+    """One thing that the run waits for, other than answers.
+
+    ``until`` is the end of the wait, if it is known.
+    """
 
     what: str
     since_at: float
@@ -50,7 +56,10 @@ class WaitLine(NamedTuple):
 
 
 class FileLine(NamedTuple):
-    """A file of the run's. ``state``: recorded, an orphan, or under way: begun by an attempt and not recorded."""
+    """A file of the run.
+
+    ``state``: recorded, an orphan, or under way: started by an attempt and not recorded.
+    """
 
     path: str
     version: int
@@ -59,12 +68,12 @@ class FileLine(NamedTuple):
 
 
 class RunSummary(NamedTuple):
-    """Everything that ``holdfast show RUN`` tells. ``circle`` is what the agent repeats, and empty unless it was nudged or paused.
+    """Everything that ``holdfast show RUN`` shows.
 
-    ``spent`` is what its model calls took, ``budget`` what the last attempt was allowed,
-    ``cancellation`` says by whom it was cancelled. ``taken_from`` is the run that has handed its work over to this one, and
-    ``losses`` what did not come along. ``came_from`` says where its history was brought in from, and ``command`` is what it was
-    last started with, if that is foreign.
+    ``circle`` is what the agent repeats; empty unless it was nudged or paused. ``spent`` is the usage of its
+    model calls, ``budget`` the limit of the last attempt, ``cancellation`` says who cancelled it.
+    ``taken_from`` is the run that handed its work to this one, and ``losses`` what was not carried over.
+    ``came_from`` is the origin of an imported history, and ``command`` the last command, if that is foreign.
     """
 
     line: RunLine
@@ -82,10 +91,10 @@ class RunSummary(NamedTuple):
     spent: Bill
     budget: dict[str, Any] | None
     cancellation: str
-    taken_from: Taken | None
+    taken_from: HandoffOrigin | None
     losses: tuple[Loss, ...]
     promises: tuple[PromiseLine, ...]
-    next: Move
+    next: NextAction
     came_from: str = ""
     command: Command | None = None
 
@@ -98,11 +107,11 @@ def summarize(
     *,
     now: float,
     size_bytes: int | None,
-    desk: Desk,
+    builder: CommandBuilder,
     promises: Promises | None = None,
     read: Callable[[Event], dict[str, Any]],
 ) -> RunSummary:
-    """The summary of a run from its events and what was found by looking at its holder; ``read`` gives a whole body."""
+    """The summary of a run from its events and its holder's state; ``read`` gives a full body."""
     view = fold(events)
     started = read(view.started) if view.started else {}
     finished = next((event for event in reversed(events) if event.kind == Kind.RUN_FINISHED), None)
@@ -124,18 +133,18 @@ def summarize(
         waits=_waits(info, view),
         files=tuple(_files(view)),
         result=read(finished).get("value") if finished and view.result is not None else None,
-        circle=(circle := _circle(events)),
+        circle=(circle := _loop(events)),
         spent=bill(BUDGET.of(view).spent),
         budget=_budget(view),
         cancellation=_cancelled(events) if info.status == Status.CANCELLED else "",
         taken_from=taken_from(view),
         losses=losses_of(view),
         promises=promise_lines(promises or PROMISES.of(view).both()),
-        next=next_move(
+        next=next_action(
             info,
             view,
             doubts,
-            desk,
+            builder,
             questions=questions,
             drifted_from=_drifted_from(events),
             circle=circle,
@@ -157,27 +166,27 @@ def _files(view: View) -> Iterator[FileLine]:
 
 
 def _handed_to(events: Sequence[Event]) -> str | None:
-    """Whom the run was handed over to when it was sealed; None where that is not why it is sealed, if it is."""
+    """The receiver of a run that was sealed by a handoff; None if it was not."""
     last = events[-1] if events else None
     body = contents_of(last.body) if last is not None and last.kind == Kind.RUN_SEALED else {}
     return str(body["to"]) if "handoff" in body else None
 
 
 def _cancelled(events: Sequence[Event]) -> str:
-    """By whom, when and why."""
+    """Who cancelled it, when and why."""
     event = next((event for event in reversed(events) if event.kind == Kind.RUN_CANCELLED), None)
-    return "" if event is None else f"{tell(event).detail}, {moment(event.at)}"
+    return "" if event is None else f"{describe(event).detail}, {moment(event.at)}"
 
 
 def _waits(info: RunInfo, view: View) -> tuple[WaitLine, ...]:
-    """What it waits for; nothing where it is over."""
+    """What it waits for; nothing if it is over."""
     if info.status in OVER:
         return ()
     return tuple(WaitLine(wait_words(w), w.since, w.until) for w in WAITS.of(view).open.values())
 
 
 def _budget(view: View) -> dict[str, Any] | None:
-    """What the last attempt was allowed to spend; None without a limit."""
+    """The spending limit of the last attempt; None without a limit."""
     return fields_of(view.attempts[-1].event.body).get("budget") if view.attempts else None
 
 
@@ -189,13 +198,13 @@ def _is_out_of_budget(events: Sequence[Event]) -> bool:
 
 
 def _drifted_from(events: Sequence[Event]) -> str:
-    """The key of the recorded call in whose place the program last asked for another; empty if it never did."""
+    """The key of the recorded call that the program last drifted from; empty if it never drifted."""
     drift = next((event for event in reversed(events) if event.kind == Kind.DRIFTED), None)
     return str(fields_of(drift.body)["recorded"]) if drift else ""
 
 
-def _circle(events: Sequence[Event]) -> str:
-    """What the agent repeats now, in words; empty once it has done something new, was let go on, or has finished."""
+def _loop(events: Sequence[Event]) -> str:
+    """What the agent repeats now; empty once it has done something new, was let go on, or has finished."""
     was_let_go = False
     for event in reversed(events):
         if event.kind in {Kind.LOOP_LEFT, Kind.RUN_FINISHED}:
@@ -204,18 +213,19 @@ def _circle(events: Sequence[Event]) -> str:
         if event.kind == Kind.LOOP_NOTICED:
             body = contents_of(event.body)
             is_over = body["level"] == "warn" or (body["level"] == "pause" and was_let_go)
-            return "" if is_over else circle_line(body)
+            return "" if is_over else loop_line(body)
     return ""
 
 
 def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[AttemptLine, ...]:
-    """The attempts with the last thing known of each: from the record of its end, or from where it stands."""
+    """The attempts with the last record of each, from the event of its end or from the view."""
     ends = [event for event in events if event.kind in (Kind.ATTEMPT_CRASHED, Kind.ATTEMPT_ENDED)]
     lines = []
     begins = [attempt.event.seq for attempt in view.attempts] + [view.head + 1]
     for attempt, (first, after) in zip(view.attempts, pairwise(begins), strict=True):
         body = contents_of(attempt.event.body)
-        # One that was left behind by a fork or a rewind has no end: each end belongs to the attempt that it lies in.
+        # A fork or a rewind can leave an attempt without an end, so match each end to the attempt that
+        # contains it.
         end = next((end for end in ends if first <= end.seq < after), None)
         took_s = None if attempt.ended_at is None else attempt.ended_at - attempt.event.at
         if end is not None:
@@ -223,7 +233,7 @@ def _attempts(info: RunInfo, view: View, events: Sequence[Event]) -> tuple[Attem
         else:
             how, last = (attempt.how, "") if attempt.how else _open_end(info, view)
         if how == "crashed":
-            took_s = None  # its end was found out later, by the next attempt
+            took_s = None  # the next attempt discovered its end, so the time is unknown
         lines.append(
             AttemptLine(attempt.number, how, attempt.event.at, took_s, owner_name(body["owner"]), last)
         )
@@ -235,7 +245,7 @@ def _last(end: dict[str, Any]) -> str:
 
 
 def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
-    """Of an attempt that has no recorded end: it runs, or its process is gone."""
+    """For an attempt without a recorded end: it runs, or its process is gone."""
     open_calls = view.open_calls()
     last = ""
     if open_calls:

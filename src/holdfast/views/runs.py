@@ -1,4 +1,4 @@
-"""The table of runs: each at a glance."""
+"""The table of runs."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,10 @@ from holdfast.views.value_text import ago, one_line
 
 
 class RunLine(NamedTuple):
-    """One run. ``status`` includes what only looking can tell: ``crashed``, ``stale``, and ``damaged``."""
+    """One run.
+
+    ``status`` includes what only a check of the holder shows: ``crashed``, ``stale``, ``damaged``.
+    """
 
     run: str
     status: str
@@ -44,14 +47,14 @@ class RunLine(NamedTuple):
     holder: str
     liveness: Liveness | None
     damage: str
-    """Why the run cannot be understood; empty where it can."""
+    """Why the run cannot be read; empty if it can."""
 
 
 def run_line(overview: Overview, *, now: float) -> RunLine:
-    """The line of a run; of one that cannot be understood, that it is damaged and why."""
+    """The line of a run; for an unreadable one, that it is damaged and why."""
     try:
         return _line(overview, now)
-    except UNSOUND as error:  # what was not looked at when the journal was folded
+    except UNSOUND as error:  # damage in parts that the fold does not read
         damaged = overview.info._replace(status="damaged")
         return _line(Overview(damaged, None, damage=f"{type(error).__name__}: {error}"), now)
 
@@ -92,7 +95,10 @@ def _line(overview: Overview, now: float) -> RunLine:
 
 
 def position_words(line: RunLine) -> str:
-    """``step 3 of 7`` where there is a plan, else ``point 44``; where nothing was done yet, whose work it is."""
+    """``step 3 of 7`` with a plan, else ``point 44``.
+
+    For a run that has done nothing, the run it took over.
+    """
     if line.taken_from and not line.point:
         return f"from {line.taken_from}"
     return (
@@ -106,7 +112,7 @@ def sign_words(line: RunLine) -> str:
 
 
 def goal_of(view: View | None) -> str:
-    """The run's goal in one line; where it has none, the agent that it is a run of."""
+    """The run's goal in one line, or its agent's name if it has no goal."""
     if view is None or view.started is None:
         return ""
     body = contents_of(view.started.body)

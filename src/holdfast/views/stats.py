@@ -1,6 +1,6 @@
-"""Runs in numbers, for the eye: what was spent, what replay saved, and where it failed last time and the time before.
+"""Statistics of runs for people: what was spent, what replay saved, and the last two failures.
 
-The counting is ``core.reports.statistics``; this adds sums over all runs and turns failures into one line each.
+``core.reports.statistics`` counts; this adds sums over all runs and turns failures into one line each.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from holdfast.views.cost import Bill, bill
 from holdfast.views.value_text import failure_line, one_line
 
 LAST_FAILURES: Final = 2
-"""Last time, and the time before."""
+"""The last failure, and the one before."""
 
 ORDERS: Final[dict[str, Callable[[ToolStats], float]]] = {
     "started": lambda tool: tool.started,
@@ -21,11 +21,11 @@ ORDERS: Final[dict[str, Callable[[ToolStats], float]]] = {
     "total": lambda tool: tool.total_s,
     "longest": lambda tool: tool.longest_s,
 }
-"""What tools can be ordered by, the highest first: ran most, failed most, took longest in all, took longest once."""
+"""The orders of tools, highest first: ran most, failed most, took longest in all, took longest once."""
 
 
 class FailureLine(NamedTuple):
-    """Where a run failed. ``step`` is empty outside of any; ``ended``: the attempt ended with it, else the run went on."""
+    """Where a run failed. ``step`` is empty outside of steps; ``ended``: whether it ended the attempt."""
 
     run: str
     seq: int
@@ -38,7 +38,10 @@ class FailureLine(NamedTuple):
 
 
 class AttemptNumbers(NamedTuple):
-    """One attempt, and what it need not do again: so many steps, which had taken so long, and their model calls so much."""
+    """One attempt, and what it need not repeat.
+
+    The number of steps, their time, the usage of their model calls.
+    """
 
     number: int
     how: str
@@ -58,10 +61,10 @@ class ModelNumbers(NamedTuple):
 
 
 class RunNumbers(NamedTuple):
-    """One run: its attempts, what it began and how long that took, what replay saved, and the last failures.
+    """One run: its attempts, its steps and their time, what replay saved, and the last failures.
 
-    ``spent`` is what its model calls took, ``unanswered`` how many of them have no answer, ``saved_spent`` what those had taken
-    that replay answered.
+    ``spent`` is the usage of its model calls, ``unanswered`` the number of calls without an answer,
+    ``saved_spent`` the usage of the calls that replay answered.
     """
 
     run: str
@@ -95,7 +98,10 @@ class Totals(NamedTuple):
 
 
 class StatsPage(NamedTuple):
-    """Everything that ``holdfast stats`` tells: tools in the order asked for, runs and failures newest first."""
+    """Everything that ``holdfast stats`` shows.
+
+    Tools in the requested order, runs and failures newest first.
+    """
 
     totals: Totals
     tools: tuple[ToolStats, ...]
@@ -105,7 +111,7 @@ class StatsPage(NamedTuple):
 
 
 def arrange(stats: Stats, *, by: str = "started") -> StatsPage:
-    """The page of one run, or of all runs of a store; ``by`` is one of ``ORDERS``, and equals stay as they were."""
+    """The page of one run, or of all runs; ``by`` is one of ``ORDERS``. The sort is stable."""
     runs = stats.runs
     totals = Totals(
         runs=len(runs),

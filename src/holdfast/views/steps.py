@@ -1,7 +1,7 @@
-"""The steps and checkpoints of a run as a list: in the order they began, nested ones below their parents.
+"""The steps and checkpoints of a run as a list: in the order they started, nested ones below their parents.
 
-A line is one call up to its outcome. A step that was cut off and ran again is one line with two tries; a failure
-that a later attempt tried again is a line of its own. Point numbers are the fold's, not counted here.
+A line is one call up to its outcome. A step that was cut off and ran again is one line with two tries; a
+failure that a later attempt tried again has its own line. The fold numbers the points, not this module.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,7 +18,7 @@ StepOutcome = Literal["done", "failed", "running", "in_doubt", "cut_off", "aband
 
 
 class StepLine(NamedTuple):
-    """One step or checkpoint. ``point`` is its number once it has an outcome; ``tries`` counts how often it was begun."""
+    """One step or checkpoint. ``point`` is its number once it has an outcome; ``tries`` counts its starts."""
 
     point: int | None
     what: Literal["step", "checkpoint"]
@@ -41,7 +41,10 @@ class StepLine(NamedTuple):
 def list_steps(
     events: Iterable[Event], *, in_doubt: Collection[str] = (), is_held: bool = False
 ) -> list[StepLine]:
-    """Every step and checkpoint. ``in_doubt`` are the keys of doubtful calls, ``is_held`` whether a live process works."""
+    """Every step and checkpoint.
+
+    ``in_doubt`` has the keys of calls in doubt, ``is_held`` says whether a live process works on the run.
+    """
     walk = _Walk()
     for event in events:
         walk.add(event)
@@ -49,14 +52,14 @@ def list_steps(
 
 
 class _Walk:
-    """Goes through the events once; ``lines`` holds what is known so far."""
+    """Reads the events once; ``lines`` holds the result so far."""
 
     def __init__(self) -> None:
         self.lines: list[StepLine] = []
         self._view = View()
         self._depths = Depths()
         self._open: dict[str, int] = {}
-        """Where in ``lines`` the call of a key stands that has no outcome yet."""
+        """The index in ``lines`` of each call without an outcome, by key."""
 
     def add(self, event: Event) -> None:
         points = self._view.points
@@ -158,7 +161,7 @@ def _concluded(line: StepLine, event: Event, body: dict[str, Any], point: int) -
 
 
 def _judged(line: StepLine, in_doubt: Collection[str], is_held: bool) -> StepLine:
-    """What an open step is, once its holder has been looked at."""
+    """The outcome of an open step, given the state of its holder."""
     if line.outcome_seq is not None:
         return line
     if line.key in in_doubt:

@@ -1,7 +1,7 @@
-"""Recorded things in words a person reads at a glance: values, failures, sizes, statuses.
+"""Recorded values, failures, sizes and statuses as short texts.
 
-It reads trees as they stand in a body, types tagged with ``$``; it never builds the values, so nothing of the
-user's has to be importable. Every text it gives is one line.
+It reads trees as a body has them, types tagged with ``$``; it never builds the values, so the user's classes
+need not be importable. Every text is one line.
 """
 
 from typing import Any, Final
@@ -34,18 +34,18 @@ __all__ = [
 ]
 
 PRUNED: Final = "(pruned)"
-"""What stands where a record has lost its content."""
+"""Shown for a record that has lost its content."""
 
 STATUS_WORDS: Final[dict[str, str]] = {
     "in_doubt": "in doubt",
-    "not_begun": "not begun",
+    "not_begun": "not started",
     "under_way": "under way",
     "cut_off": "cut off",
 }
 
 
 def status_word(status: str) -> str:
-    """A status as people say it."""
+    """A status as a word for people."""
     return STATUS_WORDS.get(status, status)
 
 

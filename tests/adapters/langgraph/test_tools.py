@@ -309,7 +309,7 @@ def test_a_tool_called_by_hand_in_a_node_is_recorded_too(saver: HoldfastSaver) -
 # -- which tools -----------------------------------------------------------------------------------------------------
 
 
-class Shelf(BaseTool):
+class MemoryTables(BaseTool):
     """A tool that is a class, with something of its own; LangChain runs it in a thread where somebody awaits."""
 
     name: str = "shelf"
@@ -320,7 +320,7 @@ class Shelf(BaseTool):
         return f"{self.prefix} {n}"
 
 
-class Waiting(Shelf):
+class Waiting(MemoryTables):
     """The same, which can be awaited."""
 
     name: str = "waiting"
@@ -337,7 +337,7 @@ def test_tools_of_any_kind_stay_what_they_are(saver: HoldfastSaver, way: str) ->
         """A function without any decorator."""
         return f"plain {n}"
 
-    originals = [Shelf(prefix="oak"), Waiting(), tool(plain)]
+    originals = [MemoryTables(prefix="oak"), Waiting(), tool(plain)]
     tools = durable_tools([originals[0], originals[1], plain], {"plain": "read"})
     for original, durable in zip(originals, tools, strict=True):
         assert isinstance(durable, type(original))
@@ -375,7 +375,7 @@ def test_a_holdfast_tool_keeps_what_it_declares(saver: HoldfastSaver) -> None:
 def test_effects_of_tools_that_are_not_there_are_refused() -> None:
     """A misspelt name would silently be ``once``."""
     with pytest.raises(holdfast.Misuse, match="serch"):
-        durable_tools([Shelf()], {"serch": "read"})
+        durable_tools([MemoryTables()], {"serch": "read"})
 
 
 # -- where they record -----------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ def test_without_a_thread_they_are_steps_of_the_current_run(tmp_path: Path) -> N
 
 def test_outside_of_everything_they_are_what_they_were() -> None:
     """No run, no thread: called, and nothing is recorded."""
-    (durable,) = durable_tools([Shelf()])
+    (durable,) = durable_tools([MemoryTables()])
     assert durable.invoke({"n": 1}) == "shelf 1"
     assert asyncio.run(durable.ainvoke({"n": 2})) == "shelf 2"
 

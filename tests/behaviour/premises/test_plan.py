@@ -220,7 +220,7 @@ def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
     assert "PremiseMissing: run job relies on file:data.csv" in stopped.stderr
     assert "finished" not in stopped.stdout
     shown = started(*HOLDFAST, "show", "job").stdout
-    assert "holdfast resume job --accept file:data.csv  # take it as it is now" in shown
+    assert "holdfast resume job --accept file:data.csv  # accept it as it is now" in shown
     done = started(*HOLDFAST, "resume", "job", "--accept", "file:data.csv")
     assert (done.returncode, done.stdout) == (0, "finished\n"), done.stderr
 

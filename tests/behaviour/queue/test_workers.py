@@ -59,7 +59,7 @@ def ends(told: list[Report]) -> dict[str, str]:
 
 
 def test_a_submitted_run_is_run_once_with_its_inputs(url: str, store: holdfast.Store, serve: Serve) -> None:
-    """As the values that they were; submitted again it is left as it is."""
+    """As the values that they were; submitted again it stays as it is."""
     calls: list[Any] = []
 
     @holdfast.agent("adder")

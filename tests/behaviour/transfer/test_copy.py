@@ -426,7 +426,7 @@ def test_another_run_of_that_name_is_refused(here: holdfast.Store, there: holdfa
     report = here.copy(there, move=move)
     assert outcomes(report) == {"daily": "refused", "other": "moved" if move else "copied"}
     assert report.refused[0].why == (
-        f"run daily exists already (finished), and is another run than the one in {here.url}"
+        f"run daily already exists (finished), and is another run than the one in {here.url}"
     )
     assert own(there, "daily") == before
     assert standing(here)["daily"] == "failed"

@@ -6,8 +6,9 @@
 
     durable(crew, run="research", effects={"search": "read"}).kickoff(inputs={"topic": "kelp"})
 
-The program builds its crew as ever and calls this again after a crash: what was answered and done is not asked and done
-again, and the crew goes on in the middle of its task. ``HoldfastPersistence`` keeps the states of flows under ``@persist``.
+The program builds its crew as usual and calls this again after a crash: finished model calls and tool calls
+are not repeated, and the crew continues in the middle of its task. ``HoldfastPersistence`` keeps the states
+of flows under ``@persist``.
 """
 
 from holdfast.adapters.shared.journaled_calls import not_installed

@@ -1,4 +1,4 @@
-"""``durable(crew)``: the kickoffs of a crew in a run; a flow's and an agent's too."""
+"""``durable(crew)``: kickoffs of a crew, a flow or an agent inside a run."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -34,10 +34,13 @@ def durable(
     effects: Mapping[str, Effect] | None = None,
     **options: Any,
 ) -> "Durable[T]":
-    """The crew (or flow, or agent) with its kickoffs in a run: started, resumed, or, if it is finished, replayed.
+    """The crew (or flow, or agent) with its kickoffs in a run.
 
-    Without ``run`` they belong to the current run. ``effects`` says of tools, by name, whether they ``"read"``, are
-    ``"idempotent"``, or must happen ``"once"``, which all others must. ``options`` are those of ``holdfast.run``.
+    Started, resumed or, if it is finished, replayed.
+
+    Without ``run`` they belong to the current run. ``effects`` says of tools, by name, whether they
+    ``"read"``, are ``"idempotent"``, or must happen ``"once"``, which is the default. ``options`` are those
+    of ``holdfast.run``.
     """
     if run is not None:
         return Durable(subject, effects, partial(enter_run, run, store=store), options)
@@ -50,7 +53,7 @@ def durable(
 
 
 class Durable(Generic[T]):
-    """A crew, flow or agent whose kickoffs are in a run; everything else about it is as it was."""
+    """A crew, flow or agent whose kickoffs are in a run; everything else about it is unchanged."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class Durable(Generic[T]):
         enter: Callable[..., Opening] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """``enter`` gives the run to enter, with ``options``; without it, there is one already."""
+        """``enter`` gives the run to enter, with ``options``; without it, the current run is used."""
         self._subject, self._effects = subject, effects
         self._enter, self._options = enter, options or {}
         self._block: Any = None
@@ -69,7 +72,7 @@ class Durable(Generic[T]):
         kick = self._kick if name in BLOCKING else self._kick_async if name in AWAITING else None
         return own if kick is None else partial(kick, own)
 
-    # As a block: the run is entered with it, and what is kicked off inside belongs to that run.
+    # As a context manager: it enters the run, and kickoffs inside the block belong to that run.
 
     def __enter__(self) -> "Durable[T]":
         self._block = self._opening(None)
@@ -107,7 +110,7 @@ class Durable(Generic[T]):
 
     @contextmanager
     def _running(self, inputs: Any) -> Iterator[list[Any]]:
-        """The run, for what is put into the list."""
+        """Enters the run; the caller puts the output into the list."""
         made: list[Any] = []
         with self._opening(inputs) as run:
             with self._session():
@@ -148,7 +151,7 @@ class Durable(Generic[T]):
                 with _crews_held(session):
                     yield
 
-    # A stream's run is entered when somebody begins to read it, and left at its end.
+    # A stream's run is entered at the first read, and left at its end.
 
     def _streamed(self, output: Any, inputs: Any) -> Any:
         if isinstance(output, list):
@@ -158,7 +161,7 @@ class Durable(Generic[T]):
                     advice='enter it around them: with holdfast.run("…"): durable(crew).kickoff_for_each(…)',
                 )
             return [self._streamed(one, inputs) for one in output]
-        # CrewAI has no other place to stand in between.
+        # CrewAI offers no public place to wrap the iterator.
         if output._sync_iterator is not None:  # noqa: SLF001
             output._sync_iterator = self._read(output, output._sync_iterator, inputs)  # noqa: SLF001
         else:
@@ -179,7 +182,7 @@ class Durable(Generic[T]):
 
 @contextmanager
 def _crews_held(session: Session) -> Iterator[None]:
-    """Whatever crew a flow kicks off is held; before CrewAI 1.15 it has to be told: ``durable(crew)``."""
+    """Holds every crew that a flow kicks off. Before CrewAI 1.15, wrap each one: ``durable(crew)``."""
     try:
         from crewai.hooks.dispatch import (  # pyright: ignore[reportMissingImports]
             InterceptionPoint,
@@ -201,7 +204,7 @@ def _crews_held(session: Session) -> Iterator[None]:
 
 
 def told(output: Any) -> Any:
-    """What came of a kickoff, as the run records it."""
+    """The output of a kickoff, as the run records it."""
     if isinstance(output, list):
         return [told(one) for one in output]
     if getattr(output, "raw", None) is None:

@@ -1,4 +1,7 @@
-"""The states of flows under ``@persist``: a chain of checkpoints in a run that is kept for them, open to every command."""
+"""The states of flows under ``@persist``: a chain of checkpoints in a run of their own.
+
+Every command can read that run.
+"""
 
 from copy import deepcopy
 from typing import Any
@@ -11,13 +14,15 @@ from holdfast.engine.run.open import Entry
 from holdfast.engine.threads.chains import ChainedRun, NewLink
 
 _CHAIN = ""
-"""The only one that a flow's run has."""
+"""The only chain of a flow's run."""
 
 
 class HoldfastPersistence(FlowPersistence):
-    """Keeps the state of a flow after each of its methods; ``kickoff(inputs={"id": …})`` goes on from the latest.
+    """Keeps the state of a flow after each of its methods.
 
-    The run of a flow is ``flow/<its id>``. Nobody holds it, and it is never finished.
+    ``kickoff(inputs={"id": …})`` continues from the latest.
+
+    The run of a flow is ``flow/<its id>``. No process holds it, and it is never finished.
     """
 
     persistence_type: str = "HoldfastPersistence"
@@ -28,24 +33,24 @@ class HoldfastPersistence(FlowPersistence):
         super().__init__(store=store, **more)
 
     def init_db(self) -> None:
-        """Nothing is to be made before the first state is kept."""
+        """Nothing to create: the run is created with its first state."""
 
     def save_state(self, flow_uuid: str, method_name: str, state_data: Any) -> None:
-        """Keep a state. Durable when it returns."""
+        """Keep a state. Durable on return."""
         self._keep(flow_uuid, {"method": method_name, "state": _plain(state_data)})
 
     def load_state(self, flow_uuid: str) -> dict[str, Any] | None:
-        """The latest state; None where none was kept."""
+        """The latest state; None if there is none."""
         kept = self._kept(flow_uuid)
         return None if kept is None else kept["state"]
 
     def save_pending_feedback(self, flow_uuid: str, context: Any, state_data: Any) -> None:
-        """Keep a state, and what a person was asked about it."""
+        """Keep a state, and the question to a person about it."""
         state = _plain(state_data)
         self._keep(flow_uuid, {"method": context.method_name, "state": state, "pending": context.to_dict()})
 
     def load_pending_feedback(self, flow_uuid: str) -> tuple[dict[str, Any], Any] | None:
-        """The state and what a person was asked about it; None where nothing is open."""
+        """The state and the question to a person about it; None if no question is open."""
         from crewai.flow.async_feedback.types import (  # pyright: ignore[reportMissingImports]
             PendingFeedbackContext,
         )
@@ -72,7 +77,7 @@ class HoldfastPersistence(FlowPersistence):
         with run.reading() as chains:
             latest = chains.find(_CHAIN, None)
         parent = None if latest is None else latest.id
-        # Methods that run side by side save side by side, each the whole state: the last one counts.
+        # Parallel methods save in parallel, each the complete state: the last one counts.
         run.put(NewLink(_CHAIN, uuid4().hex, parent, kept, {}, is_fork=True, note=kept["method"]))
 
     def _kept(self, flow_uuid: str) -> dict[str, Any] | None:
@@ -83,5 +88,5 @@ class HoldfastPersistence(FlowPersistence):
 
 
 def _plain(state: Any) -> Any:
-    """A copy that nobody changes any more."""
+    """A copy that later changes do not reach."""
     return state.model_dump(mode="json") if hasattr(state, "model_dump") else deepcopy(dict(state))

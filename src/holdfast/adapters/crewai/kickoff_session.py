@@ -1,4 +1,4 @@
-"""One kickoff in a run: what it holds of a crew, where its tasks stand in the run, and what has stopped it."""
+"""One kickoff in a run: the objects it holds of a crew, the scopes of its tasks, and what stopped it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,12 +23,12 @@ from holdfast.model.calls import Effect, Treatment
 SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
 _LLMS: Final = ("llm", "function_calling_llm", "manager_llm", "planning_llm", "chat_llm")
 _ELSEWHERE: Final = ("mcps", "apps")
-"""What gives an agent tools that nobody knows before its task begins."""
+"""Attributes that give an agent tools which are unknown before its task starts."""
 
 
 def session_of(thing: Any) -> "Session | None":
-    """The session in which an object is called; None where it is nobody's, and does what it always did."""
-    # A thread that was not told of it asks the object, as long as only one run has it.
+    """The session in which an object is called; None if it is in none, and works as before."""
+    # CrewAI starts threads without our context variable: ask the object, if only one run holds it.
     return SESSION.get() or only_holder(thing)
 
 
@@ -43,7 +43,7 @@ class Session:
         *,
         is_streamed: bool,
     ) -> None:
-        """``is_streamed``: CrewAI does the work in a thread of its own, and tells whoever reads the stream."""
+        """``is_streamed``: CrewAI works in its own thread, and reports to the reader of the stream."""
         self._seam, self.is_streamed = seam, is_streamed
         self.stop: StopSignal | None = None
         self.places: dict[int, tuple[str, str]] = {}
@@ -55,12 +55,15 @@ class Session:
 
     @property
     def seam(self) -> Seam:
-        """Where a call stands that is made now."""
+        """The place in the run of a call made now."""
         return Turns.current(self._seam)
 
     @contextmanager
     def current(self) -> Iterator["Session"]:
-        """Be in the session; at its end all is let go, and what stopped the run is raised, whoever caught it meanwhile."""
+        """Enter the session.
+
+        At its end all objects are released, and a stop-signal is raised again if it was swallowed.
+        """
         token = SESSION.set(self)
         try:
             yield self
@@ -77,7 +80,7 @@ class Session:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Make a call, unless the run was stopped; and remember it if this call stops it."""
+        """Make a call, unless the run was stopped; remember a stop-signal of this call."""
         if self.stop is not None:
             raise self.stop
         try:
@@ -87,21 +90,24 @@ class Session:
             raise
 
     def mark(self, name: str, **content: Any) -> None:
-        """Record what the crew does beside its calls; on replay it is consumed."""
+        """Record what the crew does besides its calls; a replay consumes it."""
         told = {key: one_line(text, 500) if isinstance(text, str) else text for key, text in content.items()}
         with self.guarded(), self.seam.entered() as here:
             drive(mark(here.tenure, BLOCKING, name, told))
 
     def treatment(self, name: str) -> Treatment:
-        """How the tool of this name is treated."""
+        """The treatment of the tool of this name."""
         return treatments([name], {name: self._effects[name]} if name in self._effects else None)[name]
 
     def hold_crew(self, crew: Any, place: str = "") -> list[str]:
-        """Take hold of a crew: its tasks, which get their places, its agents, their LLMs and tools. The tasks' names."""
+        """Hold a crew: its tasks, which get their places, its agents, their LLMs and tools.
+
+        Returns the tasks' names.
+        """
         for name in ("manager_llm", *(("planning_llm",) if crew.planning else ())):
             if isinstance(getattr(crew, name), str):
                 setattr(crew, name, create_llm(getattr(crew, name)))
-        agents, tools = _staff(crew)
+        agents, tools = _agents_and_tools(crew)
         self.hold_agent(crew, tools)
         for agent in agents:
             self.hold_agent(agent)
@@ -114,23 +120,23 @@ class Session:
         return labels
 
     def hold_agent(self, agent: Any, tools: Iterable[Any] = ()) -> None:
-        """Take hold of an agent's LLMs, its own tools, and those that it is given for a task."""
+        """Hold an agent's LLMs, its own tools, and those that it gets for a task."""
         fields = getattr(
             agent, "__dict__", {}
-        )  # past the descriptors, which warn of fields that are deprecated
+        )  # bypasses the descriptors, which warn about deprecated fields
         planner = getattr(fields.get("planning_config"), "llm", None)
         llms = [fields.get(name) for name in _LLMS]
         self._hold.take(*llms, planner, *(fields.get("tools") or ()), *tools)
 
     def check_effects(self, crew: Any) -> None:
         """Misuse for an effect of a tool that the crew does not have."""
-        agents, tools = _staff(crew)
+        agents, tools = _agents_and_tools(crew)
         if not any(getattr(agent, name, None) for agent in agents for name in _ELSEWHERE):
             every = [*tools, *(tool for agent in agents for tool in agent.tools or ())]
             treatments([sanitize_tool_name(tool.name) for tool in every], self._effects)
 
 
-def _staff(crew: Any) -> tuple[list[Any], list[Any]]:
+def _agents_and_tools(crew: Any) -> tuple[list[Any], list[Any]]:
     """The agents of a crew, and the tools of its tasks."""
     agents = [crew.manager_agent, *crew.agents, *(task.agent for task in crew.tasks)]
     return [agent for agent in agents if agent is not None], [
@@ -139,11 +145,11 @@ def _staff(crew: Any) -> tuple[list[Any], list[Any]]:
 
 
 def place_of(text: str, *more: object) -> str:
-    """The name of a scope: what people call it, and what tells it from others of that name."""
+    """The name of a scope: its display name, and what distinguishes it from others of that name."""
     digest = sha256("\0".join([text, *map(str, more)]).encode()).hexdigest()[:8]
     return f"{step_name(text[:60])} {digest}"
 
 
 def crew_place(crew: Any) -> str:
-    """The place of a crew among others that may be at work at the same time."""
+    """The scope of a crew among others that may run at the same time."""
     return place_of(crew.name or "crew", *(task.description for task in crew.tasks))

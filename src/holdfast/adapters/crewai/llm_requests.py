@@ -1,4 +1,4 @@
-"""What an LLM of CrewAI is asked and answers, as plain data: for the journal, and back."""
+"""Requests and answers of CrewAI's LLMs as plain data, for the journal and back."""
 
 import re
 from collections.abc import Mapping
@@ -17,20 +17,20 @@ _PARAMETERS: Final = (
     "from_agent",
     "response_model",
 )
-"""Of ``BaseLLM.call``, in the order in which they may be given by position."""
+"""The parameters of ``BaseLLM.call``, in positional order."""
 _DATE: Final = re.compile(r"Current Date: [^\n]*")
 _ADDRESS: Final = re.compile(r"call_\d{9,}")
 _CACHED: Final = ("cached_prompt_tokens", "cached_tokens")
-"""What CrewAI calls them, and what the journal does."""
+"""CrewAI's name, and the journal's."""
 
 
 def bound(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by their names."""
+    """The arguments of a call by name."""
     return {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}
 
 
 def ask_of(llm: Any, given: Mapping[str, Any]) -> Ask:
-    """What is asked, and under which name: the role of the agent that asks, else the model."""
+    """The request, and its step name: the role of the agent that asks, else the model."""
     agent, model = given.get("from_agent"), str(getattr(llm, "model", ""))
     role = str(getattr(agent, "role", "") or "")
     messages = given.get("messages")
@@ -40,22 +40,22 @@ def ask_of(llm: Any, given: Mapping[str, Any]) -> Ask:
     is_dated = bool(getattr(agent, "inject_date", False))
     return Ask(
         step_name(role or model or "llm"),
-        _Plainly(is_dated).plain(request),
+        _PlainRequest(is_dated).plain(request),
         model,
         str(getattr(llm, "provider", "")),
     )
 
 
 def step_name(text: str) -> str:
-    """A name for a step or a scope, whatever people write into roles and descriptions."""
+    """A valid name for a step or a scope, from any role or description."""
     line = one_line(text, STEP_NAME_CHARS_MAX)
     return "".join(sign for sign in line if sign.isprintable()) or "unnamed"
 
 
-class _Plainly:
-    """Makes a request plain, without what is another one in each process: the day, and addresses in memory.
+class _PlainRequest:
+    """Makes a request plain, without what differs between processes: the date, and memory addresses.
 
-    CrewAI names a tool call that came without an id by where it lies in memory.
+    CrewAI names a tool call without an id by its memory address.
     """
 
     def __init__(self, is_dated: bool) -> None:
@@ -86,7 +86,10 @@ class _Plainly:
 
 
 def told(answer: Any, usage: Mapping[str, int]) -> dict[str, Any]:
-    """An answer as it is journaled, in the shape in which everybody else's answers are; tool calls keep their types."""
+    """An answer as it is journaled, in the same form as other adapters' answers.
+
+    Tool calls keep their types.
+    """
     message: dict[str, Any] = {"role": "assistant"}
     if isinstance(answer, str):
         message["content"] = answer
@@ -102,7 +105,7 @@ def told(answer: Any, usage: Mapping[str, int]) -> dict[str, Any]:
 
 
 def heard(recorded: Mapping[str, Any], llm: Any, given: Mapping[str, Any]) -> Any:
-    """The answer that was journaled, as the LLM gave it."""
+    """A journaled answer as the LLM gave it."""
     message = recorded["choices"][0]["message"]
     if "value" in message:
         return message["value"]
@@ -114,6 +117,6 @@ def heard(recorded: Mapping[str, Any], llm: Any, given: Mapping[str, Any]) -> An
 
 
 def usage_of(recorded: Mapping[str, Any]) -> dict[str, int]:
-    """What an answer took, as CrewAI counts it."""
+    """The usage of an answer, in CrewAI's form."""
     ours, theirs = _CACHED
     return {ours if name == theirs else name: count for name, count in recorded.get("usage", {}).items()}

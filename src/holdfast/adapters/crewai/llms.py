@@ -1,4 +1,4 @@
-"""LLMs whose answers are journaled, with what they took."""
+"""LLMs whose answers are journaled, with their usage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from holdfast.engine.llm.model_call import Answer
 
 _meter: ContextVar["Exchange | None"] = ContextVar("holdfast crewai exchange", default=None)
 _counting: Final = Lock()
-"""Calls side by side count on the same counters."""
+"""Parallel calls share the same counters."""
 
 
 class DurableLLM:
@@ -23,7 +23,7 @@ class DurableLLM:
     __slots__ = ()
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Answer from the journal, or ask and journal what comes of it."""
+        """Answer from the journal, or ask the model and journal the answer."""
         exchange = Exchange.of(self, bound(args, kwargs))
         if exchange is None:
             return super().call(*args, **kwargs)  # type: ignore[misc]
@@ -70,7 +70,10 @@ class Exchange:
 
     @classmethod
     def of(cls, llm: Any, given: dict[str, Any]) -> "Exchange | None":
-        """The exchange that a call is; None outside of a session, and inside of a call: ``acall`` may well use ``call``."""
+        """The exchange of a call.
+
+        None outside of a session, and inside of a call: ``acall`` may use ``call``.
+        """
         around, session = _meter.get(), session_of(llm)
         if session is None or (around is not None and around.llm is llm):
             return None
@@ -78,7 +81,7 @@ class Exchange:
 
     @contextmanager
     def metered(self) -> Iterator[None]:
-        """Find out what the call takes: as the LLM counts it or, of one that counts in silence, from its counters."""
+        """Measures the usage of the call: from the LLM's report or, if it has none, from its counters."""
         before, token = dict(self._counters()), _meter.set(self)
         try:
             yield
@@ -87,14 +90,17 @@ class Exchange:
         self.usage = self.usage or _difference(before, self._counters())
 
     def conclude(self, answer: Answer) -> Any:
-        """The answer for the agent; from the journal, it counts as it did, and is streamed in one piece."""
+        """The answer for the agent.
+
+        One from the journal counts its usage too, and is streamed in one piece.
+        """
         if not answer.is_replayed:
             return self.answer
         llm, given = self.llm, self._given
         with _counting:
             _add(self._counters(), usage_of(answer.value))
         controller = getattr(given.get("from_agent"), "_rpm_controller", None)
-        if controller is not None:  # nobody was asked: it is no request of this minute
+        if controller is not None:  # a replayed answer is no request of this minute
             controller._current_rpm = max(0, controller._current_rpm - 1)  # noqa: SLF001 - it has no other way to be told
         value = heard(answer.value, llm, given)
         if isinstance(llm, BaseLLM) and isinstance(value, str) and _streams(llm):
@@ -109,7 +115,7 @@ class Exchange:
 
 
 def _streams(llm: Any) -> bool:
-    effective = getattr(llm, "_effective_stream", None)  # from 1.15 on
+    effective = getattr(llm, "_effective_stream", None)  # since CrewAI 1.15
     return bool(llm.stream if effective is None else effective())
 
 

@@ -1,6 +1,6 @@
-"""The parts of a crew with the journal in between: LLMs, tools, tasks, crews. Each is mixed into the class of an object.
+"""LLMs, tools, tasks and crews with the journal in between. Each is a mixin for the class of an object.
 
-Outside of a session every one of them does what it did before.
+Outside of a session they all work as before.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from holdfast.model.calls import Treatment
 
 
 def mixin_of(thing: Any) -> type | None:
-    """What makes an object durable; None for one that is no part of a crew."""
+    """The mixin that makes an object durable; None if it is not a part of a crew."""
     if isinstance(thing, BaseTool):
         return DurableFunction if isinstance(thing, Tool) and type(thing).run is Tool.run else DurableTool
     for kind, mixin in ((Task, DurableTask), (Crew, DurableCrew), (BaseLLM, DurableLLM)):
@@ -40,7 +40,7 @@ def mixin_of(thing: Any) -> type | None:
 
 
 class DurableTool:
-    """A tool whose calls are steps; one that is another agent is made of that agent's steps."""
+    """A tool whose calls are steps; if it is another agent, that agent's calls are the steps."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class DurableTool:
 
 
 class DurableFunction(DurableTool):
-    """A function as a tool: CrewAI's own class would call the function past ``_run``."""
+    """A function as a tool: CrewAI's own class would call the function and bypass ``_run``."""
 
     __slots__ = ()
     run = BaseTool.run
@@ -93,13 +93,13 @@ async def _awaited(
 def _call_of(
     tool: Any, session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Treatment, str, dict[str, Any]]:
-    """Which call it is: how it is treated, its name, its arguments."""
+    """The identity of a call: its treatment, its name, its arguments."""
     name = sanitize_tool_name(tool.name)
     return session.treatment(name), name, {**kwargs, **({"args": list(args)} if args else {})}
 
 
 def _function_of(tool: Any) -> Callable[..., Any]:
-    """What the user wrote."""
+    """The user's function."""
     written = next(
         cls for cls in type(tool).__mro__ if "_run" in vars(cls) and not issubclass(cls, DurableTool)
     )
@@ -112,7 +112,7 @@ def _ended(result: Any) -> Any:
 
 
 def _delegated(session: Session, tool: Any, given: dict[str, Any], perform: Callable[[], Any]) -> Any:
-    """Another agent's work, in a place of its own: its calls are the steps, and replay one by one."""
+    """Another agent's work, in its own scope: its calls are the steps, and replay one by one."""
     whom = step_name(str(given.get("coworker") or given.get("co_worker") or "somebody"))
     what = str(given.get("task") or given.get("question") or "")
     session.mark("said", text=what, to=whom)
@@ -123,12 +123,12 @@ def _delegated(session: Session, tool: Any, given: dict[str, Any], perform: Call
 
 
 class DurableTask:
-    """A task in a place of its own in the run, with its beginning and its end recorded."""
+    """A task in its own scope of the run, with its start and its end recorded."""
 
     __slots__ = ()
 
     def execute_sync(self, agent: Any = None, context: Any = None, tools: Any = None) -> Any:
-        """As the task does it, with what it is given taken hold of."""
+        """As the task does it, with its agent, context and tools held."""
         with _task(self, agent, tools) as done:
             done.append(super().execute_sync(agent, context, tools))  # type: ignore[misc]
         return done[0]
@@ -140,7 +140,7 @@ class DurableTask:
         return done[0]
 
     def execute_async(self, agent: Any = None, context: Any = None, tools: Any = None) -> Any:
-        """In a thread. Where a stop-signal ends CrewAI's own, whoever waits for the task waits for ever."""
+        """In a thread of ours. If a stop-signal ended CrewAI's own thread, the waiter would wait for ever."""
         future: Future[Any] = Future()
 
         def work() -> None:
@@ -162,7 +162,7 @@ def _task(task: Any, agent: Any, tools: Any) -> Iterator[list[Any]]:
         return
     session.hold_agent(agent, tools or ())
     place, label = session.places.get(id(task), ("", step_name(task.name or task.description[:60])))
-    # An agent that plans works on several steps at once: they are tasks side by side, as they look.
+    # An agent that plans works on several steps in parallel, each with tasks of its own.
     plans = bool(agent.__dict__.get("planning_config") or agent.__dict__.get("reasoning"))
     with scoped(session.seam, place) if place else nullcontext():
         session.mark("said", text=f"{label}: {task.description}", to=step_name(agent.role))
@@ -172,7 +172,7 @@ def _task(task: Any, agent: Any, tools: Any) -> Iterator[list[Any]]:
 
 
 class DurableCrew:
-    """A crew whose copies, as ``kickoff_for_each`` makes them, are durable too, each in a place of its own."""
+    """A crew whose copies (``kickoff_for_each`` makes them) are durable too, each in its own scope."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ class DurableCrew:
         return made
 
     def kickoff(self, *args: Any, **kwargs: Any) -> Any:
-        """As the crew does it; behind a stream, a stop-signal is an error that CrewAI's thread can pass on."""
+        """As the crew does it; under a stream, a stop-signal becomes an error that CrewAI can pass on."""
         with _passed_on():
             return super().kickoff(*args, **kwargs)  # type: ignore[misc]
 

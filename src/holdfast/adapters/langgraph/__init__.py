@@ -9,7 +9,8 @@
 
 from holdfast.engine.journal.pause_gc import without_collecting
 
-with without_collecting():  # what LangGraph has loaded is a lot to look through, and none of it is garbage
+with without_collecting():
+    # collecting would only walk LangGraph's many new objects, none of which is garbage
     from holdfast.adapters.shared.journaled_calls import not_installed
 
     try:

@@ -1,8 +1,9 @@
-"""``HoldfastSaver``: LangGraph's checkpoints on any store. It maps words, and decides one thing.
+"""``HoldfastSaver``: LangGraph's checkpoints on any store. It translates terms, and decides one thing.
 
-A thread is a run, a namespace one of its chains, a checkpoint a link of it, and writes are what is pending with one.
-Decided here is who may go on from a checkpoint that another has gone on from: whoever asked for it by its id. LangGraph
-hands the config of what it read back with what it puts, so there it stands, under ``__holdfast_read``.
+A thread is a run, a namespace is one of its chains, a checkpoint is a link of it, and writes are pending with
+a link. It decides who may continue a checkpoint that another writer has already continued: a caller that
+asked for it by id. LangGraph passes the config of what it read to ``put``, so that config carries the id,
+under ``__holdfast_read``.
 """
 
 import asyncio
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
 _READ: Final = "__holdfast_read"
 _COUNTERS: Final = "counters_since_delta_snapshot"
 _NAMES: Final = frozenset({"v", "id", "ts", "channel_versions", "versions_seen", "updated_channels"})
-"""What of a checkpoint is names and numbers."""
+"""The fields of a checkpoint that are names and numbers."""
 _THREADS_KEPT: Final = 1_000
 
 
 class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAsyncContextManager):  # type: ignore[type-arg]  # as LangGraph's own
-    """Threads that survive: on SQLite, PostgreSQL, DynamoDB or in memory, in both ways of waiting."""
+    """Threads that survive: on SQLite, PostgreSQL, DynamoDB or in memory, blocking and async."""
 
     def __init__(
         self,
@@ -70,19 +71,19 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     @classmethod
     @contextmanager
     def from_conn_string(cls, conn_string: str) -> Iterator[Self]:
-        """As LangGraph's own savers are made."""
+        """The constructor of LangGraph's own savers."""
         yield cls(conn_string)
 
     def setup(self) -> None:
-        """As for LangGraph's own savers; a store is set up when it is opened."""
+        """For compatibility with LangGraph's own savers: a store is set up when it is opened."""
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held between two calls; the store's handle is shared by whoever uses its URL."""
+        """Nothing to release: no lease is held between two calls, and the store's handle is shared by URL."""
 
     async def __aexit__(self, *_: object) -> None:
         """As ``__exit__``."""
 
-    # -- reading ---------------------------------------------------------------------------------------------
+    # -- read ------------------------------------------------------------------------------------------------
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the latest of its thread and namespace."""
@@ -124,7 +125,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> "Mapping[str, DeltaChannelHistory]":
-        """For each channel, the writes since the nearest checkpoint before this one that holds it, and its value there."""
+        """For each channel: the writes since the last checkpoint that holds it, and its value there."""
         conf = _conf(config)
         run = self.run(conf["thread_id"])
         history: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
@@ -173,7 +174,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             [(one.task, one.name, values.revived(one.value)) for one in settled(run.pending(events))],
         )
 
-    # -- writing ---------------------------------------------------------------------------------------------
+    # -- write -----------------------------------------------------------------------------------------------
 
     def put(
         self,
@@ -182,9 +183,9 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,  # noqa: ARG002 - what is new, the store finds out
     ) -> RunnableConfig:
-        """Store a checkpoint: what changed since the one before it. Durable when it returns.
+        """Store a checkpoint: what changed since the one before it. Durable on return.
 
-        ChainMoved where another writer has gone on from the one before it since it was read.
+        Raises ChainMoved if another writer has continued the checkpoint before it since it was read.
         """
         return self._put(config, checkpoint, metadata, CHAIN_WAIT_S)
 
@@ -221,7 +222,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote, with the checkpoint that it ran from. Durable when it returns."""
+        """Store the writes of a task, with the checkpoint that it ran from. Durable on return."""
         self._put_writes(config, writes, task_id, task_path, CHAIN_WAIT_S)
 
     def _put_writes(
@@ -235,12 +236,12 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         run = self.run(conf["thread_id"])
         run.attach(conf.get("checkpoint_ns", ""), conf["checkpoint_id"], task, path, entries, wait_s=wait_s)
 
-    # -- whole threads ---------------------------------------------------------------------------------------
+    # -- threads ---------------------------------------------------------------------------------------------
 
     def branch(self, config: RunnableConfig, name: str) -> RunnableConfig:
-        """Another thread that goes on from this one's latest checkpoint, or from the one the config names.
+        """A new thread that continues this one's latest checkpoint, or the one the config names.
 
-        One row is written, whatever the thread is long. RunExists where there is a thread of that name; UnknownPoint.
+        It writes one row, however long the thread is. Raises RunExists or UnknownPoint.
         """
         thread_id, id_ = _conf(config)["thread_id"], get_checkpoint_id(config)
         run, row = self.run(thread_id), self._row(thread_id)
@@ -254,16 +255,16 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As ``branch``, of the whole thread; of none, nothing."""
+        """As ``branch``, for the complete thread; does nothing if there is none."""
         if self._row(source_thread_id) is not None:
             self.branch({"configurable": {"thread_id": source_thread_id}}, target_thread_id)
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread; branches of it keep what they have. RunHeld while another process works on it."""
+        """Delete a thread; its branches keep their history. RunHeld while another process works on it."""
         _chaining().delete(self.workshop, run_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints that these runs of graphs made; what others build on stays, out of sight."""
+        """Delete the checkpoints of these graph runs; those that others build on stay, hidden."""
         wanted = set(run_ids)
         for thread_id in [*self._threads()] if wanted else ():
             run = self.run(thread_id)
@@ -278,14 +279,17 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
                 )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the latest checkpoint of each namespace, and what its delta channels build on; or ``delete`` all."""
+        """Keep the latest checkpoint of each namespace, and what its delta channels build on.
+
+        Or ``delete`` all.
+        """
         for thread_id in thread_ids:
             if strategy == "delete":
                 self.delete_thread(thread_id)
             else:
                 _chaining().prune(self.workshop, run_of(thread_id))
 
-    # -- the same, awaiting ----------------------------------------------------------------------------------
+    # -- async versions --------------------------------------------------------------------------------------
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As ``get_tuple``."""
@@ -320,7 +324,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         """As ``put``."""
         try:
             return self._put(config, checkpoint, metadata, 0)
-        except RunHeld:  # to be waited for, and not by the loop
+        except RunHeld:  # wait in a thread, not in the event loop
             return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
@@ -348,7 +352,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         """As ``prune``."""
         await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
 
-    # -- the parts -------------------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------------------
 
     @property
     def values(self) -> Values:
@@ -360,7 +364,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         return self._made
 
     def entry_of(self, thread_id: object) -> Entry:
-        """How a thread's run is made."""
+        """How a thread's run is created."""
         return Entry(run_of(thread_id), goal="a LangGraph thread")
 
     def run(self, thread_id: object) -> ChainedRun:
@@ -384,7 +388,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
 
 def _chaining() -> "ModuleType":
-    """What most programs never need, and brings much along."""
+    """Imported late: most programs never need it, and it imports much."""
     from holdfast.engine.threads import chain_removal
 
     return chain_removal
@@ -395,16 +399,16 @@ def _conf(config: RunnableConfig) -> dict[str, Any]:
 
 
 def _is_fork(conf: Mapping[str, Any], parent: str | None, metadata: CheckpointMetadata) -> bool:
-    """Whether whoever puts a checkpoint knows that others may go on from the same one."""
+    """Whether the caller of ``put`` knows that others may continue the same checkpoint."""
     if parent is None and conf.get("checkpoint_ns"):
-        return True  # a subgraph that begins anew: the graph around it decides whether that is right
+        return True  # a subgraph that starts again: the graph around it decides whether that is right
     if _READ in conf:
         return bool(conf[_READ] == parent)
     if parent is None and metadata.get("source") == "update":
         return False
     return not any(
         name.startswith("__pregel") for name in conf
-    )  # the first turn of a graph, else somebody by hand
+    )  # the first turn of a graph, or a manual update
 
 
 def _wanted(chains: Chains, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterator[Link]:

@@ -1,8 +1,9 @@
-"""What a graph hands over, as plain data and back: element by element, so that what stays the same is stored once.
+"""Values of a graph to plain data and back, element by element, so that unchanged elements are stored once.
 
-Text, numbers, lists and objects stay what they are, and so do LangChain's messages, by their fields: people read them, and a
-diff shows which one changed. All else goes through the saver's serializer, each element by itself. A serializer that is not
-LangGraph's own (one that encrypts, say) is given every element: only names and the shape of lists stay readable.
+Text, numbers, lists and objects stay what they are, and so do LangChain's messages, by their fields: people
+read them, and a diff shows which one changed. All else goes through the saver's serializer, one element at a
+time. A serializer that is not LangGraph's own (for instance one that encrypts) gets every element: only names
+and the shape of lists stay readable.
 """
 
 from collections.abc import Callable
@@ -44,7 +45,7 @@ _UNSAID: Final[dict[type[BaseMessage], dict[str, Any]]] = {
 }
 _CLASSES: Final = {kind.__name__: kind for kind in _ROLES}
 _DELTA: Final[Any] = getattr(types, "_DeltaSnapshot", None)
-"""The value of a delta channel where it is whole; LangGraph before 1.2 has none."""
+"""The value of a complete delta channel; LangGraph before 1.2 has none."""
 _KEPT_MAX: Final = 20_000
 
 
@@ -55,10 +56,13 @@ class Values:
         self.serde = serde
         self.is_open = type(serde) is JsonPlusSerializer
         self._opaque: dict[bytes, Any] = {}
-        """Elements as a closed serializer wrote them: written anew each time, they would never be the same twice."""
+        """Elements as a foreign serializer wrote them.
+
+        Writing them again would give other bytes each time.
+        """
 
     def plain(self, value: Any) -> Any:
-        """A copy of the value as plain data; what cannot be, as it is."""
+        """A copy of the value as plain data; other parts stay as they are."""
         kind = type(value)
         if kind is list or kind is tuple:
             return kind([self.plain(item) for item in value])
@@ -74,11 +78,14 @@ class Values:
         if kind in _ROLES:
             return self._message(value, kind)
         if fixed_name(kind.__module__, kind.__qualname__) is not None:
-            return value  # the serializer would write where our class lies today
+            return value  # the serializer would write the module of our class, which may move
         return self._written(value)
 
     def _message(self, message: BaseMessage, kind: type[BaseMessage]) -> dict[str, Any]:
-        """A message by its fields, without those that say nothing. Not by ``model_dump``: all of a thread's pass through here."""
+        """A message by its fields, without empty ones.
+
+        Not by ``model_dump``: it is too slow for all of a thread's messages.
+        """
         made = {_TAG: kind.__name__, "role": _ROLES[kind]}
         unsaid = _UNSAID[kind]
         for name, item in (*vars(message).items(), *(message.__pydantic_extra__ or {}).items()):
@@ -87,7 +94,7 @@ class Values:
         return made
 
     def revived(self, value: Any) -> Any:
-        """The value of plain data."""
+        """The value from plain data."""
         kind = type(value)
         if kind is list or kind is tuple:
             return kind(self.revived(item) for item in value)
@@ -109,7 +116,7 @@ class Values:
     def _written(self, value: Any) -> Any:
         try:
             kind, data = self.serde.dumps_typed(value)
-        except Exception:  # noqa: BLE001 - then whoever stores it says where it lies and what can be done
+        except Exception:  # noqa: BLE001 - the journal refuses it later, with its path and advice
             return value
         return {_TAG: "serde", "type": kind, "data": bytes(data)}
 
@@ -135,9 +142,9 @@ class Values:
 
 
 def _mark(value: Any) -> bytes | None:
-    """What tells an element from others; None where nothing can."""
+    """What identifies an element; None if nothing can."""
     try:
         kind, data = JsonPlusSerializer().dumps_typed(value)
-    except Exception:  # noqa: BLE001 - then it is written anew
+    except Exception:  # noqa: BLE001 - then it is written again
         return None
     return sha256(kind.encode() + b"\0" + data).digest()

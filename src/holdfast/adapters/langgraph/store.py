@@ -1,7 +1,8 @@
-"""``HoldfastStore``: LangGraph's long-term memory on Holdfast's. An item is a fact, its namespace the scope of one.
+"""``HoldfastStore``: LangGraph's long-term memory on Holdfast's. An item is a fact, its namespace the scope.
 
-So what a graph keeps, ``run.recall`` and ``store.memory`` find, and the other way round: a fact that somebody remembered in
-words is an item whose value is its text. Items are searched by words, ranked as memory ranks; no model is asked.
+So ``run.recall`` and ``store.memory`` find what a graph keeps, and the reverse: a fact that was remembered as
+text is an item whose value is its text. Items are searched by words and ranked like facts; no model is
+called.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     import os
 
 _UNSEARCHED: Final = "unsearched"
-"""The tag of an item that is not to be found by words."""
+"""The tag of an item that word search must not find."""
 _TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "$eq": eq,
     "$ne": ne,
@@ -55,7 +56,7 @@ class HoldfastStore(BaseStore):
         self.memory = store_at(store).memory
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do all of these: what is read is read before anything is written. Durable when it returns."""
+        """Do all of these: reads come before writes. Durable on return."""
         results: list[Result] = []
         puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
         for op in ops:
@@ -133,7 +134,7 @@ def _item(fact: Fact) -> dict[str, Any]:
 
 
 def _text(op: PutOp, value: dict[str, Any]) -> str:
-    """What an item is found by: all the texts in its value, or those at the paths that ``index`` names."""
+    """The search text of an item: all texts in its value, or those at the paths in ``index``."""
     if op.index:
         parts: Iterable[str] = (
             text for path in op.index for text in get_text_at_path(value, tokenize_path(path))

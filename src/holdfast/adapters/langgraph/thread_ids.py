@@ -1,4 +1,4 @@
-"""Which run a thread is: ``langgraph/<thread_id>``, with what a name cannot hold escaped as in a URL."""
+"""The run of a thread: ``langgraph/<thread_id>``, with forbidden characters escaped as in a URL."""
 
 from typing import Final
 from urllib.parse import unquote
@@ -7,27 +7,27 @@ from holdfast.core.journal.names import check_run_id
 
 PREFIX: Final = "langgraph/"
 _SIGNS: Final = frozenset("%@#/")
-"""``/`` stands between a run and its child, and a thread is nobody's."""
+"""``/`` separates a run and its child, and a thread has no parent."""
 
 
 def run_of(thread_id: object) -> str:
-    """The run of a thread. BadName where it is empty or too long."""
+    """The run of a thread. Raises BadName if it is empty or too long."""
     return check_run_id(PREFIX + escaped(str(thread_id)))
 
 
 def thread_of(run: str) -> str:
-    """The thread that a run keeps."""
+    """The thread of a run."""
     return unescaped(run.removeprefix(PREFIX))
 
 
 def escaped(text: str) -> str:
-    """The text as part of a name: printable, without signs that mean something there, and not blank at its end."""
+    """The text as part of a name: printable, without special characters, no blank at its end."""
     made = "".join(_byte_by_byte(sign) if sign in _SIGNS or not sign.isprintable() else sign for sign in text)
     return made[:-1] + "%20" if made.endswith(" ") else made
 
 
 def unescaped(text: str) -> str:
-    """The text again."""
+    """The original text."""
     return unquote(text, errors="surrogatepass")
 
 

@@ -1,10 +1,12 @@
 """``durable_tools``: tools of a graph that do not run again when the graph does.
 
-Which call it is, LangGraph knows: the task, whose id is made of the checkpoint it runs from, and the id of the tool call, which
-is checkpointed with the model's message. So a node that was killed and is run again finds what it had done; one that
-somebody runs again on purpose, from an older checkpoint, is another task. The calls are steps of the thread's run.
+LangGraph identifies the call: by the task, whose id depends on the checkpoint it runs from, and by the id of
+the tool call, which is checkpointed with the model's message. So a node that was killed and runs again finds
+its outcomes. A node that a user runs again on purpose, from an older checkpoint, is another task. The calls
+are steps of the thread's run.
 
-The seam is a tool's ``_run`` and ``_arun``: behind the check of its arguments, before its result becomes a message.
+The adapter wraps a tool's ``_run`` and ``_arun``: after its arguments are checked, before its result becomes
+a message.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,20 +40,25 @@ _CALL: Final[ContextVar[str]] = ContextVar("holdfast_langgraph_call", default=""
 _FUNCTIONS: Final = ("func", "coroutine")
 _COUNTS_KEPT: Final = 1_000
 _counts: dict[int, tuple[Any, dict[str, int]]] = {}
-"""How often each call without an id was made in a task, by its scratchpad; which is held, so that its place is its own."""
+"""How often each call without an id was made in a task, by the scratchpad's id.
+
+The scratchpad is referenced, so that its id stays unique.
+"""
 
 
 def durable_tools(
     tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, Effect] | None = None
 ) -> list[BaseTool]:
-    """The same tools, for a ``ToolNode`` or an agent, each call recorded; what ``effects`` does not name is ``once``.
+    """The same tools, for a ``ToolNode`` or an agent, each call recorded.
 
-    A function decorated with ``@holdfast.tool`` keeps what that declares. Outside of a thread they are steps of the current
-    run, and outside of that what they were.
+    The default of ``effects`` is ``once``.
+
+    A function decorated with ``@holdfast.tool`` keeps its declaration. Outside of a thread the calls are
+    steps of the current run, and outside of a run plain calls.
     """
     made = [one if isinstance(one, BaseTool) else tool(one) for one in tools]
     known = treatments([one.name for one in made], effects)
-    return [_twin(one, _treatment(one, known[one.name], effects or {})) for one in made]
+    return [_durable_copy(one, _treatment(one, known[one.name], effects or {})) for one in made]
 
 
 def _treatment(one: BaseTool, treatment: Treatment, effects: Mapping[str, Effect]) -> Treatment:
@@ -60,7 +67,7 @@ def _treatment(one: BaseTool, treatment: Treatment, effects: Mapping[str, Effect
     )
     if one.name in effects:
         declared = declared._replace(effect=effects[one.name])
-    # An interrupt is a question, raised before anything was done about it: the tool begins anew with the answer.
+    # An interrupt is a question, raised before the tool did anything: the tool starts again with the answer.
     return declared._replace(is_tool=True, harmless=(*declared.harmless, GraphBubbleUp))
 
 
@@ -68,8 +75,8 @@ def _function(one: BaseTool, name: str) -> Any:
     return getattr(one, name, None)
 
 
-def _twin(one: BaseTool, treatment: Treatment) -> BaseTool:
-    """A copy of the tool, of a class made for it: whatever asks for its name, schema or class finds the same."""
+def _durable_copy(one: BaseTool, treatment: Treatment) -> BaseTool:
+    """A copy of the tool with a class of its own: name, schema and class look the same from outside."""
     base: Any = type(one)
     calls = _Calls(one, _bare(one), treatment)
 
@@ -133,7 +140,10 @@ def _calling(given: Any) -> Iterator[None]:
 
 
 class _Place(NamedTuple):
-    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from; and how it is treated, with its key."""
+    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from.
+
+    Its treatment and key.
+    """
 
     saver: HoldfastSaver
     thread_id: str
@@ -142,7 +152,10 @@ class _Place(NamedTuple):
     treatment: Treatment
 
     async def arrived(self, hands: Hands) -> None:
-        """LangGraph writes a checkpoint while it runs what comes next: an effect must not be ahead of it."""
+        """Wait for the checkpoint.
+
+        LangGraph writes it while the next task runs, and an effect must not precede it.
+        """
         if self.checkpoint is not None:
             await self.saver.run(self.thread_id).arrived(hands, self.chain, self.checkpoint)
 
@@ -208,14 +221,14 @@ class _Calls:
         return self._values.revived(await seam.tool_async(self._treatment, self._one.name, told, in_run))
 
     def _told(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that the model gave: what LangGraph put in beside them (state, store, runtime) is not the call."""
+        """The model's arguments. What LangGraph adds (state, store, runtime) does not identify the call."""
         named: Iterable[tuple[str, Any]] = (*zip(self._one.args, args, strict=False), *kwargs.items())
         return {name: self._values.plain(value) for name, value in named if name in self._one.args}
 
     def _arguments(self, told: dict[str, Any]) -> bytes:
         try:
             return canonical(told, what=f"arguments of {self._one.name!r}")
-        except (NotStorable, TooLarge):  # then the task and the tool call say which call it is
+        except (NotStorable, TooLarge):  # then the task and the tool call identify it
             return b"{}"
 
     def _place(self, told: dict[str, Any]) -> _Place | None:
@@ -228,7 +241,7 @@ class _Calls:
         call = _CALL.get() or _count(conf.get("__pregel_scratchpad"), asked)
         key = sha256(f"{task}\0{asked}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
         chain = str(conf.get("checkpoint_ns", "")).rpartition("|")[0]
-        # With durability="exit" it is written when all is over, and a killed turn begins anew.
+        # With durability="exit" it is written at the end, and a killed turn starts over.
         is_kept = conf.get("__pregel_durability") != "exit"
         checkpoint = conf.get("checkpoint_map", {}).get(chain) if is_kept else None
         treatment = self._treatment._replace(key=key, told=arguments)
@@ -236,7 +249,7 @@ class _Calls:
 
 
 def _count(scratchpad: Any, call: str) -> int:
-    """Which of the calls that have no id this is, in one go of the task."""
+    """The number of this call among those without an id, in one run of the task."""
     held, counts = _counts.setdefault(id(scratchpad), (scratchpad, {}))
     assert held is scratchpad
     while len(_counts) > _COUNTS_KEPT:

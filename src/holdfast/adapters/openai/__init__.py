@@ -1,8 +1,8 @@
-"""``holdfast.wrap(client)``: an OpenAI client, blocking or async, whose model calls are journaled in the current run.
+"""``holdfast.wrap(client)``: an OpenAI client, blocking or async, whose model calls are journaled.
 
-The seam is the client's own ``request``, which every resource goes through. What the journal keeps is the provider's
-answer as JSON; live or replayed, the SDK's own parser makes its types of it, so that structured outputs, raw responses
-and streams are what they always are. Tried with 1.x to 3.x; therefore with whatever speaks the same protocol: Ollama,
+It wraps the client's own ``request``, which every resource uses. The journal keeps the provider's answer as
+JSON; live or replayed, the SDK's own parser makes its types of it, so that structured outputs, raw responses
+and streams are unchanged. Tested with 1.x to 3.x, and so with whatever speaks the same protocol: Ollama,
 vLLM, llama.cpp, LM Studio.
 """
 

@@ -1,4 +1,4 @@
-"""One request of a client: what is asked, how it is sent bare, and how its answer becomes a response of the SDK again."""
+"""One request of a client: its content, how it is sent bare, and its answer as a response of the SDK."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
@@ -33,13 +33,13 @@ _RAW: Final = "x-stainless-raw-response"
 
 
 class Endpoint(NamedTuple):
-    """A kind of model call: its name as a step, and what of its requests, answers and streams has to be known."""
+    """A kind of model call: its step name, and the facts about its requests, answers and streams."""
 
     name: str
     content: str
     """The list in an answer that must not be empty."""
     conversation: str = ""
-    """The field of a request that is the conversation."""
+    """The field of a request with the conversation."""
     source: type[ChatSource] | type[ResponsesSource] | None = None
 
 
@@ -51,18 +51,18 @@ _ENDPOINTS: Final = {
 
 
 class Manner(NamedTuple):
-    """How the calls of a wrapped client are to be treated."""
+    """How the calls of a wrapped client are treated."""
 
     on_partial: OnPartial
     prefill: Prefill
     patience: Patience
     fallbacks: tuple["Fallback", ...] = ()
     passed: tuple[str, ...] | bool = False
-    """What may pass without being journaled: endpoints by the beginnings of their paths, or all."""
+    """What may pass without being journaled: endpoints by path prefix, or all."""
 
 
 class Fallback(NamedTuple):
-    """Whom to ask instead: another model, of another client where one is given."""
+    """The substitute: another model, with another client if one is given."""
 
     model: str
     client: Any = None
@@ -89,21 +89,24 @@ class Exchange:
 
     @classmethod
     def of(cls, client: Any, manner: Manner, cast_to: Any, options: Any) -> "Exchange | None":
-        """The exchange that a request is; None for one that asks no model."""
+        """The exchange of a request; None if it is not a model call."""
         endpoint = _ENDPOINTS.get(options.url)
         if endpoint is None or options.method.lower() != "post" or not isinstance(options.json_data, Mapping):
             return None
         return cls(client, manner, endpoint, cast_to, options)
 
     def send(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """How to reach whoever is to be asked now: by the client's ``own`` way, or another client's."""
+        """How to send it now: through the client's ``own`` method, or another client's."""
         if self.line.target == 0:
             return own
         other = self._manner.fallbacks[self.line.target - 1].client
         return own if other is None else partial(plain_request(type(other)), other)
 
     async def prepared(self, tenure: Tenure, hands: Hands, body: dict[str, Any]) -> dict[str, Any]:
-        """The body as a provider takes it: calls without a result settled from the journal, others' reasoning left out."""
+        """The body as a provider accepts it.
+
+        Calls without a result settled from the journal, foreign reasoning removed.
+        """
         said = body.get(self._endpoint.conversation)
         if not isinstance(said, list):
             return body
@@ -118,7 +121,7 @@ class Exchange:
         return {**body, self._endpoint.conversation: ready}
 
     def bare(self, body: dict[str, Any], *, stream: bool = False) -> Any:
-        """The options that send this body and give back what came over the wire. Waiting and retrying are the engine's."""
+        """The options that send this body and return the raw response. The engine waits and retries."""
         if self.line.target:
             body = {**body, "model": self._manner.fallbacks[self.line.target - 1].model}
         changes: dict[str, Any] = {"json_data": body, "extra_json": None, "max_retries": 0}
@@ -131,17 +134,17 @@ class Exchange:
         return self._options.model_copy(update=changes)
 
     def _timeout(self, stall_s: float) -> Any:
-        """The time-outs that were asked for; but nobody waits longer than this for the next piece."""
+        """The requested timeouts, with at most this long until the next chunk."""
         asked = self._options.timeout
         given = self._client.timeout if type(asked).__name__ in {"NotGiven", "Omit"} else asked
         timeout = self.http.Timeout(given)
         timeout.read = stall_s if timeout.read is None else min(timeout.read, stall_s)
         return timeout
 
-    # -- whole answers ---------------------------------------------------------------------------------------
+    # -- complete answers ------------------------------------------------------------------------------------
 
     def answer(self, response: Any) -> dict[str, Any]:
-        """The answer as plain data. UnusableAnswer where it is none."""
+        """The answer as plain data. Raises UnusableAnswer."""
         try:
             value = loads(response.content)
         except JSONDecodeError as error:
@@ -156,11 +159,11 @@ class Exchange:
         return tag_reasoning(value, self.line.provider or self.ask.provider, maker)
 
     def unusable(self, problem: str) -> UnusableAnswer:
-        """The error for an answer that makes no sense."""
+        """The error for an unusable answer."""
         return UnusableAnswer(provider=self.ask.provider, step=self.ask.name, problem=problem)
 
     def response(self, is_replayed: bool, *, content: bytes | None = None, stream: Any = None) -> Any:
-        """A response that the SDK can read: the recorded answer, or a stream on its way."""
+        """A response that the SDK can read: the recorded answer, or a live stream."""
         headers = {"content-type": "application/json" if stream is None else "text/event-stream"}
         if is_replayed:
             headers[REPLAYED] = "true"
@@ -182,7 +185,7 @@ class Exchange:
         return Streaming(tenure, hands, self.ask, source, on_partial, self.line)
 
     def events(self, response: Any) -> Iterator[dict[str, Any]]:
-        """What the provider sends, event by event."""
+        """The provider's stream, event by event."""
         decoder = self._client._make_sse_decoder()  # noqa: SLF001 - the SDK's own
         try:
             for event in decoder.iter_bytes(response.iter_bytes()):
@@ -193,7 +196,7 @@ class Exchange:
             response.close()
 
     async def events_async(self, response: Any) -> AsyncIterator[dict[str, Any]]:
-        """What the provider sends, event by event."""
+        """The provider's stream, event by event."""
         decoder = self._client._make_sse_decoder()  # noqa: SLF001 - the SDK's own
         try:
             async for event in decoder.aiter_bytes(response.aiter_bytes()):
@@ -250,37 +253,37 @@ class Exchange:
         assert self._endpoint.source is not None
         return self._endpoint.source.encode, self._endpoint.source.tail
 
-    # -- what kind of server it is, and whether it is there -----------------------------------------------------
+    # -- server type and readiness ---------------------------------------------------------------------------
 
     def flavour(self) -> str:
-        """The server, if it is one that goes on from the middle of an answer; else empty."""
+        """The server, if it can continue an answer from its middle; else empty."""
         return answered(flavour_of(self._client, self._manner.prefill), partial(look, self._client))
 
     async def flavour_async(self) -> str:
-        """The server, if it is one that goes on from the middle of an answer; else empty."""
+        """The server, if it can continue an answer from its middle; else empty."""
         return await answered_async(
             flavour_of(self._client, self._manner.prefill), partial(look, self._client)
         )
 
     def readiness(self) -> str | None:
-        """Why the provider cannot answer now; None where it can."""
+        """Why the provider cannot answer now; None if it can."""
         return answered(readiness_of(self._client, self.ask.model_asked), partial(look, self._client))
 
     async def readiness_async(self) -> str | None:
-        """Why the provider cannot answer now; None where it can."""
+        """Why the provider cannot answer now; None if it can."""
         return await answered_async(
             readiness_of(self._client, self.ask.model_asked), partial(look, self._client)
         )
 
 
 def provider_of(client: Any) -> str:
-    """The provider behind a client, as records name it: its host and port."""
+    """The provider of a client in records: its host and port."""
     url = client.base_url
     return f"{url.host}:{url.port}" if url.port else str(url.host)
 
 
 def plain(value: Any) -> Any:
-    """A request as JSON would have it: the SDK's own objects in it are data."""
+    """A request as JSON data, with the SDK's own objects converted."""
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -290,7 +293,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_request(kind: type) -> Callable[..., Any]:
-    """A client's way to its provider, past the journal."""
+    """The client's original ``request``, without the journal."""
     ours = __name__.rpartition(".")[0]
     plain_kind: Any = next(
         cls for cls in kind.__mro__ if "request" in vars(cls) and not cls.__module__.startswith(ours)
@@ -299,7 +302,7 @@ def plain_request(kind: type) -> Callable[..., Any]:
 
 
 def _http_of(http_client: Any) -> Any:
-    """The HTTP library behind a client: ``httpx``, or what took its place in later versions of the SDK."""
+    """The HTTP library of a client: ``httpx``, or its successor in later versions of the SDK."""
     for cls in type(http_client).__mro__:
         name = cls.__module__.partition(".")[0]
         if name in {"httpx", "httpx2"}:

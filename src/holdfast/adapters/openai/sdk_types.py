@@ -1,6 +1,6 @@
-"""Responses as objects of the client's own types: how a framework that is built on them is given a recorded answer.
+"""Responses as objects of the client's own types, for frameworks that are built on them.
 
-They are made in the client's own way, which takes what a provider has sent as it is.
+They are made in the client's own way, which accepts what a provider has sent without validation.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ _KEPT: Final = ("id", "object", "created_at", "model", "status", "output", "usag
 
 
 def record_of(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a response is kept; some providers say the whole request again in it."""
+    """The part of a response that is kept; some providers repeat the complete request in it."""
     return {name: response[name] for name in _KEPT if response.get(name) is not None}
 
 
@@ -28,7 +28,10 @@ def output_of(record: Mapping[str, Any]) -> Any:
 
 
 class TypedSource(ResponsesSource):
-    """A stream of the client's events, passed on as they come. An answer that was cut off is asked for again."""
+    """A stream of the client's events, passed on as they come.
+
+    An answer that was cut off is requested again.
+    """
 
     def __init__(self, request: dict[str, Any], begin: Callable[[], AsyncIterator[Any]]) -> None:
         async def open_(_: dict[str, Any]) -> AsyncIterator[Any]:
@@ -37,11 +40,11 @@ class TypedSource(ResponsesSource):
         super().__init__(request, open_, lambda: "")
 
     def delta_of(self, chunk: Any) -> dict[str, Any]:
-        """What an event adds."""
+        """The content that an event adds."""
         return super().delta_of(plain(chunk))
 
     def answer_of(self, partial: Partial) -> Any:
-        """The response as it is kept; with what came before its end, where that does not say it again."""
+        """The response as it is kept, with what came before its end, if the end does not repeat it."""
         response = super().answer_of(partial)
         return record_of({**response, "output": response.get("output") or partial.items})
 

@@ -1,6 +1,6 @@
-"""Questions to a server beside its model: what it is, and whether it is ready. Written once for both ways of waiting.
+"""Probes of a server: its type, and whether it is ready. Written once, for blocking and async callers.
 
-A question is a generator that yields addresses and is sent what came from each: a response, or None where nothing did.
+A probe is a generator that yields addresses and receives each response, or None if there was none.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -8,14 +8,14 @@ from typing import Any, Final, Literal, TypeVar
 
 Prefill = Literal["auto"] | bool
 PROBE_S: Final = 3.0
-"""How long a server may take to answer such a question."""
+"""How long a server may take to answer a probe."""
 
 R = TypeVar("R")
 Question = Generator[str, Any, R]
 
 
 def flavour_of(client: Any, prefill: Prefill) -> Question[str]:
-    """The server, if it is one that goes on from the middle of an answer; else empty."""
+    """The server, if it can continue an answer from its middle; else empty."""
     if prefill != "auto":
         return "any" if prefill else ""
     host = client.base_url.host
@@ -31,11 +31,11 @@ def flavour_of(client: Any, prefill: Prefill) -> Question[str]:
 
 
 _SIGNS: Final = (("/props", "llama.cpp", "default_generation_settings"), ("/version", "vllm", "version"))
-"""Where each server tells what it is: a path, the server, a field of the answer."""
+"""How each server identifies itself: a path, the server, a field of the answer."""
 
 
 def readiness_of(client: Any, model: str) -> Question[str | None]:
-    """Why the server cannot answer now; None where it can. Of Ollama, whether it has the model."""
+    """Why the server cannot answer now; None if it can. For Ollama, also checks that it has the model."""
     response = yield f"{str(client.base_url).rstrip('/')}/models"
     if response is None:
         return "it cannot be reached"
@@ -53,22 +53,25 @@ def readiness_of(client: Any, model: str) -> Question[str | None]:
 
 
 def readiness(client: Any, model: str = "") -> str | None:
-    """Why a blocking client's provider cannot answer now; None where it can. Asks it, and no model."""
+    """Why a blocking client's provider cannot answer now; None if it can.
+
+    It calls the server, not the model.
+    """
     return answered(readiness_of(client, model), lambda url: look(client, url))
 
 
 def look(client: Any, url: str) -> Any:
-    """What comes from an address, by way of the client's own connection; async if the client is."""
+    """The response of an address, over the client's own connection; async if the client is."""
     return client._client.get(url, timeout=PROBE_S, headers=client.auth_headers)  # noqa: SLF001 - the SDK has no other name for it
 
 
 def root_of(client: Any) -> str:
-    """The server's own address, without the part that speaks OpenAI's protocol."""
+    """The server's own address, without the path of OpenAI's protocol."""
     return str(client.base_url).rstrip("/").removesuffix("/v1")
 
 
 def answered(question: Question[R], get: Callable[[str], Any]) -> R:
-    """Put a question; blocking."""
+    """Run a probe; blocking."""
     found = None
     try:
         url = next(question)
@@ -83,7 +86,7 @@ def answered(question: Question[R], get: Callable[[str], Any]) -> R:
 
 
 async def answered_async(question: Question[R], get: Callable[[str], Awaitable[Any]]) -> R:
-    """Put a question; awaiting."""
+    """Run a probe; async."""
     found = None
     try:
         url = next(question)

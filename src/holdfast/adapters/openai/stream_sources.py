@@ -1,4 +1,4 @@
-"""How the provider's streams are read, continued and told again: chat completions, and the responses API."""
+"""Reads, continues and replays the provider's streams: chat completions, and the responses API."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -28,7 +28,7 @@ _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 class EventSource:
-    """What both streams have in common: the request, how it is sent, and which server it goes to."""
+    """The common part of both streams: the request, how it is sent, and which server gets it."""
 
     marks_end = True
     tail = b""
@@ -48,14 +48,17 @@ class EventSource:
 
     @property
     def can_continue(self) -> bool:
-        """Whether an answer of this kind can go on. One in JSON is safer begun again: some servers begin its grammar anew."""
+        """Whether an answer of this kind can be continued.
+
+        One in JSON is restarted: some servers restart its grammar in the middle.
+        """
         return True
 
     def _body_for(self, messages: Sequence[Any] | None, had: int) -> dict[str, Any]:
         if messages is None:
             return self.body
         body = {**self.body, self._conversation: list(messages)}
-        for name in _LIMITS:  # what the answer has already counts towards its length
+        for name in _LIMITS:  # the text so far counts towards the limit
             if isinstance(body.get(name), int):
                 body[name] = max(1, body[name] - had)
         return body
@@ -93,13 +96,13 @@ class ChatSource(EventSource):
 
     @property
     def can_continue(self) -> bool:
-        """Only text goes on from its middle."""
+        """Only text can be continued."""
         wanted = self.body.get("response_format")
         return not isinstance(wanted, dict) or wanted.get("type", "text") == "text"
 
     def _body_for(self, messages: Sequence[Any] | None, had: int) -> dict[str, Any]:
         body = super()._body_for(messages, had)
-        if "stream_options" not in body:  # else nobody would know what it took
+        if "stream_options" not in body:  # without it the usage would be unknown
             body = {**body, "stream_options": {"include_usage": True}}
         is_prefill = messages is not None and messages[-1].get("role") == "assistant"
         if is_prefill and self._flavour == "vllm":
@@ -117,7 +120,7 @@ class ChatSource(EventSource):
 
     @staticmethod
     def recovered(partial: Partial) -> Iterable[Chunk]:
-        """What has arrived, without an end where it has none."""
+        """What has arrived, without an end if it has none."""
         chunks = chunks_of_completion(chat_completion_of(partial))
         return (
             chunks if is_whole(partial) else [c for c in chunks if c["choices"][0]["finish_reason"] is None]
@@ -126,10 +129,10 @@ class ChatSource(EventSource):
     rest = recovered
 
     def has_given(self, partial: Partial) -> None:
-        """Chunks need no reminder."""
+        """Nothing to remember for chunks."""
 
     def live(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources
-        """A chunk as it came; one that only tells the usage where that was asked for."""
+        """An unchanged chunk; a usage chunk only if the program asked for it."""
         return [chunk] if chunk.get("choices") or self._wants_usage or "usage" not in chunk else []
 
     continued = live
@@ -140,12 +143,12 @@ class ChatSource(EventSource):
 
     @staticmethod
     def closing(value: Chunk) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
-        """The end came with the chunks."""
+        """Nothing: the end came with the chunks."""
         return []
 
 
 class ResponsesSource(EventSource):
-    """The responses API. A continuation is another response: its events are told as those of the first."""
+    """The responses API. A continuation is another response: its events are renamed to those of the first."""
 
     _conversation = "input"
 
@@ -157,13 +160,13 @@ class ResponsesSource(EventSource):
 
     @property
     def can_continue(self) -> bool:
-        """Only text goes on from its middle."""
+        """Only text can be continued."""
         wanted = (self.body.get("text") or {}).get("format") or {}
         return bool(wanted.get("type", "text") == "text")
 
     def _found(self, flavour: str) -> bool:
         super()._found(flavour)
-        return False  # it has no way to begin an answer for the model
+        return False  # the API cannot prefill an answer
 
     @staticmethod
     def encode(chunk: Chunk) -> bytes:
@@ -171,21 +174,21 @@ class ResponsesSource(EventSource):
         return f"event: {chunk.get('type', '')}\n".encode() + b"data: " + dumps(chunk) + b"\n\n"
 
     def delta_of(self, chunk: Chunk) -> dict[str, Any]:
-        """What an event adds. The name of the message is kept: its end has to have it too."""
+        """What an event adds. The message's id is kept: its end must have it too."""
         item = chunk.get("item") or {}
         if not self._item_id and item.get("type") == "message":
             self._item_id = str(item.get("id", ""))
         return delta_of_response_event(chunk)
 
     def has_given(self, partial: Partial) -> None:
-        """The rest is told as the rest of that response."""
+        """The rest is sent as the rest of that response."""
         if not self._begun:
             named = {"type": "message", "id": self._item_id}
             partial.items = [*partial.items, named]
             self._begun = response_of(partial)
 
     def answer_of(self, partial: Partial) -> Any:
-        """The response; with the whole text where it came in several."""
+        """The response; with the joined text if it came in several."""
         response = response_of(partial)
         return with_text(response, partial.text, self._begun) if self._begun and partial.text else response
 
@@ -195,12 +198,12 @@ class ResponsesSource(EventSource):
         return events_of_response(value)
 
     def recovered(self, partial: Partial) -> Iterable[Chunk]:
-        """Held back until the response is there that goes on with it: the whole of it has that one's name."""
+        """Nothing yet: the response that continues it has another id, which the complete answer must have."""
         self._held = partial
         return []
 
     def rest(self, partial: Partial) -> Iterable[Chunk]:
-        """The beginning of the response, with what went on from it; or, where that is told, some more text."""
+        """The start of the response with its continuation; or, if that was already sent, more text."""
         if self._begun:
             return [text_event(self._begun, partial.text)] if partial.text else []
         whole = Partial()
@@ -213,13 +216,13 @@ class ResponsesSource(EventSource):
 
     @staticmethod
     def live(chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
-        """As it comes."""
+        """Unchanged."""
         return [chunk]
 
     def continued(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources
-        """Of a continuation only the text is told at once; the rest at its end."""
+        """Of a continuation only the text is sent at once; the rest at its end."""
         return [text_event(self._begun, delta["text"])] if delta.get("text") else []
 
     def closing(self, value: Chunk) -> Iterable[Chunk]:
-        """That all of it is done."""
+        """The events that close the response."""
         return events_after(value)

@@ -1,9 +1,11 @@
-"""What a wrapped client does that no journal sees: which clients and which endpoints, and who has said that it may pass.
+"""Calls of a wrapped client that no journal records.
 
-A call that is not journaled is made, and paid for, again by every attempt, without a word. So a client that Holdfast does not
-know is refused when it is wrapped, and an endpoint that it does not know at the first call inside a run. A read (GET) passes: it
-changes nothing and costs nothing, and asked again it tells how things are now. Inside of a step everything passes: there
-the step's outcome is what is recorded.
+Which clients and endpoints, and the explicit exceptions.
+
+Every attempt would repeat such a call, and pay for it again, silently. So an unknown client is refused when
+it is wrapped, and an unknown endpoint at the first call inside a run. A read (GET) passes: it changes nothing
+and costs nothing, and a repetition gives the current state. Inside of a step everything passes: there the
+step's outcome is recorded.
 """
 
 from collections.abc import Collection, Iterable
@@ -20,7 +22,7 @@ _WRAPPED: Final = ("request", "_process_response", "copy")
 
 
 def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
-    """What may pass: everything, nothing, or endpoints by the beginnings of their paths. BadOption for anything else."""
+    """What may pass: everything, nothing, or endpoints by path prefix. BadOption for anything else."""
     if isinstance(passthrough, bool):
         return passthrough
     if isinstance(passthrough, str) or not all(
@@ -33,22 +35,27 @@ def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
 
 
 def is_known(client: Any) -> bool:
-    """Whether the calls of this client are journaled: one of the openai package, or made of one."""
+    """Whether the calls of this client are journaled.
+
+    It is a client of the openai package, or derived from one.
+    """
     kind = type(client)
     is_ours = any(cls.__module__.partition(".")[0] == "openai" for cls in kind.__mro__)
     return is_ours and all(hasattr(kind, name) for name in _WRAPPED)
 
 
 def refused_client(client: Any) -> Unjournaled:
-    """The error for a client of which nothing would be recorded."""
+    """The error for a client whose calls would not be recorded."""
     kind = type(client)
     name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
     return Unjournaled(
         client=name,
         endpoint="",
         run="",
-        problem=f"holdfast.wrap(...) was given a {name}, whose calls it does not journal: every attempt would make and pay for them again",
-        advice="make its calls by run.model(name, call, request), or say that they are not to be journaled: holdfast.wrap(client, passthrough=True)",
+        problem=f"holdfast.wrap(...) was given a {name}, whose calls it does not journal: every attempt "
+        "would make and pay for them again",
+        advice="make its calls by run.model(name, call, request), or say that they are not to be "
+        "journaled: holdfast.wrap(client, passthrough=True)",
     )
 
 
@@ -73,13 +80,15 @@ def check_call(client: Any, passed: tuple[str, ...] | bool, method: str, url: st
         client=name,
         endpoint=path,
         run=here.tenure.run,
-        problem=f"{method.upper()} /{path} of the wrapped {name} is not journaled: inside run {here.tenure.run} every attempt would make and pay for it again",
-        advice=f"make it in a step: run.step(name, call, …) or, if it acts, run.once(name, call, …); or let it pass on purpose: holdfast.wrap(client, passthrough={{{path!r}}})",
+        problem=f"{method.upper()} /{path} of the wrapped {name} is not journaled: inside run "
+        f"{here.tenure.run} every attempt would make and pay for it again",
+        advice="make it in a step: run.step(name, call, …) or, if it acts, run.once(name, call, …); or "
+        f"let it pass on purpose: holdfast.wrap(client, passthrough={{{path!r}}})",
     )
 
 
 def _path_of(client: Any, url: str) -> str:
-    """The endpoint, without the server's address and without what is asked of it."""
+    """The endpoint, without the server's address and without the query."""
     base = str(client.base_url)
     path = url.removeprefix(base) if url.startswith(base) else url
     return path.partition("?")[0].strip("/")

@@ -1,4 +1,4 @@
-"""Wrapped clients: the class that a client becomes, and the two ways of waiting in it."""
+"""Wrapped clients: the class that a client becomes, blocking and async."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
@@ -42,14 +42,15 @@ def wrap(
     fallbacks: Iterable[str | tuple[Any, str]] = (),
     passthrough: Passthrough = False,
 ) -> C:
-    """The client, with every model call journaled in the current run; outside of one it is the client it was.
+    """The client, with every model call journaled in the current run; outside of a run it is unchanged.
 
-    A streamed answer that was cut off is continued where the provider can go on from its middle (``prefill``: found out
-    by itself unless said), asked to be continued where it cannot, begun again (``"restart"``) or kept (``"keep"``).
-    A provider that does not answer is waited for, as ``patience`` says. ``fallbacks`` are asked in their order where it
-    does not come back or does not have the model: a model of the same provider, or a client and its model.
-    What cannot be journaled is refused: another SDK's client here, an endpoint that is no model call at its first call inside
-    a run (Unjournaled). ``passthrough`` lets it pass on purpose: True, or endpoints such as ``{"images", "audio/speech"}``.
+    A streamed answer that was cut off is continued if the provider can continue from its middle (``prefill``:
+    detected by default), else the model is asked to continue it; or it is begun again (``"restart"``) or kept
+    (``"keep"``). ``patience`` says how to wait for a provider that does not answer. ``fallbacks`` are asked
+    in order if it does not come back or does not have the model: a model of the same provider, or a client
+    and its model. Calls that cannot be journaled are refused: another SDK's client here, an endpoint that is
+    not a model call at its first call inside a run (Unjournaled). ``passthrough`` allows them on purpose:
+    True, or endpoints such as ``{"images", "audio/speech"}``.
     """
     choose("on_partial", on_partial, ON_PARTIAL)
     passed = check_passthrough(passthrough)
@@ -63,7 +64,7 @@ def wrap(
     durable: Any = _durable(kind)  # type: ignore[arg-type]  # a class is hashable
     likeness = durable.__new__(durable)
     likeness.__dict__.update(client.__dict__, _holdfast=manner)
-    # The client's own copy knows what makes it up, and builds its resources around the new one.
+    # The client's own copy() knows its settings, and builds its resources around the new client.
     return likeness.copy()  # type: ignore[no-any-return]
 
 
@@ -80,7 +81,7 @@ def _fallback(given: str | tuple[Any, str], kind: Any) -> Fallback:
 
 
 def replayed(answer: Any) -> bool:
-    """Whether an answer came from the journal: it cost nothing, and nobody was asked."""
+    """Whether an answer came from the journal: it cost nothing, and no model was called."""
     if getattr(answer, _MARK, False):
         return True
     of_stream = getattr(getattr(answer, "response", None), "headers", None)
@@ -96,12 +97,12 @@ def _durable(kind: Any) -> type:
 
 
 class Durable:
-    """What both kinds of wrapped clients have in common."""
+    """The common part of both kinds of wrapped clients."""
 
     _holdfast: Manner
 
     def copy(self, **options: Any) -> Any:
-        """A copy of the client is as durable as the client."""
+        """A copy of the client, which is durable too."""
         token = _COPYING.set(True)
         try:
             made = super().copy(**options)  # type: ignore[misc]
@@ -114,7 +115,10 @@ class Durable:
 
     @property
     def websocket_base_url(self) -> Any:
-        """Where the SDK looks before it opens a socket, of which no request comes by here: refused inside a run."""
+        """The SDK reads this before it opens a socket, whose requests bypass ``request``.
+
+        Refused inside a run.
+        """
         if not _COPYING.get():
             check_call(self, self._holdfast.passed, "websocket", "realtime")
         return self.__dict__.get("websocket_base_url")
@@ -124,12 +128,15 @@ class Durable:
         self.__dict__["websocket_base_url"] = url
 
     def _configure_realtime(self, *args: Any, **more: Any) -> Any:
-        """The same for Azure's, which go another way."""
+        """The same for Azure's sockets, which are opened in another way."""
         check_call(self, self._holdfast.passed, "websocket", "realtime")
         return super()._configure_realtime(*args, **more)  # type: ignore[misc]
 
     def _check_unjournaled(self, exchange: Exchange | None, options: Any) -> None:
-        """Refuse what would be lost with the process: a model call with no current run, while there is one; what nobody journals."""
+        """Refuse calls that would be lost.
+
+        A model call outside of the run that this process holds, or an unjournaled one.
+        """
         if exchange is None:
             check_call(self, self._holdfast.passed, options.method, options.url)
         elif held := held_runs():
@@ -139,10 +146,10 @@ class Durable:
 
 
 class BlockingDurable(Durable):
-    """A blocking client's way to its provider, with the journal in between."""
+    """A blocking client with the journal in between."""
 
     def request(self, cast_to: Any, options: Any, *args: Any, stream: bool = False, **more: Any) -> Any:
-        """Answer from the journal, or send the request and journal what comes of it."""
+        """Answer from the journal, or send the request and journal the answer."""
         send: Any = super().request  # type: ignore[misc]
         exchange = Exchange.of(self, self._holdfast, cast_to, options)
         here = here_now()
@@ -182,10 +189,10 @@ class BlockingDurable(Durable):
 
 
 class AwaitedDurable(Durable):
-    """An async client's way to its provider, with the journal in between."""
+    """An async client with the journal in between."""
 
     async def request(self, cast_to: Any, options: Any, *args: Any, stream: bool = False, **more: Any) -> Any:
-        """Answer from the journal, or send the request and journal what comes of it."""
+        """Answer from the journal, or send the request and journal the answer."""
         send: Any = super().request  # type: ignore[misc]
         exchange = Exchange.of(self, self._holdfast, cast_to, options)
         here = here_now()
@@ -225,6 +232,6 @@ class AwaitedDurable(Durable):
 
 def _marked(found: Any, response: Any) -> Any:
     if REPLAYED in response.headers:
-        with suppress(AttributeError):  # a raw response takes none: its headers tell
-            object.__setattr__(found, _MARK, True)  # past pydantic: it is not part of the data
+        with suppress(AttributeError):  # a raw response has no such attribute: its headers show it
+            object.__setattr__(found, _MARK, True)  # bypasses pydantic: it is not part of the data
     return found

@@ -1,6 +1,7 @@
-"""The OpenAI Agents SDK: inside ``with durable("id"):`` every model and tool call of ``Runner.run`` is a step of that run.
+"""The OpenAI Agents SDK: inside ``with durable("id"):`` each model and tool call of ``Runner.run`` is a step.
 
-The seams are its ``Model`` and ``ModelProvider``, an agent's ``get_all_tools``, and the runner behind ``Runner``.
+It uses the SDK's ``Model`` and ``ModelProvider``, an agent's ``get_all_tools``, and the runner behind
+``Runner``.
 """
 
 from holdfast.adapters.shared.journaled_calls import not_installed

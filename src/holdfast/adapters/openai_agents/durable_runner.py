@@ -1,7 +1,7 @@
-"""Where agents are durable: a block around calls of the SDK's ``Runner``, in a run.
+"""A block around calls of the SDK's ``Runner`` in which agents are durable.
 
-Agents are copied, with whatever they hand over to. Those that a tool, a guardrail or another agent starts come through
-the same runner.
+Agents are copied, with the agents they hand over to. Agents that a tool, a guardrail or another agent starts
+use the same runner.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_
 from holdfast.adapters.openai_agents.model import DurableModel, DurableProvider
 from holdfast.adapters.openai_agents.session import HoldfastSession
 from holdfast.adapters.openai_agents.tools import durable_tool
-from holdfast.adapters.shared.durable_block import Flight, Framed
+from holdfast.adapters.shared.durable_block import DurableBlock, ParallelCalls
 from holdfast.adapters.shared.journaled_calls import Seam, treatments
 from holdfast.adapters.shared.turns import Turns, turns_taken
 from holdfast.api import enter
@@ -25,27 +25,32 @@ from holdfast.errors import Misuse
 from holdfast.model.calls import ONCE, Effect, Treatment
 
 
-def durable(run: str = "", *, effects: Mapping[str, Effect] | None = None, **entry: Any) -> "Framed[Frame]":
-    """The run of this id, as ``holdfast.run(id, …)`` enters it, in which agents are durable; without one, the current run.
+def durable(
+    run: str = "", *, effects: Mapping[str, Effect] | None = None, **entry: Any
+) -> "DurableBlock[Frame]":
+    """The run of this id, as ``holdfast.run(id, …)`` enters it, with durable agents.
 
-    ``effects`` says which tools only read, or may be repeated: ``{"search": "read"}``. The others are ``once``.
+    By default the current run.
+
+    ``effects`` says which tools only read, or may be repeated: ``{"search": "read"}``. The others are
+    ``once``.
     """
     if not isinstance(get_default_agent_runner(), DurableRunner):
         set_default_agent_runner(DurableRunner(get_default_agent_runner()))
     opening = enter.run(run, **entry) if run or entry else None
-    return Framed(opening, FRAME, Frame(treatments(effects or (), effects)))
+    return DurableBlock(opening, FRAME, Frame(treatments(effects or (), effects)))
 
 
 class Frame:
-    """What the agents of one block have in common: how tools are treated, their copies, their calls under way."""
+    """What the agents of one block share: the treatment of tools, their copies, their calls in flight."""
 
     def __init__(self, known: Mapping[str, Treatment]) -> None:
         self.treatments: defaultdict[str, Treatment] = defaultdict(lambda: ONCE._replace(is_tool=True), known)
-        self.flights: defaultdict[str, Flight] = defaultdict(Flight)
+        self.flights: defaultdict[str, ParallelCalls] = defaultdict(ParallelCalls)
         self._made: dict[int, tuple[Any, Any]] = {}
 
     def agent(self, agent: Any) -> Any:
-        """The durable copy of an agent: one for each, also where agents hand over in a circle."""
+        """The durable copy of an agent: one for each, also if agents hand over to each other."""
         if isinstance(agent, DurableAgent) or not isinstance(agent, Agent):
             return agent
         if id(agent) not in self._made:
@@ -68,7 +73,7 @@ class Frame:
         return replace(handoff, on_invoke_handoff=hand_over)
 
     def prepare(self, options: dict[str, Any]) -> None:
-        """Have the runner's options lead to models that are journaled."""
+        """Make the runner's options use journaled models."""
         session = options.get("session")
         if not isinstance(session, HoldfastSession | None):
             problem = f"a {type(session).__name__} is given the same items again when the run is resumed"
@@ -84,12 +89,12 @@ FRAME: ContextVar[Frame | None] = ContextVar("holdfast_frame", default=None)
 
 
 class DurableAgent:
-    """What the class of a durable copy has before that of the agent."""
+    """The mixin for the class of a durable copy."""
 
     name: str
 
     async def get_all_tools(self, run_context: Any) -> list[Any]:
-        """The agent's tools as they are now, those of MCP servers too; hosted ones are the provider's."""
+        """The agent's current tools, including those of MCP servers; hosted ones belong to the provider."""
         found: list[Any] = list(await super().get_all_tools(run_context))  # type: ignore[misc]
         frame = FRAME.get()
         if frame is None or Seam.find_free() is None:
@@ -102,7 +107,7 @@ class DurableAgent:
 
 
 class DurableRunner(AgentRunner):
-    """The runner that was there before; in a block, with durable agents."""
+    """The previous runner; inside a block, with durable agents."""
 
     def __init__(self, before: AgentRunner) -> None:
         self._before = before
@@ -122,7 +127,7 @@ class DurableRunner(AgentRunner):
 
 @contextmanager
 def _prepared(agent: Any, options: dict[str, Any]) -> Iterator[Any]:
-    """The agent as it is run: as it is, outside of a block and inside of a once tool, which is a step as a whole."""
+    """The agent to run: unchanged outside of a block and inside of a once tool, which is one step."""
     frame, turns = FRAME.get(), Turns.find_free()
     if frame is None or turns is None:
         yield agent

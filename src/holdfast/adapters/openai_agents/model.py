@@ -1,6 +1,6 @@
-"""The model seam: what an agent asks is plain data, what it is answered is kept as a response of the provider.
+"""Model calls: a request is plain data, an answer is kept as a response of the provider.
 
-A whole answer and a streamed one are the same record: a run may be resumed in either manner.
+A complete answer and a streamed one are the same record: a run may be resumed with either.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -20,7 +20,7 @@ from holdfast.engine.sync_async import AWAITING
 
 _NAMES: Final = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs")
 _HOW: Final = ("extra_headers", "retry", "timeout")
-"""Settings that say how to ask, not what; the headers may hold secrets."""
+"""Settings that say how to ask, not what; the headers may contain secrets."""
 
 
 class DurableProvider(ModelProvider):
@@ -80,10 +80,10 @@ class DurableModel(Model):
             await streaming.close()
 
     def _ask(self, told: Mapping[str, Any]) -> Ask:
-        """What is asked, as plain data; whoever asks it again is given the recorded answer."""
+        """The request as plain data; the same request gets the recorded answer."""
         schema, given = told["output_schema"], told["model_settings"].to_json_dict()
         if str((given["extra_args"] or {}).get("prompt_cache_key")).startswith("agents-sdk:run:"):
-            del given["extra_args"]["prompt_cache_key"]  # drawn anew in each attempt
+            del given["extra_args"]["prompt_cache_key"]  # a new value in each attempt
         tools = [(tool.name, tool) for tool in told["tools"]] + [(h.tool_name, h) for h in told["handoffs"]]
         asked = {
             "model": self._name,
@@ -99,12 +99,12 @@ class DurableModel(Model):
 
 
 def usage_record(usage: Usage) -> dict[str, Any]:
-    """A usage as it is kept: as the SDK writes it, with the details as a response has them."""
+    """A usage as it is kept: in the SDK's form, with the details of a response."""
     details = {name: getattr(usage, name) for name in ("input_tokens_details", "output_tokens_details")}
     return {**serialize_usage(usage), **plain(details)}
 
 
 def _described(name: str, tool: Any) -> dict[str, Any]:
-    """A tool or a handoff, as the model is told of it; of a hosted tool, its name."""
+    """A tool or a handoff as the model sees it; only the name of a hosted tool."""
     told = ("description", "params_json_schema", "tool_description", "input_json_schema")
     return {"name": name, **{part: vars(tool)[part] for part in told if part in vars(tool)}}

@@ -1,4 +1,7 @@
-"""A session of the SDK, kept in a Holdfast store: a change costs what it changes, and a replayed run makes it once."""
+"""A session of the SDK in a Holdfast store.
+
+A change costs what it changes, and a replayed run makes it once.
+"""
 
 import os
 from typing import Any
@@ -11,7 +14,7 @@ from holdfast.api.store.store import Store
 
 
 class HoldfastSession:
-    """A conversation that outlives the runs that add to it. ``store`` is the current run's, or the usual one."""
+    """A conversation that outlives the runs that add to it. The default ``store`` is the current run's."""
 
     session_settings: SessionSettings | None = None
 
@@ -25,13 +28,13 @@ class HoldfastSession:
         return items if limit is None else items[len(items) - min(limit, len(items)) :]
 
     async def add_items(self, items: list[Any]) -> None:
-        """Add items at the end. Durable when it returns."""
+        """Add items at the end. Durable on return."""
         await self._list.add(plain(items))
 
     async def pop_item(self) -> Any:
-        """Take the last item away; None where there is none."""
+        """Remove the last item; None if there is none."""
         return await self._list.pop()
 
     async def clear_session(self) -> None:
-        """Take all items away; outside of a run for good: nothing of them stays in the store."""
+        """Remove all items; outside of a run for good: nothing of them stays in the store."""
         await self._list.clear()

@@ -1,7 +1,7 @@
-"""The tool seam: a call of a function tool is a step, known by the call's id in the answer that asked for it.
+"""Tool calls: a call of a function tool is a step, identified by the call's id in the model's answer.
 
-What the SDK tells the model of a tool's failure is what the step came to, the same in every replay. A ``once`` tool that
-fails is in doubt: a model is not told to try again what may have happened.
+The SDK's message to the model about a tool's failure is the step's outcome, the same in every replay. A
+``once`` tool that fails is in doubt: the model is not asked to retry what may have happened.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,17 @@ from agents.usage import deserialize_usage
 from orjson import loads
 
 from holdfast.adapters.openai_agents.model import usage_record
-from holdfast.adapters.shared.durable_block import Flight
+from holdfast.adapters.shared.durable_block import ParallelCalls
 from holdfast.adapters.shared.journaled_calls import ASIDE, COMPOSITE, Seam, is_step, storable
 from holdfast.api.shared import Scope
 from holdfast.errors import Misuse
 from holdfast.model.calls import Treatment
 
 
-def durable_tool(tool: FunctionTool, treatment: Treatment, flights: Mapping[str, Flight]) -> FunctionTool:
-    """The tool, with its calls as steps, side by side with others of the same scope."""
+def durable_tool(
+    tool: FunctionTool, treatment: Treatment, flights: Mapping[str, ParallelCalls]
+) -> FunctionTool:
+    """The tool, with its calls as steps, parallel to others of the same scope."""
     if is_step(getattr(tool, "__wrapped__", None)) and tool.needs_approval:
         advice = "@holdfast.tool(approve=True), and no needs_approval"
         raise Misuse(problem=f"tool {tool.name!r} is a step by itself, and needs approval", advice=advice)
@@ -37,8 +39,8 @@ def durable_tool(tool: FunctionTool, treatment: Treatment, flights: Mapping[str,
 
     likeness = copy(tool)
     likeness.on_invoke_tool = invoke
-    likeness.timeout_seconds = None  # the step has it: what came of it is recorded
-    likeness.needs_approval = False  # the step has it, too
+    likeness.timeout_seconds = None  # the step has the timeout, and records its result
+    likeness.needs_approval = False  # the step has the approval too
     return likeness
 
 
@@ -51,11 +53,11 @@ class ToolCall:
         self.is_agent = bool(getattr(tool, "_is_agent_tool", False))
         self.treatment = COMPOSITE if self.is_agent else treatment
         self.arguments: dict[str, Any] = {"arguments": said}
-        with suppress(TypeError, ValueError):  # a model may say anything; the tool tells it so
+        with suppress(TypeError, ValueError):  # a model may send anything; the tool reports it
             self.arguments = dict(loads(said or "{}"))
 
     async def make(self) -> Any:
-        """What the call comes to, or what the model is told instead."""
+        """The result of the call, or the message to the model instead."""
         with self.seam.entered() as here, Scope(here.tenure, self.context.tool_call_id or "call"):
             if await self._needs_approval():
                 self.treatment = self.treatment._replace(approve=True)
@@ -70,7 +72,10 @@ class ToolCall:
                 return told
 
     async def _needs_approval(self) -> bool:
-        """Whether a person is asked. Decided once: a policy may look at the clock, and a denial must stay one."""
+        """Whether a person is asked.
+
+        Decided once: a policy may depend on the time, and a denial must stay one.
+        """
         policy = self.tool.needs_approval
         if isinstance(policy, bool):
             return policy
@@ -85,7 +90,8 @@ class ToolCall:
         step = (self.treatment, self.tool.name, self.arguments, self._perform, self.function)
         if not self.is_agent:
             return await self.seam.tool_async(*step)
-        # What an agent took is kept with its answer: a replay asks none of its models, and counts the same.
+        # An agent's usage is kept with its answer: a replay calls none of its models, and must count the
+        # same.
         usage, self.context = self.context.usage, copy(self.context)
         self.context.usage = Usage()
         outcome = await self.seam.tool_async(*step)
@@ -96,7 +102,7 @@ class ToolCall:
 
     async def _perform(self) -> Any:
         tool = copy(self.tool)
-        if self.treatment.effect == "once":  # its failures are raised, not told
+        if self.treatment.effect == "once":  # its failures are raised, not reported to the model
             tool.timeout_behavior = "raise_exception"
             sdk.set_function_tool_failure_error_function(tool, None)
         output = storable(await self._invoke(tool))

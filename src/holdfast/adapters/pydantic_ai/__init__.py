@@ -1,7 +1,9 @@
-"""Pydantic AI agents whose model calls and tool calls are steps of a run: ``durable(agent)``, or the capability ``Durability``.
+"""Pydantic AI agents whose model and tool calls are steps.
 
-The seams are the framework's own: a capability that puts a model around the model of each request and a toolset around
-the tools, and its durability socket for what other capabilities do. See docs/adr for why not the socket for all.
+``durable(agent)``, or the capability ``Durability``.
+
+It uses the framework's own extension points: a capability that wraps the model of each request and the
+toolset, and its durability API for what other capabilities do. docs/adr explains why not that API for all.
 """
 
 from holdfast.adapters.shared import journaled_calls

@@ -1,4 +1,7 @@
-"""The capability that makes an agent durable. It comes last before the model and the tools; outside of a run it does nothing."""
+"""The capability that makes an agent durable. It comes last before the model and the tools.
+
+Outside of a run it does nothing.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,8 +33,8 @@ _AGENT_RUNS: "WeakKeyDictionary[Tenure, count[int]]" = WeakKeyDictionary()
 class Durability(Engine):
     """Each model request and each tool call of the agent is a step of the current run.
 
-    ``effects`` says what tools do to the world, by name (or ``metadata={"holdfast": "read"}`` on the tool itself); the
-    others are ``once``. A tool that needs an approval has a person asked, through the run.
+    ``effects`` says what tools do to the world, by name (or ``metadata={"holdfast": "read"}`` on the tool
+    itself); the others are ``once``. For a tool that needs an approval, the run asks a person.
     """
 
     asks = True
@@ -46,17 +49,23 @@ class Durability(Engine):
             choose("effects", effect, EFFECTS)
 
     def for_turns(self, *, asks: bool = True) -> "Durability":
-        """One for a run of the agent, with its way through the current run; with none outside of any."""
+        """A copy for one run of the agent, with its turns in the current run.
+
+        Without turns outside of a run.
+        """
         other = copy(self)
         other.turns, other.asks = Turns.find_or_refuse("a durable agent"), asks
         return other
 
     async def for_run(self, ctx: Any) -> "Durability":  # noqa: ARG002 - the hook's
-        """The same for an agent that is not wrapped. Drift at its first request is noticed late: this is another task."""
+        """The same for an agent that is not wrapped.
+
+        Drift at its first request is noticed late: this is another task.
+        """
         return self.for_turns() if self.turns is None else self
 
     def get_ordering(self) -> CapabilityOrdering:
-        """What others change of a request is part of it, and another model that is asked instead is journaled too."""
+        """Innermost: the request includes the changes of other capabilities, and their model."""
         outside = getattr(capabilities, "ModelFallback", None)
         return CapabilityOrdering(position="innermost", wrapped_by=[outside] if outside else [])
 
@@ -74,7 +83,7 @@ class Durability(Engine):
     prepare_model_request = before_model_request
 
     async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> DeferredToolResults | None:  # noqa: ARG002 - the hook's
-        """What people say to the calls that need an approval; the run is parked until they do."""
+        """People's decisions about calls that need an approval; the run is parked until they decide."""
         turns = self.turns if self.asks else None
         if turns is None or not requests.approvals:
             return None
@@ -84,7 +93,7 @@ class Durability(Engine):
         return DeferredToolResults(approvals=dict(zip(named, said, strict=True)))
 
     def get_default_run_id(self) -> str | None:
-        """The same in every attempt: which agent's run it is in this run."""
+        """The same in every attempt: identifies the agent's run inside this run."""
         here = here_now()
         if here is None:
             return None

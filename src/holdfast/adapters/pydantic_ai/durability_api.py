@@ -1,8 +1,8 @@
-"""Pydantic AI's durability socket (all of it public since 2.61): what other capabilities do becomes steps too.
+"""Pydantic AI's durability API (public since 2.61): makes the work of other capabilities steps too.
 
-``@durable_operation`` methods and calls to a workspace reach a durability engine in no other way. Model requests and tool
-calls stay with the hooks of any capability: the socket gives a stream to the program only when it is over, wants ids on
-toolsets, and refuses models and toolsets that a run is given.
+``@durable_operation`` methods and workspace calls reach a durability engine in no other way. Model requests
+and tool calls use the hooks of any capability instead: this API gives the program a stream only when it is
+over, needs ids on toolsets, and refuses models and toolsets that are passed to a run.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from holdfast.engine.run.call_site import here_now
 from holdfast.engine.steps.call_options import treat
 
 unit_scope: Callable[[], AbstractContextManager[None]] = nullcontext
-"""Around what is inside of a step: what it calls is no step then."""
+"""Wraps code inside of a step, whose calls are then no steps."""
 
 try:
     from pydantic_ai import durable_exec as socket
@@ -34,20 +34,24 @@ else:
     unit_scope = durable_unit_scope
 
     class Backend(socket.JournalCallableOperationBackend[None]):
-        """Each operation as a step: by its name, its arguments, and how often it was called."""
+        """Each operation as a step: identified by its name, its arguments, and its count."""
 
         async def execute(
             self, *, name: str, body: Callable[[], Awaitable[Any]], cache_key: Any, **_: Any
         ) -> Any:
-            """The recorded outcome, or that of ``body()``. Pydantic AI asks for operations that may be made twice."""
-            request = socket.ModelRequestContextProjection  # has timestamps, and the model call has it anyway
+            """The recorded outcome, or that of ``body()``.
+
+            Pydantic AI requires operations that may be repeated.
+            """
+            # it has timestamps, and the model call records it anyway
+            request = socket.ModelRequestContextProjection
             given = next((part for part in cache_key if isinstance(part, dict)), {"call": cache_key[0]})
             told = {key: value for key, value in given.items() if not isinstance(value, request)}
             arguments = to_jsonable_python(told, bytes_mode="base64")
             return await Seam.get(name).tool_async(treat("idempotent"), name, arguments, body)
 
     class Engine(socket.BaseDurabilityCapability[Any]):  # type: ignore[no-redef]
-        """A durability engine that has only those operations."""
+        """A durability engine with only those operations."""
 
         engine_spec = socket.DurabilityEngineSpec(
             engine_name="Holdfast",
@@ -58,7 +62,7 @@ else:
         )
 
         def for_agent(self, agent: Any) -> Any:
-            """Bound to the agent; where the socket refuses it, all else works as well."""
+            """Bind to the agent; if the API refuses it, all else still works."""
             try:
                 return super().for_agent(agent)
             except UserError as refused:
@@ -66,7 +70,7 @@ else:
                 return self
 
         def _bind_to_agent(self, agent: Any) -> None:
-            """No toolset is wrapped the socket's way."""
+            """No toolset is wrapped in this API's way."""
 
         @property
         def in_durable_context(self) -> bool:
@@ -77,7 +81,7 @@ else:
             return Backend(agent_name=self.name, config=config)
 
         async def before_run(self, ctx: Any) -> None:
-            """A cancellation token is welcome: a run that was cancelled can be resumed."""
+            """Accepts a cancellation token: a cancelled run can be resumed."""
 
         async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:  # noqa: ARG002
             return await handler(request_context)

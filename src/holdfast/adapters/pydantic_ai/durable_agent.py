@@ -1,4 +1,4 @@
-"""``durable(agent)``: the same agent, with its runs journaled in the current run, or in one that it enters by itself."""
+"""``durable(agent)``: the agent, with its runs journaled in the current run, or in one that it enters."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,11 +25,13 @@ def durable(
     patience: Patience = PATIENCE,
     **entering: Any,
 ) -> "DurableAgent[DepsT, OutputT]":
-    """The agent, with every model request and tool call a step of the current run; outside of one it is what it was.
+    """The agent, with each model request and tool call as a step of the current run.
 
-    With ``run=`` (and ``store=`` and whatever else ``holdfast.run`` takes) each run of the agent is that run: started or
-    resumed, and finished with its output. ``effects`` says what tools do to the world; the others are ``once``.
-    ``patience`` says how long a provider is waited for that does not answer.
+    Unchanged outside of a run.
+
+    With ``run=`` (and ``store=`` and other options of ``holdfast.run``) each run of the agent is that run:
+    started or resumed, and finished with its output. ``effects`` says what tools do to the world; the others
+    are ``once``. ``patience`` says how long to wait for a provider that does not answer.
     """
     durable_agent = DurableAgent(agent)
     durable_agent.durability = Durability(effects, patience=patience)
@@ -38,14 +40,17 @@ def durable(
 
 
 class DurableAgent(WrapperAgent[DepsT, OutputT]):
-    """An agent as it was, with the capability in each of its runs."""
+    """The agent with the capability in each of its runs."""
 
     durability: Durability
     entering: dict[str, Any] | None
 
     @asynccontextmanager
     async def iter(self, user_prompt: Any = None, **given: Any) -> AsyncIterator[Any]:
-        """Every way to run an agent comes through here. Who takes deferred calls as an output decides about them."""
+        """Every way to run an agent comes through here.
+
+        A caller with deferred calls as output decides about them.
+        """
         if self.entering is None:
             async with self._journaled(user_prompt, given) as agent_run:
                 yield agent_run

@@ -1,7 +1,7 @@
-"""A model whose requests are journaled: what is asked as plain data, what is answered as Pydantic AI writes it.
+"""A model whose requests are journaled: requests as plain data, answers in Pydantic AI's form.
 
-A request is the same one when what the model is told is the same: timestamps, run ids and metadata, which are made anew
-in every attempt and which no model sees, are no part of it.
+Two requests are equal if the model sees the same. Timestamps, run ids and metadata, which are new in every
+attempt and which no model sees, are left out.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ _OF_A_TOOL: Final = ("name", "description", "parameters_json_schema", "strict")
 
 
 class DurableModel(WrapperModel):
-    """The model, with each request answered from the journal where it was answered before."""
+    """The model, with each known request answered from the journal."""
 
     def __init__(self, wrapped: Model, seam: Seam, patience: Patience) -> None:
         super().__init__(wrapped)
@@ -91,7 +91,7 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: value for name, value in part.items() if value is not None and name not in _OF_AN_ATTEMPT}
     if part["part_kind"] == "retry-prompt" and part.get("tool_name") is None:
-        told.pop("tool_call_id", None)  # it answers no call, and its id is drawn anew each time
+        told.pop("tool_call_id", None)  # it answers no call, and its id is new each time
     return told
 
 
@@ -100,7 +100,7 @@ def _tool(tool: Any) -> dict[str, Any]:
 
 
 def _plain(response: ModelResponse) -> dict[str, Any]:
-    """As Pydantic AI writes it. By the adapter for messages, which is built already: another would slow the start."""
+    """In Pydantic AI's form, by its adapter for messages, which exists already: building another is slow."""
     (plain,) = ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
     return plain  # type: ignore[no-any-return]  # a message is an object
 
@@ -112,12 +112,15 @@ def _response(plain: Any) -> ModelResponse:
 
 
 class Events(EventSource):
-    """A stream of a model. Its pieces are the events that begin a part or add to it; the framework makes the others."""
+    """A stream of a model.
+
+    Its chunks are the events that start or extend a part; the framework makes the others.
+    """
 
     def __init__(self, send: Callable[[], Any]) -> None:
         self._send = send
         self.told: Any = None
-        """Who can tell of the response: the model's own stream, or the whole of it."""
+        """The source of the response: the model's own stream, or a complete response."""
 
     async def open(self, *_: Any) -> AsyncIterator[Any]:
         """Send the request."""
@@ -131,7 +134,7 @@ class Events(EventSource):
         yield self.end(_plain(stream.get()), stream.get().finish_reason)
 
     def delta_of(self, chunk: Any) -> dict[str, Any]:
-        """What an event adds; of files and the provider's own tools only the last piece tells."""
+        """What an event adds; for files and the provider's own tools, only the last chunk."""
         if isinstance(chunk, dict):
             return chunk
         piece: Any = chunk.part if isinstance(chunk, PartStartEvent) else chunk.delta
@@ -156,7 +159,7 @@ class Events(EventSource):
 
 
 class JournaledStream(StreamedResponse):
-    """A response on its way, from the model or from the journal; what has come of it is in the journal."""
+    """A response in progress, from the model or from the journal; what has arrived is in the journal."""
 
     def __init__(self, parameters: ModelRequestParameters, streaming: Streaming, source: Events) -> None:
         super().__init__(parameters)
@@ -171,12 +174,12 @@ class JournaledStream(StreamedResponse):
             yield event
 
     def get(self) -> ModelResponse:
-        """The response, as far as it has come."""
+        """The response so far."""
         told = self._source.told
         return told if isinstance(told, ModelResponse) else told.get()
 
     async def close_stream(self) -> None:
-        """Let the model know that no more is wanted."""
+        """Close the model's stream."""
         if isinstance(self._source.told, StreamedResponse):
             await self._source.told.cancel()
 

@@ -1,7 +1,7 @@
-"""A toolset whose calls are steps: which call it is, its name and its arguments say, not the context or the dependencies.
+"""A toolset whose calls are steps, identified by name and arguments, not by context or dependencies.
 
-What a tool tells Pydantic AI by raising (``ModelRetry``, ``ApprovalRequired``, ``CallDeferred`` …) is an outcome like a
-returned value: recorded, and raised again in a replay. So is what it spent of the run's usage.
+What a tool reports to Pydantic AI by raising (``ModelRetry``, ``ApprovalRequired``, ``CallDeferred`` …) is an
+outcome like a returned value: recorded, and raised again in a replay. So is its part of the run's usage.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +15,13 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from holdfast.adapters.pydantic_ai.durability_api import unit_scope
-from holdfast.adapters.shared.durable_block import Flight
+from holdfast.adapters.shared.durable_block import ParallelCalls
 from holdfast.adapters.shared.journaled_calls import Seam, is_step, treatments
 from holdfast.engine.steps.call_options import treat
 from holdfast.model.calls import Effect
 
 _MARK: Final = "pydantic_ai"
-"""The key of a recorded outcome that is more than a value that was returned."""
+"""The key of a recorded outcome that is more than a returned value."""
 _NAMES: Final = ("ModelRetry", "ToolFailed", "ApprovalRequired", "CallDeferred")
 _TOLD: Final[dict[str, type[Exception]]] = {
     name: getattr(exceptions, name) for name in _NAMES if hasattr(exceptions, name)
@@ -30,14 +30,17 @@ _TOLD: Final[dict[str, type[Exception]]] = {
 
 @dataclass
 class DurableToolset(WrapperToolset[Any]):
-    """The tools of an agent, each call a step of the run; those that are steps by themselves stay what they are."""
+    """The tools of an agent, each call a step of the run.
+
+    Those that are steps by themselves stay unchanged.
+    """
 
     seam: Seam
     effects: Mapping[str, Effect]
-    flight: Flight = field(default_factory=Flight)
+    flight: ParallelCalls = field(default_factory=ParallelCalls)
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        """The tools. Misuse for an effect of one that is not among them, unless others may come: it is likely misspelt."""
+        """The tools. Misuse for an effect of an unknown one (likely misspelt), unless more tools may come."""
         tools, leaves = await self.wrapped.get_tools(ctx), list(_leaves(self.wrapped))
         if all(isinstance(leaf, FunctionToolset) for leaf in leaves):
             treatments({*tools, *(name for leaf in leaves for name in leaf.tools)}, self.effects)
@@ -52,14 +55,14 @@ class DurableToolset(WrapperToolset[Any]):
         effect = self.effects.get(name) or (tool.tool_def.metadata or {}).get("holdfast", "once")
 
         async def perform() -> Any:
-            # With a usage of its own: what the calls beside it spend meanwhile is not spent by this one.
+            # With a usage of its own: parallel calls spend at the same time.
             own, before, raised = replace(ctx, usage=deepcopy(ctx.usage)), deepcopy(ctx.usage), ""
             try:
                 with unit_scope():
                     value = await self.wrapped.call_tool(name, tool_args, own, tool)
             except tuple(_TOLD.values()) as told:
                 if effect == "once" and _is_timeout(told):
-                    raise TimeoutError(str(told)) from told  # nobody knows whether it happened
+                    raise TimeoutError(str(told)) from told  # it is unknown whether it happened
                 value, raised = getattr(told, "message", getattr(told, "metadata", None)), type(told).__name__
             spent = _spent(before, own.usage)
             is_bare = not raised and not spent and not (isinstance(value, dict) and _MARK in value)
@@ -78,7 +81,10 @@ class DurableToolset(WrapperToolset[Any]):
 
 
 def _leaves(toolset: Any) -> Iterator[Any]:
-    """The toolsets that it is made of; one that is made anew in each turn (``@agent.toolset``) is a leaf of its own kind."""
+    """The toolsets that it is made of.
+
+    One that is new in each turn (``@agent.toolset``) is a leaf of its own kind.
+    """
     inner = [*getattr(toolset, "toolsets", ()), *([toolset.wrapped] if hasattr(toolset, "wrapped") else [])]
     for one in inner:
         yield from _leaves(one)
@@ -87,7 +93,7 @@ def _leaves(toolset: Any) -> Iterator[Any]:
 
 
 def _function_of(tool: Any) -> Callable[..., Any] | None:
-    """What the user wrote, where the framework tells: toolsets hold the tools of the toolsets they are made of."""
+    """The user's function, if the framework has it: a toolset holds the tools of its parts."""
     while hasattr(tool, "source_tool"):
         tool = tool.source_tool
     schema = getattr(getattr(tool, "call_func", None), "__self__", None)
@@ -95,7 +101,10 @@ def _function_of(tool: Any) -> Callable[..., Any] | None:
 
 
 def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as data; what Pydantic cannot write down is left to the journal, which names it where it refuses."""
+    """The arguments as data.
+
+    What Pydantic cannot convert is left to the journal, which refuses it by name.
+    """
     try:
         return dict(to_jsonable_python(arguments, bytes_mode="base64"))
     except PydanticSerializationError:
@@ -103,12 +112,12 @@ def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_timeout(told: Exception) -> bool:
-    """Whether the framework itself gave up waiting; a tool that says so has looked."""
+    """Whether the framework itself timed out; a tool that reports a timeout knows what happened."""
     return isinstance(told.__context__, TimeoutError) and str(told).startswith("Timed out after")
 
 
 def _spent(before: RunUsage, after: RunUsage) -> dict[str, Any]:
-    """What was spent between two looks at a usage, as the fields of another."""
+    """The usage between two readings, as the fields of another."""
     was, now = vars(before), vars(after)
     spent = {
         name: now[name] - (was[name] or 0) for name in now if name != "details" and now[name] != was[name]

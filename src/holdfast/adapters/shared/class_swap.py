@@ -1,7 +1,7 @@
-"""Objects of a framework that are of another class for a while: one that knows the journal.
+"""Gives objects of a framework another class for a while: one that uses the journal.
 
-Instances change their class, and classes are left alone: a copy of a durable object is one too, and nobody else's is. When
-the last one who holds it lets go, an object is what it was.
+Instances change their class, and classes stay unchanged: a copy of a durable object is durable too, and other
+objects are not. When its last holder releases it, an object is as before.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ H = TypeVar("H")
 
 
 class Held(NamedTuple):
-    """An object, the class it had before, and who holds it."""
+    """An object, its original class, and its holders."""
 
     thing: Any
     kind: type
@@ -25,7 +25,7 @@ _holding: Final = Lock()
 
 
 class Hold(Generic[H]):
-    """What one holder holds. ``mixin_of`` tells what an object is mixed with; None for one that is let be."""
+    """The objects of one holder. ``mixin_of`` gives the mixin of an object; None to leave it alone."""
 
     def __init__(self, holder: H, mixin_of: Callable[[Any], type | None]) -> None:
         self._holder = holder
@@ -33,7 +33,7 @@ class Hold(Generic[H]):
         self._mine: list[int] = []
 
     def take(self, *things: Any) -> None:
-        """Take hold of objects."""
+        """Hold objects."""
         for thing in things:
             kind, mixin = type(thing), self._mixin_of(thing)
             if mixin is None:
@@ -47,7 +47,7 @@ class Hold(Generic[H]):
                     object.__setattr__(thing, "__class__", _mixed(kind, mixin))  # type: ignore[arg-type]  # classes are hashable
 
     def let_go(self) -> None:
-        """Let go of all of them."""
+        """Release all of them."""
         with _holding:
             for number in self._mine:
                 thing, kind, holders = _held[number]
@@ -59,7 +59,7 @@ class Hold(Generic[H]):
 
 
 def only_holder(thing: Any) -> Any:
-    """Who holds an object; None where nobody does, or several."""
+    """The holder of an object; None if it has none, or several."""
     held = _held.get(id(thing))
     return held.holders[0] if held is not None and len(held.holders) == 1 else None
 
@@ -67,7 +67,8 @@ def only_holder(thing: Any) -> Any:
 @cache
 def _mixed(kind: Any, mixin: Any) -> type:
     make: Callable[..., type] = type(kind)
-    # Made under another name, which is put back afterwards: a registry of classes would else take it for the user's own.
+    # Created under another name, which is set back afterwards: a registry of classes would take it for the
+    # user's.
     namespace = {
         "__module__": kind.__module__,
         "__qualname__": f"Durable{kind.__qualname__}",

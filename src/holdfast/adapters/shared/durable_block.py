@@ -1,4 +1,4 @@
-"""Blocks in which a framework's calls are steps, and calls in them that have to wait for their neighbours."""
+"""Blocks in which a framework's calls are steps, and parallel calls that must wait for each other."""
 
 from collections.abc import Awaitable
 from contextvars import ContextVar, Token
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Framed(Generic[T]):
+class DurableBlock(Generic[T]):
     """A block in which a framework's calls are steps: in a run that it enters, or in the current one.
 
-    Used with ``with`` (gives ``Run``) or ``async with`` (gives ``AsyncRun``), as ``holdfast.run(...)`` is.
+    Use it with ``with`` (gives ``Run``) or ``async with`` (gives ``AsyncRun``), like ``holdfast.run(...)``.
     """
 
     def __init__(self, opening: Opening | None, frame: ContextVar[T | None], value: T) -> None:
@@ -52,10 +52,10 @@ class Framed(Generic[T]):
         self._frame.reset(self._token)
 
 
-class Flight:
-    """Calls that a framework makes side by side, and cancels when one of them raises.
+class ParallelCalls:
+    """Parallel calls of a framework, which cancels the others when one of them raises.
 
-    A cancelled effect is in doubt: so whoever raises lets the others come to their ends first.
+    A cancelled effect is in doubt. So a call that raises first lets the others finish.
     """
 
     __slots__ = ("_aloft",)
@@ -64,7 +64,7 @@ class Flight:
         self._aloft: set[Future[None]] = set()
 
     async def carry(self, call: Awaitable[T]) -> T:
-        """What the call comes to."""
+        """The result of the call."""
         import asyncio
 
         landed: Future[None] = asyncio.get_running_loop().create_future()
@@ -75,9 +75,7 @@ class Flight:
             raise
         except BaseException:
             self._land(landed)
-            await asyncio.sleep(
-                0
-            )  # who was started with it and has not come to its first line yet is one of them
+            await asyncio.sleep(0)  # includes a task that was started with it and has not run yet
             while self._aloft:
                 await asyncio.wait(self._aloft)
             raise

@@ -1,8 +1,8 @@
-"""What every framework's adapter is made of: its model calls and its tool calls as steps of a run, in both ways of waiting.
+"""The base of every framework adapter: model calls and tool calls as steps of a run, blocking and async.
 
-A framework calls from wherever it likes: its own threads, tasks, event loops. A ``Seam`` remembers the place in the run that
-the framework was started from, and gives it to calls that come without one. A tool that is a step by itself
-(``@holdfast.tool``) stays the step: it is called, never wrapped a second time.
+A framework calls from its own threads, tasks and event loops. A ``Seam`` remembers the place in the run where
+the framework was started, and gives it to calls without one. A tool that is a step by itself
+(``@holdfast.tool``) stays the step: it is called, never wrapped again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -23,13 +23,13 @@ from holdfast.model.calls import READ, Effect, Treatment
 from holdfast.model.markers import Act, AwaitedAct
 
 COMPOSITE: Final = Treatment(effect="read", is_tool=True, manner="off")
-"""A tool that is an agent itself: made of steps, which are answered one by one when it is called again."""
+"""A tool that is an agent itself: made of steps, which are replayed one by one when it is called again."""
 ASIDE: Final = READ._replace(manner="off")
-"""A step that is no act of the agent: it does not count when the agent goes in circles."""
+"""A step that is not an action of the agent: loop detection ignores it."""
 
 
 class Seam:
-    """A place in a run that a framework's calls come back to."""
+    """A place in a run to which a framework's calls return."""
 
     __slots__ = ("_here",)
 
@@ -38,13 +38,13 @@ class Seam:
 
     @classmethod
     def find(cls) -> "Self | None":
-        """The seam at the current run; None outside of any."""
+        """The seam at the current run; None outside of a run."""
         here = here_now()
         return None if here is None else cls(here)
 
     @classmethod
     def get(cls, what: str) -> Self:
-        """The seam at the current run. NoCurrentRun, naming what was to be done."""
+        """The seam at the current run. NoCurrentRun with the name of the call."""
         found = cls.find()
         if found is None:
             raise NoCurrentRun(what=what, held=", ".join(held_runs()) or "no run", problem="", advice="")
@@ -52,19 +52,22 @@ class Seam:
 
     @classmethod
     def find_free(cls) -> "Self | None":
-        """As ``find``; None also inside of a once effect, which is a step as a whole: what it calls is called as it is."""
+        """As ``find``; None also inside of a once effect, which is one step.
+
+        Its inner calls are not steps.
+        """
         here = here_now()
         return None if here is None or here.leaf else cls(here)
 
     @classmethod
     def find_or_refuse(cls, what: str) -> "Self | None":
-        """As ``find``; NoCurrentRun while this process holds a run, since what was done would be lost with the process."""
+        """As ``find``; NoCurrentRun while this process holds a run: the call would not be recorded."""
         found = cls.find()
         return cls.get(what) if found is None and held_runs() else found
 
     @contextmanager
     def entered(self) -> Iterator[Here]:
-        """Be in the run here, also in a thread or a loop that nobody has told of it."""
+        """Enter the run at this place, also in a thread or a loop without our context."""
         here = here_now()
         if here is not None and here.tenure is self._here.tenure:
             yield here
@@ -76,7 +79,7 @@ class Seam:
             HERE.reset(token)
 
     def leading(self) -> AbstractContextManager[Here]:
-        """As ``entered``, for a model call: the one who makes it goes on from what was done before."""
+        """As ``entered``, for a model call: it continues after the calls before it."""
         return self.entered()
 
     def model(self, ask: Ask, call: Callable[[Any], Any], line: Line | None = None) -> Answer:
@@ -104,8 +107,8 @@ class Seam:
     ) -> Any:
         """The recorded outcome of this call, or that of ``perform()``, recorded before it is returned.
 
-        Which call it is, its name and arguments say; ``perform`` is how it is made, and may capture anything.
-        ``function`` is what the user wrote, where the framework tells: its signature is a premise of the run.
+        Its name and arguments identify the call; ``perform`` makes it, and may capture anything. ``function``
+        is the user's function, if the framework has it: its signature is a premise of the run.
         """
         with self.entered() as here:
             act = Act(perform, function)
@@ -125,9 +128,11 @@ class Seam:
             return await step(here.tenure, AWAITING, treatment, name, act, (), dict(arguments))
 
     async def approve_async(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Have a person asked whether a tool may be called with exactly these arguments; the run is parked until one is.
+        """Ask a person whether a tool may be called with exactly these arguments.
 
-        What the model is told instead of the tool's result where it was denied; empty where it was approved.
+        The run is parked until they answer.
+
+        Returns the message to the model after a denial; empty after an approval.
         """
         with self.entered() as here:
             given = dict(arguments)
@@ -136,7 +141,7 @@ class Seam:
 
 
 def storable(value: Any) -> Any:
-    """What a tool returned; as text, which is what a model is told of it, where it cannot be kept otherwise."""
+    """A tool's result; as text, which is what a model sees of it, if it cannot be stored otherwise."""
     if isinstance(value, str):
         return value
     try:
@@ -147,18 +152,19 @@ def storable(value: Any) -> Any:
 
 
 def is_step(function: object) -> bool:
-    """Whether a function is a step by itself where a run is current: then it is called as it is, inside the run."""
+    """Whether a function is a step by itself inside a run: then it is called unchanged."""
     return isinstance(getattr(function, "treatment", None), Treatment)
 
 
 def treatments(
     names: Iterable[str], effects: Mapping[str, Effect] | None, default: Effect = "once"
 ) -> dict[str, Treatment]:
-    """How each of these tools is treated; what ``effects`` does not name is ``once``. Misuse if it names others."""
+    """The treatment of each of these tools; the default is ``once``. Misuse if ``effects`` names others."""
     known, effects = list(names), effects or {}
     if set(effects) - set(known):
         raise Misuse(
-            problem=f"effects names {', '.join(sorted(set(effects) - set(known)))}, which is not among the tools",
+            problem=f"effects names {', '.join(sorted(set(effects) - set(known)))}, which is not among the "
+            "tools",
             advice=f"the tools are: {', '.join(sorted(known)) or 'none'}",
         )
     return {name: treat(effects.get(name, default))._replace(is_tool=True) for name in known}

@@ -1,6 +1,6 @@
-"""Lists that outlive the runs which add to them, such as a framework's sessions: what a run does to one, it does once.
+"""Lists that outlive the runs which add to them, such as a framework's sessions; a run's changes happen once.
 
-What a run reads of a list and does to it are steps. A read records how far the list had come, not what it held.
+Reads and changes of a list are steps of the run. A read records the length of the list, not its content.
 """
 
 import os
@@ -20,7 +20,7 @@ from holdfast.limits import RUN_ID_CHARS_MAX
 
 
 class KeptList:
-    """A list of JSON-like items by its kind and name, in ``store``, or else in that of the current run, or the usual one."""
+    """A list of JSON-like items by kind and name, in ``store``, the current run's store or the default."""
 
     def __init__(self, kind: str, name: str, store: "str | os.PathLike[str] | Store | None" = None) -> None:
         self._kind, self._name, self._store = kind, check_name(kind, name, RUN_ID_CHARS_MAX), store
@@ -31,17 +31,17 @@ class KeptList:
         return self._ledger().items(await self._step("read", {}, lambda _: self._ledger().look()))
 
     async def add(self, items: list[Any]) -> None:
-        """Add items at the end. Durable when it returns. TooLarge."""
+        """Add items at the end. Durable on return. Raises TooLarge."""
         if items:
             await self._change("add", items)
 
     async def pop(self) -> Any:
-        """Take the last item away; None where there is none."""
+        """Remove the last item; None if there is none."""
         number = await self._change("pop", [])
         return next(iter(self._ledger().items(number - 1)[-1:]), None)
 
     async def clear(self) -> None:
-        """Take all items away; outside of a run for good: nothing of them stays in the store."""
+        """Remove all items; outside of a run for good: nothing of them stays in the store."""
         if Seam.find_free() is None:
             self._ledger().empty()
         else:
@@ -59,7 +59,8 @@ class KeptList:
         async def perform() -> int:
             here = here_now()
             assert here is not None
-            # Inside of a step, the scope is the step: killed before its record, it is found to be made already.
+            # Inside of a step, the scope is the step: after a kill before its record, the same key finds the
+            # change.
             return make(idempotency_key(here.tenure.birth, here.scope))
 
         arguments = {self._kind: self._name, **told}

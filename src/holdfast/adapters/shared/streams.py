@@ -1,7 +1,10 @@
-"""Streams of frameworks, whose pieces are objects of their own: journaled as they come, begun again where they were cut off.
+"""Streams of frameworks, whose chunks are the framework's objects.
 
-A framework's stream cannot go on in the middle of an answer: its events tell of one request to one provider. So what has
-arrived is in the journal for people to read, and the next attempt sends the request again.
+Journaled as they come, restarted if cut off.
+
+A framework's stream cannot continue in the middle of an answer: its events belong to one request to one
+provider. So what has arrived is in the journal for people to read, and the next attempt sends the request
+again.
 """
 
 from abc import ABC, abstractmethod
@@ -12,9 +15,9 @@ from holdfast.core.llm.streams import Partial
 
 
 class EventSource(ABC):
-    """What an adapter has to say of such a stream; see ``engine.llm.stream.Source``. For ``on_partial="restart"``.
+    """The adapter's part of such a stream; see ``engine.llm.stream.Source``. For ``on_partial="restart"``.
 
-    Its ``open`` sends the request, and gives its events and behind them what ``end`` says.
+    Its ``open`` sends the request, and yields its events, then the result of ``end``.
     """
 
     marks_end = True
@@ -30,7 +33,7 @@ class EventSource(ABC):
 
     @staticmethod
     def end(value: Any, reason: str | None = None) -> dict[str, Any]:
-        """The last piece: the whole answer, so that nothing of it is lost that a text and some calls do not tell."""
+        """The last chunk: the complete answer, including what text and tool calls do not show."""
         return {"facts": {"finish_reason": reason or "stop", "response": value}}
 
     def answer_of(self, partial: Partial) -> Any:
@@ -39,7 +42,7 @@ class EventSource(ABC):
 
     @abstractmethod
     def answer_so_far(self, partial: Partial) -> Any:
-        """The answer of which the program wanted no more."""
+        """The answer that the program stopped reading."""
 
     @property
     def can_prefill(self) -> Callable[..., Any]:
@@ -47,13 +50,13 @@ class EventSource(ABC):
         return lambda: False
 
     def live(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:  # noqa: ARG002 - the same for all sources
-        """An event as it came; the last piece is not for the program."""
+        """An unchanged event; the last chunk is not for the program."""
         return [] if isinstance(chunk, dict) and "facts" in chunk else [chunk]
 
     continued = live
 
     def recovered(self, partial: Partial) -> Iterable[Any]:
-        """Nothing is gone on with, here and below."""
+        """Nothing is continued, here and below."""
         raise AssertionError(partial)
 
     def rest(self, partial: Partial) -> Iterable[Any]:

@@ -1,4 +1,4 @@
-"""The turns of one agent: which of a framework's calls follow one another, and which stand side by side."""
+"""The turns of one agent: which of a framework's calls follow each other, and which are parallel."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,32 +11,34 @@ from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, here_
 
 
 class Turns(Seam):
-    """The way of one agent through a run, where the framework makes a new task or takes another thread for each turn.
+    """The sequence of one agent in a run, for frameworks that use a new task or thread for each turn.
 
-    Its model calls come one after the other, so each stands behind the one before it, wherever it is made from; what is
-    called side by side in a turn stands behind the model call that asked for it. Left to their tasks, they would all look
-    like calls side by side, whose drift is found out about when they are joined: too late for a model that must not be
-    asked anything else than before.
+    Its model calls come one after the other, so each follows the one before it, in whatever task it is made.
+    Parallel calls of a turn follow the model call that asked for them. By their tasks alone, all would look
+    parallel, and drift in parallel calls is found only when they are joined: too late for a model call that
+    must not differ.
     """
 
     __slots__ = ("_free", "_is_ours", "agent")
 
     def __init__(self, here: Here, *, is_alone: bool = False) -> None:
-        """Begun in the task, or the blocking program, that waits for the agent; in any other it is one of several.
+        """Started in the task, or the blocking program, that waits for the agent.
 
-        ``is_alone``: the place is the agent's own, so that it is none.
+        In any other it is one of several.
+
+        ``is_alone``: the agent has the place for itself, so it is not one of several.
         """
         super().__init__(here)
         self.agent = "model"
-        """Whose turn it is, where a model is not told who asks."""
+        """The agent's name for model calls that do not say who asks."""
         self._is_ours = is_alone or here.trail.task in (current_task(), get_ident())
         self._free = Lock()
 
     @classmethod
     def current(cls, seam: Seam) -> Seam:
-        """The turns that are taken where a call is made now; the seam where there are none.
+        """The turns at the place of a call; the seam if there are none.
 
-        Inside of a step that was called in a turn, it is that step's place that counts.
+        Inside of a step that was called in a turn, that step's place counts.
         """
         turns, here = TURNS.get(), here_now()
         if turns is None or here is None or not turns.is_at(here):
@@ -44,12 +46,12 @@ class Turns(Seam):
         return turns
 
     def is_at(self, here: Here) -> bool:
-        """Whether a place is where the agent is, and not inside of something that it called."""
+        """Whether a place is the agent's own, and not inside of something that it called."""
         return here.tenure is self._here.tenure and here.scope == self._here.scope
 
     @contextmanager
     def entered(self) -> Iterator[Here]:
-        """Be in the run where the agent is."""
+        """Enter the run at the agent's place."""
         token = HERE.set(self._here)
         try:
             yield self._here
@@ -58,9 +60,9 @@ class Turns(Seam):
 
     @contextmanager
     def leading(self) -> Iterator[Here]:
-        """The same, as the one who goes on; two at once stand side by side.
+        """The same for a call that continues the sequence; two at once are parallel.
 
-        The first call of an agent among several makes its way a branch.
+        The first call of one of several agents makes its sequence a branch.
         """
         if not self._free.acquire(blocking=False):
             with self.entered() as here:
@@ -80,7 +82,7 @@ class Turns(Seam):
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Have these turns found by whatever the framework calls from here."""
+        """Make these turns visible to what the framework calls from here."""
         token = TURNS.set(self)
         try:
             yield
@@ -92,7 +94,7 @@ TURNS: ContextVar[Turns | None] = ContextVar("holdfast turns", default=None)
 
 
 def turns_taken() -> Turns:
-    """The turns that are taken here: whoever calls knows that there are some."""
+    """The turns at this place; the caller knows that there are some."""
     turns = TURNS.get()
     assert turns is not None, "no agent takes its turns here"
     return turns
@@ -100,10 +102,10 @@ def turns_taken() -> Turns:
 
 @contextmanager
 def scoped(seam: Seam, name: str, *, is_agent: bool = False) -> Iterator[None]:
-    """Be in the scope of this name; where one agent works in it, its turns are taken there.
+    """Enter the scope of this name; if one agent works in it, with turns there.
 
-    What it calls side by side stands beside each other, whichever threads that is in: the number of a thread that has ended
-    is given to another, so the place is no thread's.
+    Its parallel calls are parallel in any thread: thread numbers are reused, so the place must not depend on
+    them.
     """
     with seam.entered() as around:
         here, _ = locate(around.tenure)

@@ -1,4 +1,4 @@
-"""``holdfast accept``: begin a run with what another one has handed over."""
+"""``holdfast accept``: starts a run from a handoff."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from holdfast.api.store.store import Store
 from holdfast.api.store.store import store as open_store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.options import command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.output.show_blocks import loss_blocks
@@ -17,24 +17,23 @@ from holdfast.model.handoff import Accepted, Loss
 from holdfast.views.handoff import carried_words
 
 
-@click.command(short_help="Begin a run with what another one has handed over.")
+@click.command(short_help="Start a run from a handoff.")
 @click.argument("file", metavar="FILE", type=click.Path())
 @click.option(
     "--as",
     "name",
     metavar="ID",
-    help="The new run's id. Default: the giver's, or the next like it that is free.",
+    help="The new run's id. Default: the giver's id, or the next free one like it.",
 )
-@click.option(
-    "--from", "source", metavar="URL", help="The giver's store, to fetch what the document does not have."
-)
-@surface
+@click.option("--from", "source", metavar="URL", help="The giver's store, to fetch what the document lacks.")
+@common_options
 def command(*, file: str, name: str | None, source: str | None, url: str | None, as_json: bool) -> None:
-    """Begin a run with a handoff, in this store. What it says is looked at from here, and what is lost is listed.
+    """Start a run from a handoff, in this store, and list what could not be carried over.
 
-    The document is checked against its digest, files by their hashes. Effects that the giver has done are not done again: a
-    call of the same name with the same arguments is answered from the handoff. What is in doubt there is in doubt here.
-    Accepted twice under one id, it is one run. A store is made where there is none.
+    The document is checked against its digest, files against their hashes. Effects that the giver has done
+    are not repeated: a call with the same name and arguments gets its result from the handoff. A step in
+    doubt stays in doubt. Accepting twice under one id makes one run. The store is created if it does not
+    exist.
 
     \b
     Example:
@@ -70,20 +69,20 @@ def _fields(store: Store, made: Accepted) -> dict[str, Any]:
 
 
 def _blocks(store: Store, document: dict[str, Any], made: Accepted, url: str | None) -> list[Block]:
-    again = "" if made.is_new else ", which had begun with it before"
+    again = "" if made.is_new else ", which started with it before"
     whose = f"the work of {made.giver}, handed over at #{made.event} of {made.store}"
     facts = [
         ("accepted", [Span(made.run, "strong"), Span(again)]),
-        ("goes on with", [Span(whose)]),
+        ("continues", [Span(whose)]),
         ("carries", [Span(carried_words(document))]),
     ]
-    at = desk(url)
-    moves = [(at.holdfast("show", made.run), "what it begins with")]
+    at = command_builder(url)
+    moves = [(at.holdfast("show", made.run), "what it starts with")]
     if doubts := store.doubts(made.run):
         moves.insert(0, (at.holdfast("resolve", made.run), f"settle what is in doubt: {doubts[0].step}"))
     return [Facts(facts), *_lost(made.losses), Gap(), Commands(moves)]
 
 
 def _lost(losses: tuple[Loss, ...]) -> list[Block]:
-    """What could not be carried over; that there is nothing is said, too."""
+    """What could not be carried over. "nothing" is printed too, so that you need not guess."""
     return loss_blocks(losses) or [Gap(), Facts([("lost", [Span("nothing", "good")])])]

@@ -1,4 +1,4 @@
-"""``holdfast answer``: answer what a run has asked, or see what it asks."""
+"""``holdfast answer``: answers a run's question, or lists its questions."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_WAITING
-from holdfast.cli.options import desk_before, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder_for, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span, text
 from holdfast.cli.output.show_blocks import question_blocks
@@ -16,27 +16,30 @@ from holdfast.errors import BadAnswer
 from holdfast.model.run_info import OpenQuestion
 from holdfast.model.store_rows import OVER
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk, answer_choices, is_workers, resume_choices
+from holdfast.views.next_commands import CommandBuilder, answer_choices, is_workers, resume_choices
 from holdfast.views.questions import question_line, unanswered
 from holdfast.views.value_text import readable, status_word
 
 
-@click.command(short_help="Answer what a run has asked, or see what it asks.")
+@click.command(short_help="Answer a run's question, or list its questions.")
 @click.argument("run")
 @click.argument("words", metavar="[ID] [VALUE]", nargs=-1)
-@click.option("--by", metavar="NAME", help="Who answers; by default, you.")
+@click.option("--by", metavar="NAME", help="Who answers. Default: you.")
 @click.option(
-    "--reason", metavar="TEXT", default="", help="Why; recorded, and told to a model that is denied."
+    "--reason",
+    metavar="TEXT",
+    default="",
+    help="Why. Recorded, and passed to a model whose request you deny.",
 )
-@surface
+@common_options
 def command(
     *, run: str, words: tuple[str, ...], by: str | None, reason: str, url: str | None, as_json: bool
 ) -> int:
-    """Answer what a run has asked. Without a value, list what it asks: exit code 3 if anything waits for you.
+    """Answer a run's question. Without a value, list its questions; exit code 3 if one is open.
 
-    ID is the question's, like q2; it may be left out while the run asks one thing. VALUE is yes or no, a choice, a
-    number, text or JSON, whatever was asked for; - reads it from stdin. The answer is durable at once; a run that
-    waits goes on by itself, any other when it is started again.
+    ID is the question's id, like q2. You may leave it out while the run has one open question. VALUE is yes
+    or no, a choice, a number, text or JSON, as the question asks; - reads it from stdin. The answer is
+    durable at once. A waiting run continues by itself; any other continues when you start it again.
 
     \b
     Example:
@@ -44,24 +47,24 @@ def command(
       holdfast answer debt-cycles yes
       holdfast answer debt-cycles q2 no --reason "too expensive"
     """  # noqa: D301 - click's own mark
-    run = whole_run(run, "answer")
+    run = run_only(run, "answer")
     store = open_existing(url)
     open_questions = store.questions(run)
     id_, value = _parse(words, {asked.id for asked in open_questions})
     if value is None:
         chosen = open_questions if id_ is None else [store.find_question(run, id_)]
-        return _list(store, desk_before(store, run, url), run, chosen, as_json=as_json)
+        return _list(store, command_builder_for(store, run, url), run, chosen, as_json=as_json)
     asked = store.find_question(run, id_)
     typed = _read(asked, sys.stdin.read() if value == "-" else value)
     # Before it is answered: a process that waits for this may be gone, its run finished, when the command looks again.
     is_held = store.get(run).holder == "alive"
     answered = store.answer(run, typed, asked.id, by=by, reason=reason)
-    _tell(store, desk_before(store, run, url), answered, is_held=is_held, as_json=as_json)
+    _tell(store, command_builder_for(store, run, url), answered, is_held=is_held, as_json=as_json)
     return EXIT_DONE
 
 
 def _parse(words: tuple[str, ...], ids: set[str]) -> tuple[str | None, str | None]:
-    """The question and the value; one word alone is a question if the run asks one of that id."""
+    """The question id and the value. A single word is an id if the run has a question with that id."""
     if len(words) > 2:
         raise click.UsageError("a value of several words needs quotes")
     if len(words) == 2:
@@ -80,27 +83,27 @@ def _read(asked: OpenQuestion, value: str) -> Any:
         ) from None
 
 
-# -- what is told -----------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------
 
 
-def _list(store: Store, at: Desk, run: str, questions: list[OpenQuestion], *, as_json: bool) -> int:
+def _list(store: Store, at: CommandBuilder, run: str, questions: list[OpenQuestion], *, as_json: bool) -> int:
     store.get(run)
     lines = [question_line(asked) for asked in questions]
     waiting = unanswered(questions)
     if as_json:
         render.show_json({"run": run, "questions": as_plain(lines)})
     elif not lines:
-        render.show([text(f"run {run} asks nothing")])
+        render.show([text(f"run {run} has no questions")])
     else:
         choices = answer_choices(questions, at) or resume_choices(
-            store.view(run), at, meaning="the run takes it in"
+            store.view(run), at, meaning="the run reads it"
         )
         more: list[Block] = [Gap(), Commands(choices)] if choices else []
         render.show([*question_blocks(lines), *more])
     return EXIT_WAITING if waiting else EXIT_DONE
 
 
-def _tell(store: Store, at: Desk, answered: OpenQuestion, *, is_held: bool, as_json: bool) -> None:
+def _tell(store: Store, at: CommandBuilder, answered: OpenQuestion, *, is_held: bool, as_json: bool) -> None:
     view, status = store.view(answered.run), store.get(answered.run).status
     if is_held:
         following = "the process that holds the run takes it in"

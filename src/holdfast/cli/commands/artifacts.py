@@ -6,7 +6,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, RefusedError
-from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.options import command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -34,29 +34,32 @@ from holdfast.views.artifacts import (
     version_lines,
 )
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.value_text import count, moment, size
 
 
-@click.command()
+@click.command(short_help="List, restore or compare the files that a run made.")
 @click.argument("place", metavar="RUN[@POINT]")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option(
-    "--all", "every", is_flag=True, help="Every version of every file; of a named PATH it is shown anyway."
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every version of every file. A named PATH always shows its versions.",
 )
-@click.option("--verify", is_flag=True, help="Exit with 1 unless every file is as it was recorded.")
+@click.option("--verify", is_flag=True, help="Exit with 1 unless every file matches its record.")
 @click.option("--restore", "to", metavar="DIR", help="Write the files to this directory.")
-@click.option("--in-place", is_flag=True, help="Write the files back to where they lay.")
-@click.option("--force", is_flag=True, help="Write also over files that were changed outside.")
+@click.option("--in-place", is_flag=True, help="Write the files back to their own paths.")
+@click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
 @click.option("--orphans", "root", metavar="ROOT", help="List files below ROOT that no run has recorded.")
 @click.option(
     "--diff",
     "sides",
     nargs=2,
     metavar="A B",
-    help="Compare two points of the run; of a named PATH, two versions of it.",
+    help="Compare two points of the run, or two versions of a named PATH.",
 )
-@surface
+@common_options
 def command(
     *,
     place: str,
@@ -71,11 +74,11 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> int:
-    """List the files that a run made, bring them back, or compare them.
+    """List the files that a run made, restore them, or compare them.
 
-    Of each the latest version, what made it, and how the file on disk compares. A copy of every version is in the store.
-    RUN@#EVENT is the place right behind a version.
-    Restoring never writes over a file that was changed outside, unless it is told to.
+    The list shows the latest version of each file, the step that made it, and whether the file on disk still
+    matches. The store has a copy of every version. RUN@#EVENT names the point right after a version.
+    Restoring never overwrites a file that another program changed, unless you add --force.
 
     \b
     Example:
@@ -98,11 +101,11 @@ def command(
     if to is not None or in_place:
         return _restore(store, place, paths, to, force=force, as_json=as_json)
     if every or (paths and not verify):
-        return _history(store, place, paths, desk(url), as_json=as_json)
-    return _list(store, place, paths, desk(url), verify=verify, as_json=as_json)
+        return _history(store, place, paths, command_builder(url), as_json=as_json)
+    return _list(store, place, paths, command_builder(url), verify=verify, as_json=as_json)
 
 
-# -- listing -------------------------------------------------------------------------------------------------------
+# -- list ----------------------------------------------------------------------------------------------------
 
 _VERSION: Final = (
     Column("FILE", grows=True),
@@ -126,7 +129,9 @@ _MOODS: Final[dict[str, Mood]] = {
 }
 
 
-def _list(store: Store, place: str, paths: tuple[str, ...], at: Desk, *, verify: bool, as_json: bool) -> int:
+def _list(
+    store: Store, place: str, paths: tuple[str, ...], at: CommandBuilder, *, verify: bool, as_json: bool
+) -> int:
     found = store.artifacts(place)
     wanted = {store.artifact_versions(place, path)[0].path for path in paths}
     chosen = [artifact for artifact in found if not paths or artifact.version.path in wanted]
@@ -144,7 +149,7 @@ def _list(store: Store, place: str, paths: tuple[str, ...], at: Desk, *, verify:
     most = max(lines, key=lambda line: line.versions)
     moves = [(at.holdfast("artifacts", run, most.path), "its versions")]
     if differs(chosen):
-        moves.append((at.holdfast("artifacts", place, "--in-place"), "bring back what was recorded"))
+        moves.append((at.holdfast("artifacts", place, "--in-place"), "restore what was recorded"))
     render.show([*blocks, Gap(), Commands(moves)])
     return code
 
@@ -165,7 +170,7 @@ def _row(line: ArtifactLine) -> tuple[Span, ...]:
 
 
 def _differing(artifacts: list[Artifact]) -> list[Block]:
-    """What is to be said of the files that are not as recorded."""
+    """One warning for each file that differs from its record."""
     rows = [
         (Span(a.version.path, _MOODS.get(a.on_disk, "dim")), Span(f"{a.place} {_said(a)}"))
         for a in artifacts
@@ -188,7 +193,7 @@ _VERSION_COLUMNS: Final = (
 )
 
 
-def _history(store: Store, place: str, paths: tuple[str, ...], at: Desk, *, as_json: bool) -> int:
+def _history(store: Store, place: str, paths: tuple[str, ...], at: CommandBuilder, *, as_json: bool) -> int:
     versions = (
         [version for path in paths for version in store.artifact_versions(place, path)]
         if paths
@@ -227,7 +232,7 @@ def _version_row(line: VersionLine) -> tuple[Span, ...]:
     )
 
 
-# -- bringing back -------------------------------------------------------------------------------------------------
+# -- restore -------------------------------------------------------------------------------------------------
 
 _OUTCOME_MOODS: Final[dict[str, Mood]] = {
     "written": "good",
@@ -251,7 +256,7 @@ def _restore(
 
 
 def restored_blocks(found: list[Restored]) -> list[Block]:
-    """What was done about each file."""
+    """One line per file: what was done with it."""
     columns = (
         Column("FILE"),
         Column("VERSION", right=True),
@@ -285,7 +290,7 @@ def _orphans(store: Store, root: str, *, as_json: bool) -> int:
     return EXIT_DONE
 
 
-# -- comparing -----------------------------------------------------------------------------------------------------
+# -- compare -------------------------------------------------------------------------------------------------
 
 
 def _diff(store: Store, place: str, paths: tuple[str, ...], sides: tuple[str, str], *, as_json: bool) -> int:
@@ -302,7 +307,7 @@ def _diff(store: Store, place: str, paths: tuple[str, ...], sides: tuple[str, st
 
 
 def _side(store: Store, place: str, paths: tuple[str, ...], side: str) -> dict[str, Version]:
-    """The files on one side: of named paths the version of that number, else all as of that point."""
+    """The files on one side: that version of the named paths, or else every file as of that point."""
     if not paths:
         at = f"{parse_place(place).run}@{side}"
         return {artifact.version.path: artifact.version for artifact in store.artifacts(at)}
@@ -327,7 +332,7 @@ def _side(store: Store, place: str, paths: tuple[str, ...], side: str) -> dict[s
 
 
 def _contents(store: Store, run: str, versions: list[Version]) -> dict[str, bytes]:
-    """What can be read of them, by hash; each once."""
+    """The contents that can still be read, by hash, each once."""
     found: dict[str, bytes] = {}
     for version in versions:
         if version.copy == "kept" and version.sha256 not in found:

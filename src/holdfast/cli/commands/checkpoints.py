@@ -2,19 +2,19 @@
 
 import click
 
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Span, Table, text
 from holdfast.views.checkpoints import CheckpointLine, checkpoint_lines
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.value_text import moment, size
 
 
 @click.command()
 @click.argument("run")
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
-@surface
+@common_options
 def command(*, run: str, tail: int | None, url: str | None, as_json: bool) -> None:
     """List the saved states of a run.
 
@@ -24,13 +24,13 @@ def command(*, run: str, tail: int | None, url: str | None, as_json: bool) -> No
     Example:
       holdfast checkpoints debt-cycles --tail 10
     """  # noqa: D301 - click's own mark
-    run = whole_run(run, "checkpoints")
+    run = run_only(run, "checkpoints")
     lines = checkpoint_lines(open_existing(url).events(run))
     shown = lines[-tail:] if tail else lines
     if as_json:
         render.show_json({"run": run, "checkpoints": as_plain(shown), "total": len(lines)})
     else:
-        render.show(_blocks(run, shown, desk(url)))
+        render.show(_blocks(run, shown, command_builder(url)))
 
 
 _COLUMNS = (
@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 
-def _blocks(run: str, lines: list[CheckpointLine], at: Desk) -> list[Block]:
+def _blocks(run: str, lines: list[CheckpointLine], at: CommandBuilder) -> list[Block]:
     if not lines:
         return [text(f"no checkpoints in {run}; run.checkpoint(state) or run.autosave(get_state) makes them")]
     last = lines[-1]
@@ -54,7 +54,7 @@ def _blocks(run: str, lines: list[CheckpointLine], at: Desk) -> list[Block]:
         Gap(),
         Commands(
             [
-                (at.holdfast("show", place), "the whole state"),
+                (at.holdfast("show", place), "the full state"),
                 (at.holdfast("fork", place, "--as", "NAME"), ""),
             ]
         ),

@@ -1,17 +1,17 @@
-"""``holdfast context``: what a model that knows nothing needs to go on with a run."""
+"""``holdfast context``: the briefing with which a fresh model can continue a run."""
 
 from collections.abc import Iterator
 
 import click
 
-from holdfast.cli.options import open_existing, surface
+from holdfast.cli.options import common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Gap, Lines, Span, text
 from holdfast.model.context import BUDGET_TOKENS, STYLES, Style
 from holdfast.views.json_shape import as_plain
 
 
-@click.command(short_help="Show what a fresh model needs to go on with a run.")
+@click.command(short_help="Show what a fresh model needs to continue a run.")
 @click.argument("run")
 @click.option(
     "--budget",
@@ -19,7 +19,7 @@ from holdfast.views.json_shape import as_plain
     default=BUDGET_TOKENS,
     show_default=True,
     metavar="N",
-    help="At most about so many tokens.",
+    help="The approximate maximum of tokens.",
 )
 @click.option(
     "--style",
@@ -28,12 +28,12 @@ from holdfast.views.json_shape import as_plain
     show_default=True,
     help="Sentences; with thoughts and messages too; or terse facts for small models.",
 )
-@surface
+@common_options
 def command(*, run: str, budget: int, style: Style, url: str | None, as_json: bool) -> None:
-    """Show what a model that knows nothing needs to go on with a run.
+    """Show what a model needs to continue a run that it knows nothing about.
 
-    Each line ends with the events that it comes from: `holdfast show RUN@#N` has them whole. What there is no room for
-    is counted at the end. RUN@44 tells it as it stood at point 44.
+    Each line ends with its source events; `holdfast show RUN@#N` prints one in full. What does not fit the
+    budget is counted at the end. RUN@44 shows the context as of point 44.
 
     \b
     Example:
@@ -49,7 +49,10 @@ def command(*, run: str, budget: int, style: Style, url: str | None, as_json: bo
 
 
 def _blocks(lines: list[str]) -> Iterator[Block]:
-    """The text line by line: in a pipe as it is, on a screen wrapped, with headings and references told apart."""
+    """The text line by line: unchanged in a pipe.
+
+    On a terminal wrapped, with headings and references marked.
+    """
     for line in lines:
         if line.startswith("## "):
             yield text(line, "strong")

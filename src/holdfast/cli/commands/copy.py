@@ -1,11 +1,11 @@
-"""``holdfast copy``: runs from one store into another."""
+"""``holdfast copy``: copies runs from one store into another."""
 
 import shlex
 
 import click
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
-from holdfast.cli.options import json_option, open_existing, whole_run
+from holdfast.cli.options import json_option, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -39,18 +39,19 @@ from holdfast.views.value_text import count, size, status_word
 @click.option(
     "--move",
     is_flag=True,
-    help="Seal the runs where they are: they go on in the other store, and only there.",
+    help="Seal the originals: the runs continue in the other store, and only there.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied. Nothing is written.")
 @json_option
 def command(
     *, runs: tuple[str, ...], url: str | None, to: str, prefix: str, move: bool, dry_run: bool, as_json: bool
 ) -> int:
-    """Copy runs from one store into another, all of them if none is named, and read them back to compare.
+    """Copy runs from one store into another, and read them back to compare. Without names, copy all.
 
-    They keep their ids and every byte of their history. The copies are sealed, since the runs act where they are; with
-    --move it is the other way round. Named runs bring their children and what they were forked from. A live run is
-    refused, the others go. Cut off, or done again, it goes on.
+    Runs keep their ids and every byte of their history. The copies are sealed, because the originals stay
+    active; with --move the originals are sealed instead. Named runs bring their children and the runs they
+    were forked from. A live run is skipped and reported. If the command is interrupted, run it again: it
+    continues.
 
     \b
     Example:
@@ -59,7 +60,7 @@ def command(
       holdfast copy --to backup.db --prefix nightly/ --dry-run
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
-    names = [whole_run(run, "copy") for run in runs]
+    names = [run_only(run, "copy") for run in runs]
     with render.progress(quietly=as_json) as bar:
 
         def tell(now: CopyProgress) -> None:
@@ -96,7 +97,7 @@ def _blocks(report: CopyReport, again: str) -> list[Block]:
     if report.dry_run:
         blocks += [Gap(), Commands([(again, "do it")])]
     elif report.refused:
-        blocks += [Gap(), Commands([(again, "again, when nothing stands in the way: it goes on")])]
+        blocks += [Gap(), Commands([(again, "again, when nothing prevents it: it continues")])]
     return blocks
 
 
@@ -139,9 +140,9 @@ def _facts(report: CopyReport) -> list[tuple[str, list[Span]]]:
         what = f"{count(report.verified, 'run')} read back from there, every event and blob compared"
         facts.append(("verified", [Span(what)]))
     if report.move and went and not report.dry_run:
-        facts.append(("sealed", [Span("where they were, they do not act any more", "doubt")]))
+        facts.append(("sealed", [Span("the originals no longer act", "doubt")]))
     elif went and not report.move and not report.dry_run:
-        facts.append(("sealed", [Span("the copies do not act; the runs go on where they are", "dim")]))
+        facts.append(("sealed", [Span("the copies do not act; the originals continue", "dim")]))
     if report.refused:
         facts.append(("refused", [Span(count(len(report.refused), "run"), "bad")]))
     return facts

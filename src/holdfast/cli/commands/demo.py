@@ -1,6 +1,6 @@
-"""``holdfast demo``: an agent killed with SIGKILL in the middle of its work, started again, and the proof.
+"""``holdfast demo``: kills an agent with SIGKILL in the middle of its work, restarts it, proves the result.
 
-Exit status 0 only if every claim of the proof holds.
+The exit code is 0 only if every claim of the proof holds.
 """
 
 import secrets
@@ -31,8 +31,8 @@ Examples:
 """
 
 
-class Wish(NamedTuple):
-    """What was typed."""
+class DemoOptions(NamedTuple):
+    """The options of one demo."""
 
     seed: int
     kills: int
@@ -42,9 +42,9 @@ class Wish(NamedTuple):
     as_json: bool
 
 
-@click.command("demo", epilog=EPILOG)
+@click.command("demo", epilog=EPILOG, short_help="Kill an agent at work and watch it continue.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Repeat the kill of that seed. Default: a random one."
+    "--seed", type=click.IntRange(min=0), help="Repeat the kills of this seed. Default: a random one."
 )
 @click.option(
     "--kills", type=click.IntRange(1, KILLS_MAX), default=1, show_default=True, help="How often to kill it."
@@ -61,7 +61,7 @@ class Wish(NamedTuple):
 def command(
     seed: int | None, kills: int, llm: str | None, model: str | None, keep: Path | None, *, as_json: bool
 ) -> int:
-    """Kill an agent in the middle of its work and watch it go on.
+    """Kill an agent in the middle of its work and watch it continue.
 
     Runs a small research agent in a child process, kills it with SIGKILL at a random write, starts it again,
     and shows what was recorded, what was replayed and what ran again. Never touches a store of yours.
@@ -74,57 +74,59 @@ def command(
     chosen = secrets.randbelow(SEEDS) if seed is None else seed
     try:
         with _directory(keep) as directory:
-            holds = _demonstrate(directory, Wish(chosen, kills, llm, model, keep, as_json))
+            holds = _run_demo(directory, DemoOptions(chosen, kills, llm, model, keep, as_json))
     except (Unanswered, DemoFailed) as failed:
         raise RefusedError(str(failed), failed.hint) from failed
     return EXIT_DONE if holds else EXIT_REFUSED
 
 
-def _demonstrate(directory: Path, wish: "Wish") -> bool:
-    """Run it and print it; whether the proof holds."""
+def _run_demo(directory: Path, options: "DemoOptions") -> bool:
+    """Run the demo and print it. True if the proof holds."""
     from holdfast.cli.demo import report
     from holdfast.cli.demo.evidence import rows_of
-    from holdfast.cli.demo.killer import perform, store_in
-    from holdfast.cli.demo.proof import judge, undisturbed_result
+    from holdfast.cli.demo.killer import run_demo, store_in
+    from holdfast.cli.demo.proof import check_claims, undisturbed_result
 
     began = time.monotonic()
-    printer = report.Printer(quiet=wish.as_json)
+    printer = report.Printer(quiet=options.as_json)
     with printer.working("waiting for the model"):
-        provider = _provider(wish)
+        provider = _provider(options)
     with provider:
-        printer.opening(seed=wish.seed, kills=wish.kills, model=provider.model)
+        printer.opening(seed=options.seed, kills=options.kills, model=provider.model)
         with printer.working("the agent works"):
-            seen = perform(provider, directory, seed=wish.seed, kills=wish.kills, tell=printer.happened)
-    undisturbed = undisturbed_result() if wish.llm is None else None
+            seen = run_demo(
+                provider, directory, seed=options.seed, kills=options.kills, tell=printer.happened
+            )
+    undisturbed = undisturbed_result() if options.llm is None else None
     made = report.Report(
-        wish.seed,
-        wish.kills,
+        options.seed,
+        options.kills,
         provider.model,
         seen.run,
         time.monotonic() - began,
         len(provider.asked),
         seen.processes,
         tuple(rows_of(seen.events, seen.processes)),
-        judge(seen, provider.asked, kills=wish.kills, undisturbed=undisturbed),
-        str(store_in(directory)) if wish.keep else None,
-        str(seen.ledger) if wish.keep else None,
+        check_claims(seen, provider.asked, kills=options.kills, undisturbed=undisturbed),
+        str(store_in(directory)) if options.keep else None,
+        str(seen.ledger) if options.keep else None,
     )
-    if wish.as_json:
+    if options.as_json:
         click.echo(report.as_json(made))
     else:
         printer.closing(made)
     return made.holds
 
 
-def _provider(wish: "Wish") -> "Provider":
+def _provider(options: "DemoOptions") -> "Provider":
     from holdfast.cli.demo.fake_model import real_provider, scripted_provider
 
-    return scripted_provider() if wish.llm is None else real_provider(wish.llm, wish.model)
+    return scripted_provider() if options.llm is None else real_provider(options.llm, options.model)
 
 
 @contextmanager
 def _directory(keep: Path | None) -> Iterator[Path]:
-    """A temporary directory, or the one to keep, in which no earlier demonstration may lie."""
+    """A temporary directory, or the one to keep. Refuses one that already has a demo in it."""
     from holdfast.cli.demo.killer import DemoFailed, store_in
 
     if keep is None:

@@ -1,10 +1,10 @@
-"""``holdfast diff``: what differs between two points of any runs."""
+"""``holdfast diff``: the differences between two points of any runs."""
 
 import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
-from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.options import command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.diff_blocks import diff_blocks
 from holdfast.core.lineage.points import parse_place
@@ -14,20 +14,20 @@ from holdfast.views.steps import list_steps
 from holdfast.views.value_text import count
 
 
-@click.command(short_help="Show what differs between two points of any runs.")
+@click.command(short_help="Show the differences between two points of any runs.")
 @click.argument("a", metavar="RUN[@POINT]")
 @click.argument("b", metavar="[RUN[@POINT]|POINT]", required=False)
-@click.option("--state", "only_state", is_flag=True, help="Only what changed in the state, all of it.")
-@click.option("--events", "only_events", is_flag=True, help="Only what happened in between, all of it.")
-@surface
+@click.option("--state", "only_state", is_flag=True, help="Only the changes of the state, all of them.")
+@click.option("--events", "only_events", is_flag=True, help="Only the events in between, all of them.")
+@common_options
 def command(
     *, a: str, b: str | None, only_state: bool, only_events: bool, url: str | None, as_json: bool
 ) -> None:
-    """Show what differs between two points: the state, what happened on each side, and where they went apart.
+    """Show how two points differ: the state, what happened on each side, and where they diverged.
 
-    The points may be of one run, of a run and its fork, or of runs that have nothing in common. The second may leave
-    out the run: 45, #1203 or @draft-1. A run alone is compared from its last but one checkpoint to its last; a point
-    alone is compared with the end of its run.
+    The points may belong to one run, to a run and its fork, or to unrelated runs. The second may leave out
+    the run: 45, #1203 or @draft-1. A run alone compares its last two checkpoints; a point alone is compared
+    with the end of its run.
 
     \b
     Example:
@@ -50,13 +50,17 @@ def command(
         both = only_state == only_events
         render.show(
             diff_blocks(
-                page, desk(url), state=both or only_state, events=both or only_events, everything=not both
+                page,
+                command_builder(url),
+                state=both or only_state,
+                events=both or only_events,
+                everything=not both,
             )
         )
 
 
 def _in_run(run: str, text: str) -> str:
-    """The second place, with the first one's run where it names none."""
+    """The second place. If it names no run, the first one's run is meant."""
     if text.startswith("@"):
         return run + text
     return f"{run}@{text}" if text.startswith("#") or text.isdecimal() else text

@@ -1,4 +1,4 @@
-"""``holdfast doctor``: what is sound about a store, and what is not."""
+"""``holdfast doctor``: checks a store for damage."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import click
 
 from holdfast.api.store.store import Store, salvage
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
-from holdfast.cli.options import open_existing, surface
+from holdfast.cli.options import common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -42,42 +42,42 @@ _NOTHING_SEEN: Final = Span(
 _DONE: Final = frozenset({Status.FINISHED, Status.SEALED, Status.IMPORTING})
 
 
-class Mended(NamedTuple):
-    """A run whose recorded conversation was mended, and what was done to it."""
+class Repaired(NamedTuple):
+    """A run whose recorded conversation was repaired, and the repairs."""
 
     run: str
     repairs: list[str]
 
 
-@click.command()
+@click.command(short_help="Check a store for damage.")
 @click.option(
     "--fix",
     is_flag=True,
-    help="Mend recorded conversations that no provider takes. Live runs are left alone.",
+    help="Repair recorded conversations that no provider accepts. Skips live runs.",
 )
 @click.option(
     "--create-table",
     "creates",
     is_flag=True,
-    help="Make the table of a dynamodb:// store first, where there is none.",
+    help="Create the table of a dynamodb:// store first, if there is none.",
 )
 @click.option(
-    "--full", is_flag=True, help="Read, unpack and hash every content, not only a part of a large store."
+    "--full", is_flag=True, help="Read, unpack and hash every blob. By default, a part of a large store."
 )
 @click.option(
     "--accept-loss",
     "accepts",
     metavar="RUN",
-    help="Let a run go on whose last acknowledged events are lost; its journal tells it from then on.",
+    help="Let RUN continue without the acknowledged events it lost; its journal records the loss.",
 )
 @click.option(
     "--salvage",
     "into",
     metavar="NEW",
-    help="Bring whatever is intact of a damaged store into a new one, and list what is lost.",
+    help="Copy the intact parts of a damaged store into a new one, and list what is lost.",
 )
-@click.option("--rebuild", is_flag=True, help="Make the index that facts and history are found by anew.")
-@surface
+@click.option("--rebuild", is_flag=True, help="Rebuild the search index of facts and history.")
+@common_options
 def command(
     *,
     fix: bool,
@@ -89,10 +89,11 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> int:
-    """Examine a store: settings, disk, every page, every event and conversation. Exit code 1 if anything failed.
+    """Check a store: settings, disk, every page, event and conversation. Exit code 1 if a check failed.
 
-    It measures, and mends nothing but conversations, when asked to: by one more event, never in place. Events are all
-    read, so a large store takes a while; of the contents of a large one a part is read, and it is told how much.
+    Checks change nothing. --fix repairs conversations by appending an event, never in place. All events are
+    read, so a large store takes a while. Of a large store's blobs only a part is read; the report says how
+    much.
 
     \b
     Example:
@@ -110,12 +111,12 @@ def command(
     store = open_existing(url)
     if accepts is not None:
         return _accept_loss(store, accepts, as_json=as_json)
-    fixed: list[Mended] = []
+    fixed: list[Repaired] = []
     findings = [*made, *store.examine(), *_leases(store), *_damaged(store)]
     findings += _conversations(store, fixed if fix else None)
     with render.progress(quietly=as_json or not full) as bar:
         findings += store.examine_blobs(
-            full=full, progress=lambda done, of: bar.show("reading contents", done, of, "")
+            full=full, progress=lambda done, of: bar.show("reading blobs", done, of, "")
         )
     findings += _search(store, rebuilds=rebuild)
     counts: Counter[str] = Counter(finding.verdict for finding in findings)
@@ -135,13 +136,13 @@ def _accept_loss(store: Store, run: str, *, as_json: bool) -> int:
         told = f"run {run} may go on without what is lost of it: {count(missed, 'acknowledged event')}"
         render.show([Lines([[Span(told)]])])
     else:
-        render.show([Lines([[Span(f"run {run} misses nothing that was acknowledged")]])])
+        render.show([Lines([[Span(f"run {run} has all its acknowledged events")]])])
     return EXIT_DONE
 
 
 def _salvage(url: str | None, into: str, *, as_json: bool) -> int:
     with render.progress(quietly=as_json) as bar:
-        report = salvage(url, into, progress=lambda doing: bar.show(f"bringing {doing}", 0, 0, ""))
+        report = salvage(url, into, progress=lambda doing: bar.show(f"copying {doing}", 0, 0, ""))
     lost = bool(report.lost) or any(one.lost or one.notes for one in report.runs)
     if as_json:
         render.show_json(as_plain(report))
@@ -151,15 +152,16 @@ def _salvage(url: str | None, into: str, *, as_json: bool) -> int:
 
 
 def _salvage_blocks(report: Salvaged, into: str) -> list[Block]:
-    """The runs with what became of each, then what is lost beside them."""
+    """Each run and its result, then the other losses."""
     rows = [
         (Span(one.run), Span(f"{one.events:,}"), Span(f"{one.lost:,}" if one.lost else "", "bad"))
         for one in report.runs
     ]
     notes = [[Span(f"{one.run} {note}", "doubt")] for one in report.runs for note in one.notes]
     lost = [[Span(text, "bad")] for text in report.lost]
-    told = f"{count(len(report.runs), 'run')}, {count(report.records, 'record')} and {count(report.blobs, 'content')}"
-    blocks: list[Block] = [Facts([("new store", [Span(into, "strong")]), ("brought", [Span(told)])])]
+    runs, records, blobs = len(report.runs), report.records, report.blobs
+    copied = f"{count(runs, 'run')}, {count(records, 'record')} and {count(blobs, 'blob')}"
+    blocks: list[Block] = [Facts([("new store", [Span(into, "strong")]), ("copied", [Span(copied)])])]
     if rows:
         blocks += [Gap(), Table(_SALVAGED, rows)]
     if notes:
@@ -172,15 +174,15 @@ def _salvage_blocks(report: Salvaged, into: str) -> list[Block]:
 
 
 def _creation(url: str | None) -> list[Finding]:
-    text = "created, with on-demand billing" if create_table(url) else "it was there already"
+    text = "created, with on-demand billing" if create_table(url) else "it already exists"
     return [Finding("table", "ok", text)]
 
 
 def _search(store: Store, *, rebuilds: bool) -> list[Finding]:
     try:
         found = _rebuilt(store) if rebuilds else store.examine_index()
-    except Corrupt as damage:  # of the store itself: its rows have told
-        found = Finding("search", "warning", f"not looked at: {damage.problem}")
+    except Corrupt as damage:  # the finding about the store's rows reports it
+        found = Finding("search", "warning", f"not checked: {damage.problem}")
     return [] if found is None else [found]
 
 
@@ -190,18 +192,18 @@ def _rebuilt(store: Store) -> Finding:
     except Corrupt:
         raise
     except StoreError as error:
-        problem = f"the index cannot be made anew, and is done without: {error.fields['problem']}"
+        problem = f"the index cannot be rebuilt; searches work without it: {error.fields['problem']}"
         return Finding("search", "warning", problem)
     examined = store.examine_index()
     if examined is None:
-        return Finding("search", "ok", "this store has no index: things are looked through")
+        return Finding("search", "ok", "this store has no index: searches read everything")
     if examined.verdict != "ok":
-        return Finding("search", "warning", f"not made anew: {examined.text}; things are looked through")
-    return Finding("search", "ok", f"made anew, with {count(facts, 'fact')} and {count(events, 'event')}")
+        return Finding("search", "warning", f"not rebuilt: {examined.text}; searches read everything")
+    return Finding("search", "ok", f"rebuilt, with {count(facts, 'fact')} and {count(events, 'event')}")
 
 
 def _leases(store: Store) -> list[Finding]:
-    """Runs whose holder died: no damage, only work that nobody does."""
+    """Runs whose holder died. This is not damage: the work waits for the next start."""
     try:
         held = [info for info in store.runs(limit=_EVERYTHING) if info.lease.owner]
     except Corrupt as damage:
@@ -222,41 +224,48 @@ def _leases(store: Store) -> list[Finding]:
 
 
 def _damaged(store: Store) -> list[Finding]:
-    """Runs that cannot be understood, whatever the reason: every other one is listed, searched, counted and pruned as ever."""
+    """Runs whose journal cannot be read.
+
+    Every other run can be listed, searched, counted and pruned as usual.
+    """
     try:
         found = store.overview(statuses=("damaged",), limit=_EVERYTHING)
-    except Corrupt:  # which the leases have told
+    except Corrupt:  # reported by _leases
         return []
-    advice = (
-        "`holdfast erase RUN` takes it away; `holdfast import` brings it back from an export that is sound"
-    )
+    advice = "`holdfast erase RUN` removes it; `holdfast import` restores it from an intact export"
     return [
         Finding("runs", "failure", f"run {one.info.run} is damaged: {one.damage}", advice) for one in found
     ]
 
 
-def _conversations(store: Store, fixed: list[Mended] | None) -> Iterator[Finding]:
-    """Runs that may go on, with messages that no provider would take; mended where there is a list to note it in."""
+def _conversations(store: Store, fixed: list[Repaired] | None) -> Iterator[Finding]:
+    """Runs that can continue but have messages that no provider accepts.
+
+    ``fixed``, if given, makes it repair them.
+    """
     subject, valid = "conversations", 0
-    for run in _talking(store):
-        problems = _ailments(store, run)
+    for run in _idle_with_messages(store):
+        problems = _problems(store, run)
         if not problems:
             valid += 1
         elif fixed is None:
             more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
             text = f"run {run}, {problems[0]}{more}"
-            yield Finding(subject, "warning", text, "`holdfast doctor --fix` mends what can be mended")
+            yield Finding(subject, "warning", text, "`holdfast doctor --fix` repairs what can be repaired")
         else:
             yield _fix(store, run, problems, fixed)
     if valid:
-        yield Finding(subject, "ok", f"{count(valid, 'conversation')} as providers take them")
+        yield Finding(subject, "ok", f"{count(valid, 'conversation')}, all valid for providers")
 
 
-def _talking(store: Store) -> Iterator[str]:
-    """Runs that nobody holds and that may go on, with messages. A live one may stand in the middle of a turn: that is its holder's."""
+def _idle_with_messages(store: Store) -> Iterator[str]:
+    """Runs with messages that can continue and that no process holds.
+
+    A live run may be in the middle of a turn: its messages are its holder's business.
+    """
     try:
         infos = store.runs(limit=_EVERYTHING)
-    except Corrupt:  # which the leases have told
+    except Corrupt:  # reported by _leases
         return
     for info in infos:
         if info.status in _DONE or info.holder == "alive":
@@ -266,25 +275,25 @@ def _talking(store: Store) -> Iterator[str]:
                 yield info.run
 
 
-def _ailments(store: Store, run: str) -> list[str]:
+def _problems(store: Store, run: str) -> list[str]:
     try:
         return store.ailments(run)
-    except Corrupt:  # its events have told
+    except Corrupt:  # reported by the check of its events
         return []
 
 
-def _fix(store: Store, run: str, problems: list[str], fixed: list[Mended]) -> Finding:
+def _fix(store: Store, run: str, problems: list[str], fixed: list[Repaired]) -> Finding:
     try:
         repairs = store.mend(run)
     except HoldfastError as refused:
-        return Finding("conversations", "warning", f"run {run}, {problems[0]}: not mended, {refused}")
+        return Finding("conversations", "warning", f"run {run}, {problems[0]}: not repaired, {refused}")
     left = store.ailments(run)
     if repairs:
-        fixed.append(Mended(run, repairs))
+        fixed.append(Repaired(run, repairs))
     if left:
-        advice = "nobody can tell what it meant: fork the run from before it, or drop it in the program"
-        return Finding("conversations", "warning", f"run {run}, {left[0]}: it cannot be mended", advice)
-    return Finding("conversations", "ok", f"run {run} was mended: {'; '.join(repairs)}")
+        advice = "its meaning is unknown: fork the run from before it, or drop it in the program"
+        return Finding("conversations", "warning", f"run {run}, {left[0]}: it cannot be repaired", advice)
+    return Finding("conversations", "ok", f"run {run} was repaired: {'; '.join(repairs)}")
 
 
 def _blocks(url: str, findings: list[Finding], counts: Counter[str]) -> list[Block]:
@@ -305,7 +314,7 @@ def _blocks(url: str, findings: list[Finding], counts: Counter[str]) -> list[Blo
 
 
 def _checks(findings: list[Finding]) -> Iterator[Check]:
-    """The checklist. Of many alike the first few stand for all, and what to do about them is said once."""
+    """The checklist. Of many similar findings it prints the first few, and their advice once."""
     for (subject, verdict), alike in groupby(
         findings, key=lambda finding: (finding.subject, finding.verdict)
     ):

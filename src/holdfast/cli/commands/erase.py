@@ -1,4 +1,4 @@
-"""``holdfast erase``: remove every trace of a run."""
+"""``holdfast erase``: removes every trace of a run."""
 
 import sys
 
@@ -6,7 +6,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.options import common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Facts, Span
 from holdfast.errors import Corrupt, UnknownRun
@@ -18,12 +18,12 @@ from holdfast.views.value_text import ago, count, size, status_word
 @click.argument("run")
 @click.option("--flatten", is_flag=True, help="Give forks of it their own copy of its history first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@surface
+@common_options
 def command(*, run: str, flatten: bool, yes: bool, url: str | None, as_json: bool) -> None:
     """Remove a run from the store's files: its events, its inbox, and every blob that no other run needs.
 
-    The files are rewritten, so that free pages and the write-ahead log hold nothing of it either. Refused while it is
-    live, and where a fork borrows its history, unless --flatten gives each fork its own copy first.
+    The files are rewritten, so that free pages and the write-ahead log hold nothing of it either. Refused for
+    a live run, and for a run whose history a fork borrows; --flatten gives each fork its own copy first.
 
     \b
     Example:
@@ -31,7 +31,7 @@ def command(*, run: str, flatten: bool, yes: bool, url: str | None, as_json: boo
       holdfast erase debt-cycles --flatten --yes
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
-    name = whole_run(run, "erase")
+    name = run_only(run, "erase")
     if not yes:
         _ask(store, name)
     gone = store.erase(name, flatten=flatten)
@@ -42,10 +42,12 @@ def command(*, run: str, flatten: bool, yes: bool, url: str | None, as_json: boo
 
 
 def _ask(store: Store, run: str) -> None:
-    """Let a person confirm it. Whoever cannot be asked has to have said so."""
+    """Ask a person to confirm. Without a terminal, --yes is required."""
     if not sys.stdin.isatty():
         raise RefusedError(
-            f"erasing {run} cannot be undone, and nobody is here to be asked", "add --yes", code=EXIT_MISUSE
+            f"erasing {run} cannot be undone, and there is no terminal to ask you on",
+            "add --yes",
+            code=EXIT_MISUSE,
         )
     try:
         info = store.get(run)

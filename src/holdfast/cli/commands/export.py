@@ -1,11 +1,11 @@
-"""``holdfast export``: a run as one file, or as a directory of readable lines."""
+"""``holdfast export``: writes a run to one file, or to a directory of readable lines."""
 
 import re
 from pathlib import Path
 
 import click
 
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
 from holdfast.model.exports import Exported
@@ -15,25 +15,28 @@ SUFFIX = ".holdfast"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
-@click.command(short_help="Write a run, with all that it needs, to one file.")
+@click.command(short_help="Write a run and all that it needs to one file.")
 @click.argument("run")
 @click.option(
-    "--output", "-o", "path", type=click.Path(), metavar="PATH", help="Where to. Default: RUN.holdfast here."
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(),
+    metavar="PATH",
+    help="The file to write. Default: RUN.holdfast here.",
 )
 @click.option(
-    "--dir", "directory", is_flag=True, help="A directory of readable JSON lines and blobs instead of a file."
+    "--dir", "directory", is_flag=True, help="Write a directory of JSON lines and blobs instead of a file."
 )
-@click.option(
-    "--move", is_flag=True, help="Seal the run here: it goes on where the file is imported, and nowhere else."
-)
-@surface
+@click.option("--move", is_flag=True, help="Seal the run here: it continues only where you import the file.")
+@common_options
 def command(
     *, run: str, path: str | None, directory: bool, move: bool, url: str | None, as_json: bool
 ) -> None:
     """Write a run to a file that any store can import: its history, what it borrows, and all blobs.
 
-    The run is left as it is and may be live; whoever imports the file gets a fork of it. With --move the run itself
-    goes: it is sealed here, and comes back to life where the file is imported.
+    The run stays as it is and may be live; the import makes a fork of it. With --move the run itself moves:
+    it is sealed here, and continues where you import the file.
 
     \b
     Example:
@@ -42,15 +45,15 @@ def command(
       holdfast export debt-cycles --move -o /mnt/usb/debt-cycles.holdfast
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
-    name = whole_run(run, "export")
+    name = run_only(run, "export")
     made = store.export(name, path or _default(name, directory=directory), directory=directory, move=move)
     if as_json:
         render.show_json({"store": store.url, **made._asdict()})
         return
-    at = desk(url)._replace(store="")
+    at = command_builder(url)._replace(store="")
     shown = made.path.removeprefix(f"{Path.cwd()}/")
     then = (
-        "where it is to go on: --store names the store"
+        "where it continues: name the store with --store"
         if made.moved
         else "into another store: it becomes a fork there"
     )
@@ -67,7 +70,7 @@ def _facts(made: Exported, shown: str) -> list[tuple[str, list[Span]]]:
         ("sha256", [Span(made.sha256, "dim")]),
     ]
     if made.moved:
-        facts.append(("sealed", [Span("it does not act here any more", "doubt")]))
+        facts.append(("sealed", [Span("it no longer acts here", "doubt")]))
         facts.append(("single use", [Span("import it once, in one place: this file is the run", "doubt")]))
     return facts
 

@@ -1,4 +1,4 @@
-"""``holdfast fork``: another run from a point of this one."""
+"""``holdfast fork``: makes a run that shares this one's history up to a point."""
 
 import shlex
 from json import JSONDecodeError, loads
@@ -11,7 +11,7 @@ from holdfast.api.store.change_runs import Repeats
 from holdfast.api.store.store import Store
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import child_url, desk, open_existing, surface
+from holdfast.cli.options import child_url, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
@@ -23,7 +23,7 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.resume_plan import Launch
 
 
-@click.command(short_help="Make another run from a point of this one.")
+@click.command(short_help="Make a new run from a point of this one.")
 @click.argument("place", metavar="RUN[@POINT]")
 @click.option("--as", "name", required=True, metavar="ID", help="The new run's id.")
 @click.option(
@@ -34,11 +34,9 @@ from holdfast.views.resume_plan import Launch
     help="Replace the recorded outcome of a step, by its name or key.",
 )
 @effects_option
-@click.option(
-    "--files", metavar="DIR", help="Write the files that the run had made by then to this directory."
-)
-@click.option("--force", is_flag=True, help="Write also over files there that were changed outside.")
-@surface
+@click.option("--files", metavar="DIR", help="Write the run's files as of that point to this directory.")
+@click.option("--force", is_flag=True, help="Overwrite files there that another program changed.")
+@common_options
 def command(
     *,
     place: str,
@@ -50,11 +48,11 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Make a run whose history is another's up to a point. Nothing is copied, and the other is left as it is.
+    """Make a run that shares another's history up to a point. Nothing is copied; the other stays as it is.
 
-    What was recorded up to the point is answered from there; what comes after it runs. Effects that happened after
-    the point are listed, and the same call is answered from their record: see --effects. One in doubt is never
-    answered. With --files, start its program in that directory.
+    Steps up to the point are answered from the record; later ones run. Effects after the point are listed,
+    and the same call is answered from their record: see --effects. An effect in doubt is never answered. With
+    --files, start the program in that directory.
 
     \b
     Example:
@@ -81,21 +79,27 @@ def command(
     facts = [("forked", [Span(info.run, "strong"), Span(f" from {place}")])]
     facts += effect_facts(info.behind, effects)
     command_ = (
-        desk(url).holdfast("resume", info.run) if files is None else _command_in(files, store, info, url)
+        command_builder(url).holdfast("resume", info.run)
+        if files is None
+        else _command_in(files, store, info, url)
     )
     blocks: list[Block] = [Facts(facts), Gap(), Commands([(command_, "start its program, unchanged")])]
-    blocks.append(Commands([(desk(url).holdfast("show", info.run), "what it starts from")]))
+    blocks.append(Commands([(command_builder(url).holdfast("show", info.run), "what it starts from")]))
     render.show([*restored_blocks(told), Gap(), *blocks] if told else blocks)
 
 
 def _command_in(files: str, store: Store, info: RunInfo, url: str | None) -> str:
-    """How its program is started beside the files that were brought back: `holdfast resume` starts it where it was."""
+    """The command that starts its program beside the restored files.
+
+    `holdfast resume` would start it in the recorded directory instead.
+    """
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
     attempts = store.view(info.run).attempts
     try:
         launch = launch_of(info.run, contents_of(attempts[-1].event.body) if attempts else {}, environ)
         command = store.command(info.run)
-        if command is not None and command.is_foreign:  # not to be put before people as if it were theirs
+        if command is not None and command.is_foreign:
+            # a foreign command must not be suggested as if it were yours
             raise RefusedError(command.origin)
     except (RefusedError, KeyError):
         return f"cd {shlex.quote(files)} && {words(environ)} ..."

@@ -1,4 +1,4 @@
-"""``holdfast handoff``: a run's work as a document with which another agent takes over."""
+"""``holdfast handoff``: writes a run's work to a document with which another agent continues."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from orjson import OPT_INDENT_2, dumps
 from holdfast.api.store.private_files import private
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Heading, Span
 from holdfast.core.transfer.handoff import SCHEMA, markdown, read_document
@@ -26,18 +26,23 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 @click.command(short_help="Write what another agent needs to take a run over.")
 @click.argument("run", required=False)
-@click.option("--to", "to", metavar="NAME", default="", help="Who is to go on: an agent, a team, a person.")
-@click.option("--seal", is_flag=True, help="Seal the run here: it does not act any more.")
-@click.option("--keep", is_flag=True, help="Leave the run as it is: it may go on, too.")
+@click.option("--to", "to", metavar="NAME", default="", help="Who continues: an agent, a team, a person.")
+@click.option("--seal", is_flag=True, help="Seal the run here: it no longer acts.")
+@click.option("--keep", is_flag=True, help="Leave the run as it is: it may continue too.")
 @click.option("--unseal", is_flag=True, help="Take back a run that was handed over and sealed.")
 @click.option(
-    "--out", "-o", "path", type=click.Path(), metavar="FILE", help="Where to. Default: RUN.handoff.json here."
+    "--out",
+    "-o",
+    "path",
+    type=click.Path(),
+    metavar="FILE",
+    help="The file to write. Default: RUN.handoff.json here.",
 )
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it as Markdown, for people.")
 @click.option(
     "--schema", "schema", is_flag=True, help="Print the JSON Schema of the document, and nothing else."
 )
-@surface
+@common_options
 def command(
     *,
     run: str | None,
@@ -51,11 +56,11 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Write the work of a run to a document: what was done, decided, promised and left in doubt, and how to go on.
+    """Write a run's work to a document: what was done, decided, promised, left in doubt, and what is next.
 
-    `holdfast accept FILE` begins a run with it, in this store or another. Say what becomes of the giver: --seal makes it
-    stop here, --keep lets it go on. A run that somebody holds cannot be sealed by this command. Asked for again, a sealed run
-    gives the same document.
+    `holdfast accept FILE` starts a run from it, in this store or another. You decide about the giver: --seal
+    stops it here, --keep lets it continue. A held run cannot be sealed by this command. For a sealed run, the
+    command writes the same document again.
 
     \b
     Example:
@@ -71,9 +76,9 @@ def command(
         raise click.UsageError("Missing argument 'RUN'.")
     if [seal, keep, unseal].count(True) != 1:
         raise click.UsageError(
-            "say what becomes of the giver: --seal (it stops here) or --keep (it may go on); --unseal takes it back"
+            "choose --seal (the giver stops here) or --keep (it may continue); --unseal takes it back"
         )
-    name, store = whole_run(run, "handoff"), open_existing(url)
+    name, store = run_only(run, "handoff"), open_existing(url)
     if unseal:
         _take_back(store, name, url, as_json=as_json)
         return
@@ -92,7 +97,7 @@ def command(
 
 
 def _sealed(store: Store, name: str, to: str, target: Path, known: str | None) -> dict[str, Any]:
-    """The document, with the run sealed; but not before it is clear that there is a place for it."""
+    """Seal the run and return the document. First checks that the document can be written."""
     if store.get(name).status != "sealed":
         _check_free(target, known)
     return store.handoff(name, to, seal=True)
@@ -103,18 +108,18 @@ def _take_back(store: Store, name: str, url: str | None, *, as_json: bool) -> No
     if as_json:
         render.show_json({"store": store.url, "run": name, "status": info.status})
         return
-    careful = "whoever has accepted it goes on, too: see that they do not do the same work"
+    careful = "a run that accepted it continues too: make sure that they do not repeat each other's work"
     render.show(
         [
             Facts([("taken back", [Span(name, "strong")]), ("careful", [Span(careful, "doubt")])]),
             Gap(),
-            Commands([(desk(url).holdfast("resume", name), "go on with it here")]),
+            Commands([(command_builder(url).holdfast("resume", name), "continue it here")]),
         ]
     )
 
 
 def _digest_at(target: Path) -> str | None:
-    """The digest of the handoff that lies there; empty where something else does, None where nothing does."""
+    """The digest of the handoff in that file; "" if it is another file, None if there is none."""
     if not target.exists():
         return None
     try:
@@ -126,7 +131,7 @@ def _digest_at(target: Path) -> str | None:
 def _check_free(target: Path, known: str | None) -> None:
     if known is not None:
         raise RefusedError(
-            f"{target} is there already, and is not this handoff",
+            f"{target} already exists, and is not this handoff",
             "name another file with --out",
             code=EXIT_MISUSE,
         )
@@ -137,10 +142,10 @@ def _check_free(target: Path, known: str | None) -> None:
 
 
 def _write(target: Path, document: dict[str, Any]) -> None:
-    """Whole or not at all: under another name until it is on the disk."""
+    """Write the file completely or not at all: under another name until it is on the disk."""
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        draft.unlink(missing_ok=True)  # of a process that was killed, and had the same id
+        draft.unlink(missing_ok=True)  # left by a killed process that had the same id
         with open(draft, "xb", opener=private) as file:
             file.write(dumps(document, option=OPT_INDENT_2) + b"\n")
             file.flush()
@@ -173,13 +178,13 @@ def _fields(store: Store, document: dict[str, Any], target: Path) -> dict[str, A
 
 
 def _blocks(document: dict[str, Any], target: Path, url: str | None) -> list[Block]:
-    name, at = document["run"], desk(url)
+    name, at = document["run"], command_builder(url)
     whom = f" to {document['to']}" if document["to"] else ""
     facts = [("handed over", [Span(name, "strong"), Span(f"{whom}, up to #{document['event']}")])]
     if document["sealed"]:
-        facts.append(("sealed", [Span("it does not act here any more", "doubt")]))
+        facts.append(("sealed", [Span("it no longer acts here", "doubt")]))
     else:
-        facts.append(("keeps going", [Span("it may do the same work as the taker", "doubt")]))
+        facts.append(("continues", [Span("it may do the same work as the run that accepts it", "doubt")]))
     facts += [
         ("to", [Span(str(target)), Span(f"  {size(target.stat().st_size)}", "dim")]),
         ("carries", [Span(carried_words(document))]),
@@ -195,7 +200,7 @@ def _blocks(document: dict[str, Any], target: Path, url: str | None) -> list[Blo
     moves = [
         (
             at._replace(store="").holdfast("accept", str(target)),
-            "where it is to go on: --store names the store",
+            "where it continues: name the store with --store",
         )
     ]
     if document["sealed"]:

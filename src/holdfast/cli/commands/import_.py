@@ -1,39 +1,42 @@
-"""``holdfast import``: bring an exported run into a store."""
+"""``holdfast import``: brings an exported run into a store."""
 
 import click
 
 from holdfast.api.store.store import check_export, find_store
 from holdfast.api.store.store import store as open_store
-from holdfast.cli.options import desk_before, open_existing, surface
+from holdfast.cli.options import command_builder_for, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
 from holdfast.model.exports import Imported
 from holdfast.views.value_text import count
 
 
-@click.command(name="import", short_help="Bring an exported run into this store.")
+@click.command(name="import", short_help="Import an exported run into this store.")
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--as", "name", metavar="ID", help="The id of the run that goes on here. Default: RUN~1.")
+@click.option("--as", "name", metavar="ID", help="The id of the run that continues here. Default: RUN~1.")
 @click.option(
     "--from",
     "source",
     metavar="URL",
-    help="The store that a moved run came out of, to be asked whether it was taken. Default: that of the file, if it is yours.",
+    help="The store that a moved run left. It knows earlier imports. Default: the file's, if it is yours.",
 )
 @click.option(
     "--again",
     is_flag=True,
-    help="Take a moved run although it is known to be taken: only where you know that nobody acts on it.",
+    help="Import a moved run again. Only if you know that no other copy of it acts.",
 )
-@surface
+@common_options
 def command(
     *, path: str, name: str | None, source: str | None, again: bool, url: str | None, as_json: bool
 ) -> None:
-    """Bring in what `holdfast export` wrote, file or directory. Nothing is written unless all of it is sound.
+    """Import a file or directory that `holdfast export` wrote.
 
-    A run that was exported with --move goes on here as itself: such a file is for a single use, and is refused where this
-    store, or the one it came out of, knows that it was taken. Of any other, the history comes in sealed, and a fork of it
-    goes on: so two copies never both act. A store is made where there is none.
+    Everything is checked before anything is written.
+
+    A run exported with --move continues here as itself. Such a file is for a single use: it is refused if
+    this store, or the one it came from, knows that it was imported. Of any other export, the history comes in
+    sealed and a fork of it continues, so two copies never both act. The store is created if it does not
+    exist.
 
     \b
     Example:
@@ -42,13 +45,13 @@ def command(
     """  # noqa: D301 - click's own mark
     giver = None if source is None else open_existing(source)
     if find_store(url) is None:
-        check_export(path, giver, again=again)  # nothing is made for a file that cannot be imported
+        check_export(path, giver, again=again)  # a file that cannot be imported must not create a store
     store = open_store(url)
     made = store.import_(path, as_=name, from_=giver, again=again)
     if as_json:
         render.show_json({"store": store.url, **made._asdict()})
         return
-    at = desk_before(store, made.run, url)
+    at = command_builder_for(store, made.run, url)
     moves = [(at.holdfast("show", made.run), "what it has done so far")]
     if at.untrusted:
         moves.append(
@@ -58,7 +61,7 @@ def command(
             )
         )
     else:
-        moves.append((at.holdfast("resume", made.run), "start its program, where that is on this machine"))
+        moves.append((at.holdfast("resume", made.run), "start its program, if it is on this machine"))
     render.show([Facts(_facts(made)), Gap(), Commands(moves)])
 
 
@@ -67,11 +70,11 @@ def _facts(made: Imported) -> list[tuple[str, list[Span]]]:
     facts = [("imported", [Span(made.run, "strong"), Span(f", {how}, up to #{made.head}")])]
     if made.copies:
         names = ", ".join(made.copies)
-        facts.append(("sealed", [Span(names), Span(": history to fork from, not to act", "dim")]))
+        facts.append(("sealed", [Span(names), Span(": history for forks; it does not act", "dim")]))
     written = f"{count(made.events, 'event')} and {count(made.blobs, 'blob')}"
-    facts.append(("brought", [Span(written if made.events else "nothing new: it was all there")]))
+    facts.append(("brought", [Span(written if made.events else "nothing new: the store had everything")]))
     facts.append(("sha256", [Span(made.sha256, "dim")]))
-    if made.moved and made.owner:  # a fork has keys of its own: nobody confuses it with anybody
+    if made.moved and made.owner:  # a fork has its own keys, so its calls cannot be mistaken for the owner's
         facts.append(("acts as", [Span(made.owner), Span(": recorded beside its idempotency keys", "dim")]))
     if made.origin in _ORIGINS:
         facts.append(
@@ -81,7 +84,7 @@ def _facts(made: Imported) -> list[tuple[str, list[Span]]]:
 
 
 _ORIGINS = {
-    "told": "the store that it came out of knows that it is here, and refuses it to others that ask",
-    "unreachable": "the store that it came out of was not asked: imported elsewhere too, it would act twice, with the same keys",
-    "unknown": "the store that it came out of does not know it: imported elsewhere too, it would act twice, with the same keys",
+    "told": "the store it left has recorded this import, and refuses others",
+    "unreachable": "the store it left was not asked: a second import would act twice, with the same keys",
+    "unknown": "the store it left does not know it: a second import would act twice, with the same keys",
 }

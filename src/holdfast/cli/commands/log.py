@@ -1,15 +1,15 @@
-"""``holdfast log``: a run's journal, one line an event."""
+"""``holdfast log``: a run's journal, one line per event."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
 
-from holdfast.cli.options import open_existing, surface, whole_run
+from holdfast.cli.options import common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Column, Span, Table, text
 from holdfast.cli.output.day_printer import DayPrinter
-from holdfast.cli.output.reasoning_blocks import Wanted, show_thoughts
+from holdfast.cli.output.reasoning_blocks import ThoughtFilter, show_thoughts
 from holdfast.views.timeline import Filter, Line, Timeline, check_kinds, without_pieces
 from holdfast.views.value_text import count
 
@@ -32,8 +32,8 @@ _NAME_MOST: Final = 28
 )
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
 @click.option("--thoughts", is_flag=True, help="What the agent thought and its models reasoned, in full.")
-@click.option("--follow", is_flag=True, help="Go on with new events as they come, until the run is finished.")
-@surface
+@click.option("--follow", is_flag=True, help="Print new events as they come, until the run is finished.")
+@common_options
 def command(
     *,
     run: str,
@@ -45,9 +45,9 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Show a run's journal, one line an event, oldest first. Times are in UTC.
+    """Show a run's journal, one line per event, oldest first. Times are in UTC.
 
-    With --json each event is one JSON object on a line of its own.
+    With --json each event is one JSON object on its own line.
 
     \b
     Example:
@@ -56,9 +56,11 @@ def command(
       holdfast log debt-cycles --name 'compare*' --follow
       holdfast log debt-cycles --thoughts
     """  # noqa: D301 - click's own mark
-    run = whole_run(run, "log")
+    run = run_only(run, "log")
     if thoughts:
-        show_thoughts(open_existing(url), run, Wanted(kinds, name, tail), follow=follow, as_json=as_json)
+        show_thoughts(
+            open_existing(url), run, ThoughtFilter(kinds, name, tail), follow=follow, as_json=as_json
+        )
         return
     timeline = Timeline(Filter(check_kinds(kinds), name))
     store = open_existing(url)
@@ -71,7 +73,7 @@ def command(
     printer.show(shown)
     if len(told) < len(events):
         pieces = count(len(events) - len(told), "piece")
-        render.show([text(f"{pieces} of answers that stand there whole: --kind stream shows them", "dim")])
+        render.show([text(f"{pieces} of recorded answers are not shown: --kind stream shows them", "dim")])
     if follow:
         render.flush()
         for event in store.follow(run, after_seq=events[-1].seq if events else 0):

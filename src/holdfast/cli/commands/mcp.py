@@ -1,4 +1,4 @@
-"""``holdfast mcp``: the MCP server, for agents that do their work themselves."""
+"""``holdfast mcp``: the MCP server."""
 
 import os
 import secrets
@@ -12,12 +12,12 @@ from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.mcp_client_configs import (
     CLIENTS,
     TOKEN_VARIABLE,
-    Way,
+    Transport,
     check_client,
     command_for,
     config_for,
 )
-from holdfast.cli.options import child_url, surface
+from holdfast.cli.options import child_url, common_options
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Facts, Span, text
 
@@ -27,7 +27,7 @@ TOKEN_CHARS_MIN: Final = 16
 
 @click.command(short_help="Serve agents over MCP: a state that survives their session.")
 @click.option(
-    "--http", is_flag=True, help="Listen on 127.0.0.1 instead of stdin, for clients that bring the token."
+    "--http", is_flag=True, help="Listen on 127.0.0.1 instead of stdin, for clients that have the token."
 )
 @click.option(
     "--port",
@@ -35,13 +35,13 @@ TOKEN_CHARS_MIN: Final = 16
     default=PORT,
     show_default=True,
     metavar="N",
-    help="With --http: where to listen; 0 for any free port.",
+    help="With --http: the port; 0 for any free one.",
 )
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False),
     metavar="PATH",
-    help=f"With --http: read the token from here. Default: {TOKEN_VARIABLE}, else a new one is made and printed.",
+    help=f"With --http: a file with the token. Default: {TOKEN_VARIABLE}, else a new one, which is printed.",
 )
 @click.option(
     "--print-config", "client", metavar="NAME", help=f"Print a client's configuration: {', '.join(CLIENTS)}."
@@ -49,7 +49,7 @@ TOKEN_CHARS_MIN: Final = 16
 @click.option(
     "--print-skill", is_flag=True, help="Print the skill file that teaches an agent when to record what."
 )
-@surface
+@common_options
 def command(
     *,
     http: bool,
@@ -60,10 +60,13 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Serve agents over the Model Context Protocol: they start and resume runs, record what they do, and ask where they stand.
+    """Serve agents over the Model Context Protocol.
 
-    It speaks over stdin and stdout, as clients expect that start it themselves. The store is made if there is none. Runs are
-    held until they are finished or left, or this ends; killed, the next server takes them over.
+    They start, resume and record runs, and query their state.
+
+    The server uses stdin and stdout, for clients that start it themselves. The store is created if it does
+    not exist. The server holds a run until the client finishes or leaves it, or the server ends. If it is
+    killed, the next server takes its runs over.
 
     \b
     Example:
@@ -80,7 +83,7 @@ def command(
     if print_skill:
         render.show_json({"skill": skill()}) if as_json else render.show_text(skill())
         return
-    import asyncio  # not for a help page
+    import asyncio  # imported late: the help page does not need it
 
     if not http:
         asyncio.run(serve_stdio(open_store(url)))
@@ -89,12 +92,12 @@ def command(
 
     def ready(address: str) -> None:
         if as_json:
-            render.tell_json_line({"url": address, **({"token": token} if is_new else {})})
+            render.report_json_line({"url": address, **({"token": token} if is_new else {})})
             return
         pairs = [("listening", [Span(address, "strong")])]
         if is_new:
             pairs.append(("token", [Span(token)]))
-        render.tell([Facts(pairs)])
+        render.report([Facts(pairs)])
 
     try:
         asyncio.run(serve_http(open_store(url), port, token, ready))
@@ -108,17 +111,17 @@ def command(
 def _print_config(name: str, url: str | None, port: int | None, *, as_json: bool) -> None:
     where, is_anywhere = check_client(name).where, check_client(name).is_anywhere
     store = child_url(url) if url or is_anywhere else None
-    way = Way(url=f"http://127.0.0.1:{port}/mcp") if port is not None else Way(command_for(store))
+    way = Transport(url=f"http://127.0.0.1:{port}/mcp") if port is not None else Transport(command_for(store))
     config = config_for(name, way)
     if as_json:
         render.show_json({"client": name, "where": where, "config": config})
         return
-    render.tell([text(f"for {where}:", "dim")])
+    render.report([text(f"for {where}:", "dim")])
     render.show_text(config)
 
 
 def _token(path: str | None) -> tuple[str, bool]:
-    """The token, and whether it is a new one that nobody knows yet."""
+    """The token, and whether it was made now and must be printed."""
     if path is not None:
         try:
             given, source = Path(path).read_text(encoding="utf-8").strip(), path
@@ -132,8 +135,8 @@ def _token(path: str | None) -> tuple[str, bool]:
         return secrets.token_urlsafe(32), True
     if len(given) < TOKEN_CHARS_MIN or not given.isascii() or not given.isprintable() or " " in given:
         raise RefusedError(
-            f"the token in {source} is no token: {TOKEN_CHARS_MIN} or more printable ASCII characters without blanks",
-            "leave it out, and a good one is made and printed",
+            f"the token in {source} needs {TOKEN_CHARS_MIN} or more printable ASCII characters, no blanks",
+            "leave it out: a new one is made and printed",
             code=EXIT_MISUSE,
         )
     return given, False

@@ -1,4 +1,4 @@
-"""``holdfast memories``: the facts that outlive their runs, to list, show, edit, forget and move."""
+"""``holdfast memories``: lists, shows, edits, forgets and moves the facts that outlive their runs."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from holdfast.api.store.private_files import private
 from holdfast.api.store.store import Store
 from holdfast.api.store.store import store as open_store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import open_existing, surface
+from holdfast.cli.options import common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -47,25 +47,27 @@ _COLUMNS = (
     metavar="TAG",
     help="Only facts with this tag; with --edit, its tags from now on.",
 )
-@click.option("--run", metavar="RUN", help="Only facts that this run has told.")
-@click.option("--all", "shows_all", is_flag=True, help="Superseded ones too.")
+@click.option("--run", metavar="RUN", help="Only facts of this run.")
+@click.option("--all", "shows_all", is_flag=True, help="Include superseded facts.")
 @click.option("--edit", "new_text", metavar="TEXT", help="Give FACT this text; it stays the same fact.")
 @click.option(
     "--forget",
     is_flag=True,
-    help="Let FACT go for good; with --run instead of FACT, all that the run has told.",
+    help="Delete FACT for good; with --run instead of FACT, all facts of the run.",
 )
 @click.option(
     "--export",
     "to_file",
     metavar="FILE",
-    help="Write facts to a file, a JSON object a line; - for standard output.",
+    help="Write facts to a file, one JSON object per line; - for standard output.",
 )
 @click.option(
-    "--import", "from_file", metavar="FILE", help="Take facts in from such a file; - for standard input."
+    "--import", "from_file", metavar="FILE", help="Import facts from such a file; - for standard input."
 )
-@click.option("--reembed", is_flag=True, help="Make the vectors of all facts anew, with the embedder in use.")
-@surface
+@click.option(
+    "--reembed", is_flag=True, help="Compute the vectors of all facts again, with the current embedder."
+)
+@common_options
 def command(
     *,
     fact: str | None,
@@ -81,7 +83,7 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """List facts, or show FACT with what it superseded. The beginning of an id is enough.
+    """List facts, or show FACT with what it superseded. The start of an id is enough.
 
     \b
     Example:
@@ -103,10 +105,10 @@ def command(
             "--edit needs a FACT", "`holdfast memories` lists them, with their ids", code=EXIT_MISUSE
         )
     if forget and fact is None and run is None:
-        raise RefusedError("--forget needs a FACT, or --run", "name the one to let go", code=EXIT_MISUSE)
+        raise RefusedError("--forget needs a FACT, or --run", "name the fact to delete", code=EXIT_MISUSE)
     store = open_store(url) if from_file is not None else open_existing(url)
     if from_file is not None:
-        _take_in(store, from_file, as_json=as_json)
+        _import(store, from_file, as_json=as_json)
     elif reembed:
         _embed(store, as_json=as_json)
     elif fact is not None:
@@ -145,7 +147,7 @@ def _one(
 
 def _many(store: Store, found: list[Fact], to_file: str | None, *, forgets: bool, as_json: bool) -> None:
     if to_file is not None:
-        _give_out(store, found, to_file, as_json=as_json)
+        _export(store, found, to_file, as_json=as_json)
     elif forgets:
         for fact in found:
             store.memory.forget(fact.id, scope=fact.scope)
@@ -159,17 +161,17 @@ def _many(store: Store, found: list[Fact], to_file: str | None, *, forgets: bool
         now = store.now()
         render.show([Table(_COLUMNS, [_row(fact, now) for fact in found])])
     else:
-        render.show([text("no facts; `run.remember(text)` and `holdfast remember` keep them")])
+        render.show([text("no facts; `run.remember(text)` and `holdfast remember` store them")])
 
 
-def _give_out(store: Store, found: list[Fact], to_file: str, *, as_json: bool) -> None:
+def _export(store: Store, found: list[Fact], to_file: str, *, as_json: bool) -> None:
     lines = b"".join(store.memory.export(found))
     if to_file == "-":
         sys.stdout.buffer.write(lines)
         return
     path = Path(to_file)
     if path.exists():
-        raise RefusedError(f"{to_file} is there already", "name another file, or remove it")
+        raise RefusedError(f"{to_file} already exists", "name another file, or remove it")
     try:
         with open(path, "xb", opener=private) as file:
             file.write(lines)
@@ -181,7 +183,7 @@ def _give_out(store: Store, found: list[Fact], to_file: str, *, as_json: bool) -
         render.show([text(f"{count(len(found), 'fact')} written to {to_file}")])
 
 
-def _take_in(store: Store, from_file: str, *, as_json: bool) -> None:
+def _import(store: Store, from_file: str, *, as_json: bool) -> None:
     try:
         lines = sys.stdin.buffer.read() if from_file == "-" else Path(from_file).read_bytes()
     except OSError as error:
@@ -192,9 +194,9 @@ def _take_in(store: Store, from_file: str, *, as_json: bool) -> None:
     if as_json:
         render.show_json(as_plain(taken))
     else:
-        known = f", {taken.known} known already" if taken.known else ""
-        newer = f", {taken.replaced} brought up to date" if taken.replaced else ""
-        render.show([text(f"{count(taken.added, 'fact')} taken in{newer}{known}")])
+        known = f", {taken.known} already known" if taken.known else ""
+        newer = f", {taken.replaced} updated" if taken.replaced else ""
+        render.show([text(f"{count(taken.added, 'fact')} imported{newer}{known}")])
 
 
 def _embed(store: Store, *, as_json: bool) -> None:
@@ -205,13 +207,8 @@ def _embed(store: Store, *, as_json: bool) -> None:
     elif model:
         render.show([text(f"{count(embedded, 'fact')} embedded by {model}")])
     else:
-        render.show(
-            [
-                text(
-                    f"{count(embedded, 'fact')} indexed by words alone: pip install 'holdfast[memory]' adds vectors"
-                )
-            ]
-        )
+        indexed = f"{count(embedded, 'fact')} indexed by words alone"
+        render.show([text(f"{indexed}: pip install 'holdfast[memory]' adds vectors")])
 
 
 def _row(fact: Fact, now: float) -> tuple[Span, ...]:

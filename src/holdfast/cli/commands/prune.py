@@ -1,4 +1,4 @@
-"""``holdfast prune``: let old content go, and give the space back."""
+"""``holdfast prune``: deletes old content and returns the space."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -27,7 +27,7 @@ from holdfast.limits import KEPT_CHECKPOINTS
 from holdfast.model.prune_report import PruneReport, RunPruned
 from holdfast.model.retention import RETENTION, Keep, Retention
 from holdfast.views.json_shape import as_plain
-from holdfast.views.prune_report import PartOfMany, gathered, largest
+from holdfast.views.prune_report import CombinedPart, combined_parts, largest
 from holdfast.views.value_text import count, size
 
 _LINES_MAX: Final = 40
@@ -35,33 +35,33 @@ _LARGEST_MAX: Final = 5
 _UNUSED: Final = "no journal and no inbox refers to them"
 
 
-@click.command(short_help="Let old states and records go, and give the space back.")
+@click.command(short_help="Delete old states and records, and free the space.")
 @click.argument("run", required=False)
-@click.option("--dry-run", is_flag=True, help="Only show what would go, what stays and why.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted, what stays and why.")
 @click.option(
     "--keep-checkpoints",
     type=click.IntRange(min=0),
     default=KEPT_CHECKPOINTS,
     show_default=True,
     metavar="N",
-    help="How many states of a run to keep, beside those that are relied on.",
+    help="How many states of a run to keep, besides those in use.",
 )
 @click.option(
     "--keep-reasoning",
     type=click.IntRange(min=0),
     metavar="N",
-    help="How many thoughts and the like of a run to keep. All, if not given.",
+    help="How many thoughts and similar notes of a run to keep. Default: all.",
 )
 @click.option(
     "--finished-days",
     type=click.FloatRange(min=0),
     metavar="DAYS",
-    help="Delete runs that finished longer ago than this. Never, if not given.",
+    help="Delete runs that finished longer ago than this. Default: never.",
 )
-@click.option("--verbose", is_flag=True, help="Every run by itself, however many they are.")
-@click.option("--pin", metavar="RUN@POINT", help="Keep this point as it is, from now on; nothing is pruned.")
-@click.option("--unpin", metavar="RUN@POINT", help="Let a pinned point go; nothing is pruned.")
-@surface
+@click.option("--verbose", is_flag=True, help="List every run, however many there are.")
+@click.option("--pin", metavar="RUN@POINT", help="Protect this point from pruning. Prunes nothing.")
+@click.option("--unpin", metavar="RUN@POINT", help="Remove the pin of a point. Prunes nothing.")
+@common_options
 def command(
     *,
     run: str | None,
@@ -75,12 +75,12 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Let go of what nobody needs: superseded states, events before the oldest kept state, unused content.
+    """Delete what is no longer needed: superseded states, events before the oldest kept state, unused blobs.
 
-    What that comes to is told run by run; of many runs, in sums. --json has every run.
+    The result is shown run by run; for many runs, as sums. --json has every run.
 
-    Heads, labels, pins and the points that forks begin at stay as they are. A run that somebody holds is left to its
-    holder, which prunes it by itself. Killed half-way, run it again.
+    Heads, labels, pins and fork points stay. A held run is skipped: its holder prunes it. If the command is
+    killed, run it again.
 
     \b
     Example:
@@ -94,7 +94,7 @@ def command(
         return
     if run is not None and finished_days is not None:
         raise RefusedError(
-            "--finished-days is about all runs of the store, and a run was named",
+            "--finished-days applies to all runs of the store, and you named one",
             "leave one out",
             code=EXIT_MISUSE,
         )
@@ -103,13 +103,13 @@ def command(
         reasoning=Keep(last=keep_reasoning),
         finished=Keep(days=finished_days),
     )
-    report = store.prune(None if run is None else whole_run(run, "prune"), policy=policy, dry_run=dry_run)
+    report = store.prune(None if run is None else run_only(run, "prune"), policy=policy, dry_run=dry_run)
     if as_json:
         render.show_json({"store": store.url, **as_plain(report)})
     else:
-        words = partial(desk(url).holdfast, "prune", *_options(run, policy))
+        words = partial(command_builder(url).holdfast, "prune", *_options(run, policy))
         is_long = sum(len(line.goes) + len(line.stays) for line in report.runs) > _LINES_MAX
-        render.show(_gathered(report, words) if is_long and not verbose else _blocks(report, words))
+        render.show(_summary(report, words) if is_long and not verbose else _blocks(report, words))
 
 
 def _pin(store: Store, pin: str | None, unpin: str | None, *, as_json: bool) -> None:
@@ -136,12 +136,12 @@ _COLUMNS = (
 )
 
 
-def _gathered(report: PruneReport, again: Callable[..., str]) -> list[Block]:
-    """The sums of a long plan, the runs that free most, and how to see every one."""
-    goes = gathered(report.runs, lambda line: line.goes)
+def _summary(report: PruneReport, again: Callable[..., str]) -> list[Block]:
+    """The sums of a long plan, the runs that free the most, and the command that lists every run."""
+    goes = combined_parts(report.runs, lambda line: line.goes)
     if report.contents:
-        goes.append(PartOfMany("contents", 0, report.contents, report.contents_bytes, _UNUSED))
-    stays = gathered(report.runs, lambda line: line.stays)
+        goes.append(CombinedPart("contents", 0, report.contents, report.contents_bytes, _UNUSED))
+    stays = combined_parts(report.runs, lambda line: line.stays)
     of = f"of {count(len(report.runs), 'run')}"
     blocks: list[Block] = []
     if goes:
@@ -154,7 +154,7 @@ def _gathered(report: PruneReport, again: Callable[..., str]) -> list[Block]:
         if first:
             blocks += [Gap(), Heading("Most of it from"), Table(columns, first)]
     else:
-        blocks.append(text("nothing is to be pruned"))
+        blocks.append(text("nothing to prune"))
     if stays:
         blocks += [Gap(), Heading("Stays", of), _sums_table(stays, "dim")]
     blocks += _end(report, skipped_max=_LARGEST_MAX)
@@ -165,7 +165,7 @@ def _gathered(report: PruneReport, again: Callable[..., str]) -> list[Block]:
     return blocks
 
 
-def _sums_table(parts: list[PartOfMany], mood: Mood) -> Table:
+def _sums_table(parts: list[CombinedPart], mood: Mood) -> Table:
     rows = [
         (
             Span(part.what, mood),
@@ -188,7 +188,7 @@ def _blocks(report: PruneReport, again: Callable[..., str]) -> list[Block]:
     if goes:
         blocks += [Heading("Would go" if report.dry_run else "Gone"), Table(_COLUMNS, goes)]
     else:
-        blocks.append(text("nothing is to be pruned"))
+        blocks.append(text("nothing to prune"))
     if stays:
         blocks += [Gap(), Heading("Stays"), Table(_COLUMNS, stays)]
     blocks += _end(report)
@@ -198,14 +198,14 @@ def _blocks(report: PruneReport, again: Callable[..., str]) -> list[Block]:
 
 
 def _end(report: PruneReport, skipped_max: int | None = None) -> list[Block]:
-    """What was left alone, and what all of it comes to."""
+    """What was skipped, and the totals."""
     blocks: list[Block] = []
     skipped = [line for line in report.runs if line.outcome == "skipped"]
     if skipped:
         told = [[Span(line.run, "strong"), Span(f"  {line.why}", "dim")] for line in skipped[:skipped_max]]
         if len(told) < len(skipped):
             told.append([Span(f"and {len(skipped) - len(told):,} more", "dim")])
-        blocks += [Gap(), Heading("Left alone"), Lines(told, indent=2)]
+        blocks += [Gap(), Heading("Skipped"), Lines(told, indent=2)]
     blocks += [Gap(), Facts(_sums(report))]
     return [*blocks, *(Lines([[Span(one, "doubt")]]) for one in report.notes)]
 

@@ -1,8 +1,8 @@
-"""``holdfast recall``: the facts that fit a question."""
+"""``holdfast recall``: finds facts that match a question."""
 
 import click
 
-from holdfast.cli.options import open_existing, surface
+from holdfast.cli.options import common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Span, Table, text
 from holdfast.cli.output.fact_lines import age, source
@@ -18,7 +18,7 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="Find facts that fit a question.")
+@click.command(short_help="Find facts that match a question.")
 @click.argument("query")
 @click.option(
     "--limit", "-k", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="At most N."
@@ -29,16 +29,16 @@ _COLUMNS = (
     "tags",
     multiple=True,
     metavar="TAG",
-    help="Only facts with this tag; may be given several times.",
+    help="Only facts with this tag. Repeatable.",
 )
-@surface
+@common_options
 def command(
     *, query: str, limit: int, scope: str | None, tags: tuple[str, ...], url: str | None, as_json: bool
 ) -> None:
-    """Find the facts that fit a question, by their words and by what they mean.
+    """Find the facts that match a question, by their words and by their meaning.
 
-    Words in double quotes must be there, beside each other. What was not of use for long counts less, and what is recalled
-    stays longer. An empty question gives the newest.
+    Words in double quotes must occur next to each other. A fact that was not used for long ranks lower; a
+    recalled fact is kept longer. An empty question lists the newest facts.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def command(
 
 def _blocks(found: list[Recalled], now: float) -> list[Block]:
     if not found:
-        return [text("memory has nothing that fits; `holdfast memories` lists what it has")]
+        return [text("no fact matches; `holdfast memories` lists all facts")]
     return [Table(_COLUMNS, [_row(one, now) for one in found])]
 
 

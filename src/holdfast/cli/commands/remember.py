@@ -1,9 +1,9 @@
-"""``holdfast remember``: keep a fact that outlives its run."""
+"""``holdfast remember``: stores a fact that outlives its run."""
 
 import click
 
 from holdfast.api.store.store import store as open_store
-from holdfast.cli.options import surface
+from holdfast.cli.options import common_options
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Facts, Lines, Span
 from holdfast.cli.output.fact_lines import fact_facts
@@ -11,25 +11,25 @@ from holdfast.model.facts import Fact
 from holdfast.views.json_shape import as_plain
 
 
-@click.command(short_help="Keep a fact that outlives its run.")
+@click.command(short_help="Store a fact that outlives its run.")
 @click.argument("text")
 @click.option(
     "--scope",
     default="",
     metavar="NAME",
-    help="Whom it is for: users/42, projects/alpha. Default: everybody.",
+    help="Whom it is for: users/42, projects/alpha. Default: everyone.",
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be given several times.")
-@click.option("--key", metavar="NAME", help="A name of its own: what was under it is replaced.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag. Repeatable.")
+@click.option("--key", metavar="NAME", help="A name. It replaces the fact that had this name.")
 @click.option(
     "--importance",
     type=click.FloatRange(0, 1),
     default=0.5,
     show_default=True,
     metavar="N",
-    help="From 0 to 1: how little of it is to fade.",
+    help="From 0 to 1. Important facts fade more slowly.",
 )
-@surface
+@common_options
 def command(
     *,
     text: str,
@@ -40,10 +40,10 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Keep a fact that outlives its run.
+    """Store a fact that outlives its run.
 
-    What is known already is not kept twice. What it contradicts is superseded: it is not found any more, and stays in
-    the history of the new fact.
+    A known fact is not stored twice. A fact that the new one contradicts is superseded: it is no longer
+    found, and stays in the history of the new fact.
 
     \b
     Example:
@@ -63,5 +63,5 @@ def command(
 
 
 def _blocks(fact: Fact, *, is_new: bool) -> list[Block]:
-    said = Span("remembered", "good") if is_new else Span("known already", "dim")
+    said = Span("remembered", "good") if is_new else Span("already known", "dim")
     return [Lines([[said, Span(f" as {fact.id}", "strong")]]), Facts(fact_facts(fact))]

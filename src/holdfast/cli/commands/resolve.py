@@ -1,4 +1,4 @@
-"""``holdfast resolve``: say how a step in doubt ended, or see which are."""
+"""``holdfast resolve``: settles a step in doubt, or lists the steps in doubt."""
 
 import sys
 from collections.abc import Sequence
@@ -9,25 +9,25 @@ import click
 
 from holdfast.api.store.store import How, Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_WAITING, RefusedError
-from holdfast.cli.options import desk_before, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder_for, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span, text
 from holdfast.cli.output.show_blocks import doubt_blocks
 from holdfast.model.run_info import Doubt
 from holdfast.views.in_doubt import doubt_line
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk, is_workers, resolve_choices, resume_choices
+from holdfast.views.next_commands import CommandBuilder, is_workers, resolve_choices, resume_choices
 
 _MEANINGS: Final[dict[How, str]] = {
     "done": "it counts as done: the program gets this value, and nothing runs",
     "retry": "it runs again, under the same idempotency key",
     "failed": "it counts as failed: the program gets a RuntimeError with this message",
-    "abandon": "the recorded call is set aside: the program goes on without it",
+    "abandon": "the recorded call is set aside: the program continues without it",
 }
 
 
 class Decision(NamedTuple):
-    """What a person says about a step."""
+    """A person's decision about a step."""
 
     how: How
     value: Any = None
@@ -48,8 +48,8 @@ class Decision(NamedTuple):
     help="It failed: raise that in the program.",
 )
 @click.option("--abandon", is_flag=True, help="The program does not make this call any more: set it aside.")
-@click.option("--by", metavar="NAME", help="Who says so; by default, you.")
-@surface
+@click.option("--by", metavar="NAME", help="Who decides. Default: you.")
+@common_options
 def command(
     *,
     run: str,
@@ -62,10 +62,10 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> int:
-    """Say how a step in doubt ended. Without an option, list what is in doubt: exit code 3 if anything is.
+    """Settle a step in doubt. Without an option, list the steps in doubt; exit code 3 if there are any.
 
-    STEP is the step's name, or its key where several have that name; it may be left out while exactly one is in
-    doubt. What you say is durable at once; the run takes it in when it goes on.
+    STEP is the step's name, or its key if several steps have that name. You may leave it out while exactly
+    one step is in doubt. Your decision is durable at once; the run applies it when it continues.
 
     \b
     Example:
@@ -73,19 +73,21 @@ def command(
       holdfast resolve debt-cycles create_contact --done '{"id": 7}'
       holdfast resolve debt-cycles create_contact --retry
     """  # noqa: D301 - click's own mark
-    run = whole_run(run, "resolve")
+    run = run_only(run, "resolve")
     decision = _decision(done, retry, failed, abandon)
     store = open_existing(url)
     doubts = store.doubts(run)
     if decision is None:
-        return _list(store, desk_before(store, run, url), run, _matching(run, step, doubts), as_json=as_json)
+        return _list(
+            store, command_builder_for(store, run, url), run, _matching(run, step, doubts), as_json=as_json
+        )
     chosen = step or _only(run, doubts).key
     settled = store.resolve(run, chosen, decision.how, value=decision.value, message=decision.message, by=by)
-    _tell(store, desk_before(store, run, url), settled, decision, as_json=as_json)
+    _tell(store, command_builder_for(store, run, url), settled, decision, as_json=as_json)
     return EXIT_DONE
 
 
-# -- what was asked ---------------------------------------------------------------------------------------------
+# -- input ---------------------------------------------------------------------------------------------------
 
 
 def _decision(done: str | None, retry: bool, failed: str | None, abandon: bool) -> Decision | None:
@@ -101,7 +103,7 @@ def _decision(done: str | None, retry: bool, failed: str | None, abandon: bool) 
     ]
     if len(given) > 1:
         raise RefusedError(
-            f"{' and '.join(given)} say different things about one step", "give exactly one", code=EXIT_MISUSE
+            f"{' and '.join(given)} contradict each other", "give exactly one", code=EXIT_MISUSE
         )
     if done is not None:
         return Decision("done", value=_json(sys.stdin.read() if done == "-" else done))
@@ -127,14 +129,12 @@ def _json(content: str) -> Any:
 
 
 def _only(run: str, doubts: Sequence[Doubt]) -> Doubt:
-    """The step that is meant when none was named."""
+    """The only step in doubt; refused if there are several."""
     open_doubts = [doubt for doubt in doubts if doubt.pending is None] or doubts
     if len(open_doubts) == 1:
         return open_doubts[0]
     if not open_doubts:
-        raise RefusedError(
-            f"nothing is in doubt in run {run}", f"`holdfast show {run}` tells where it stands"
-        )
+        raise RefusedError(f"nothing is in doubt in run {run}", f"`holdfast show {run}` shows its status")
     names = ", ".join(f"{doubt.step} ({doubt.key})" for doubt in open_doubts)
     raise RefusedError(
         f"{len(open_doubts)} steps of run {run} are in doubt: {names}",
@@ -151,10 +151,10 @@ def _matching(run: str, step: str | None, doubts: Sequence[Doubt]) -> list[Doubt
     return found
 
 
-# -- what is told -----------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------
 
 
-def _list(store: Store, at: Desk, run: str, doubts: Sequence[Doubt], *, as_json: bool) -> int:
+def _list(store: Store, at: CommandBuilder, run: str, doubts: Sequence[Doubt], *, as_json: bool) -> int:
     view = store.view(run)
     lines = [doubt_line(doubt, view) for doubt in doubts]
     if as_json:
@@ -166,13 +166,13 @@ def _list(store: Store, at: Desk, run: str, doubts: Sequence[Doubt], *, as_json:
         choices = (
             resolve_choices(run, undecided, view, at)
             if undecided
-            else resume_choices(view, at, meaning="the run takes it in")
+            else resume_choices(view, at, meaning="the run reads it")
         )
         render.show([*doubt_blocks(lines), Gap(), Commands(choices)])
     return EXIT_WAITING if doubts else EXIT_DONE
 
 
-def _tell(store: Store, at: Desk, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
+def _tell(store: Store, at: CommandBuilder, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
     view = store.view(settled.run)
     goes_on = is_workers(view)
     choices = () if goes_on else resume_choices(view, at)
@@ -186,9 +186,9 @@ def _tell(store: Store, at: Desk, settled: Doubt, decision: Decision, *, as_json
             "next",
             [
                 Span(
-                    "any worker of its agent takes this in and goes on"
+                    "any worker of its agent applies this and continues"
                     if goes_on
-                    else "start its program again: the run takes this in and goes on"
+                    else "start its program again: the run applies this and continues"
                 )
             ],
         ),

@@ -1,7 +1,6 @@
-"""``holdfast resume``: start the program of a run's last attempt again, or show what that would do.
+"""``holdfast resume``: starts the program of a run's last attempt again, or shows what that would do.
 
-The program takes the place of this process: terminal, signals and exit status are its own, and nothing stands in
-between that could lose one of them.
+The program replaces this process (exec): a parent in between could lose a signal or the exit status.
 """
 
 import os
@@ -13,7 +12,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
-from holdfast.cli.options import child_url, open_existing, surface, whole_run
+from holdfast.cli.options import child_url, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -57,23 +56,23 @@ _EVERYTHING = 1 << 40
 _OVER = OVER | {Status.SEALED, Status.IMPORTING}
 
 
-@click.command(short_help="Start a run's program again, where it was started.")
+@click.command(short_help="Start a run's program again, in its own directory.")
 @click.argument("run", required=False)
-@click.option("--last", is_flag=True, help="The newest run that was begun and is not finished.")
-@click.option("--dry-run", is_flag=True, help="Show what would happen, and start nothing.")
+@click.option("--last", is_flag=True, help="The newest run that has started and is not finished.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen; start nothing.")
 @click.option(
     "--accept",
     multiple=True,
     metavar="PREMISE",
-    help="Take this premise as it is now, like file:data.csv; may be given several times.",
+    help="Accept this premise as it is now, like file:data.csv. Repeatable.",
 )
 @click.option(
     "--trust",
     "trusts",
     is_flag=True,
-    help="Start a command that came from elsewhere, and remember that it may be.",
+    help="Start a foreign command, and remember that you trust it.",
 )
-@surface
+@common_options
 def command(
     *,
     run: str | None,
@@ -86,11 +85,12 @@ def command(
 ) -> None:
     """Start the program of a run's last attempt again: same interpreter, arguments and directory.
 
-    It opens this run, whatever id it asks for of the same lineage, and goes on where the run was. Its output,
-    its signals and its exit code are its own.
+    It opens this run, even if it asks for another id of the same lineage, and continues it. Output, signals
+    and exit code are the program's own.
 
-    A command that came with an import or a copy, that lies in a store of somebody else's, or that another host or user has
-    recorded in a store that you share, is shown and not started, unless you say so: --trust, or yes on a terminal.
+    A foreign command is shown and not started. Foreign commands came with an import or a copy, are in a store
+    that belongs to another user, or were recorded in a shared store by another host or user. Start one with
+    --trust, or with yes on a terminal.
 
     \b
     Example:
@@ -106,9 +106,9 @@ def command(
         raise click.UsageError("--json shows the plan, and goes with --dry-run")
     if (accept or trusts) and dry_run:
         given = "--accept" if accept else "--trust"
-        raise click.UsageError(f"{given} is written down at once, and does not go with --dry-run")
+        raise click.UsageError(f"{given} is recorded at once, and does not go with --dry-run")
     store = open_existing(url)
-    info = _check(store, store.get(whole_run(run, "resume")) if run is not None else _last(store))
+    info = _check(store, store.get(run_only(run, "resume")) if run is not None else _last(store))
     events = store.events(info.run)
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
     event = _last_attempt(info.run, events)
@@ -117,12 +117,13 @@ def command(
         words_ = submission(attempt)
         raise RefusedError(
             f"run {info.run} is run by workers: there is no command of its own to start again",
-            f"`holdfast {shlex.join(words_)}` lets any worker go on with it" if words_ else "",
+            f"`holdfast {shlex.join(words_)}` lets any worker continue it" if words_ else "",
         )
     if is_served(attempt):
         raise RefusedError(
             f"run {info.run} is driven by a client over MCP: there is no command to start again",
-            f"in the client, start_run(run={info.run!r}) goes on with it; `holdfast context {info.run}` shows what it is told",
+            f"in the client, start_run(run={info.run!r}) continues it; "
+            f"`holdfast context {info.run}` shows what the client gets",
         )
     launch = launch_of(info.run, attempt, environ)
     if not dry_run:
@@ -132,38 +133,41 @@ def command(
     shown = {name: without_password(value) for name, value in environ.items()}
     plan = arrange(store.resume_plan(info.run), launch._replace(environ=shown))
     if not dry_run:
-        render.tell([Lines([[Span(_brief(plan), "dim")]])])
+        render.report([Lines([[Span(_brief(plan), "dim")]])])
         store.close()
-        _become(launch)
+        _exec(launch)
     if as_json:
         render.show_json({"store": store.url, **as_plain(plan)})
     else:
         render.show(_blocks(plan))
 
 
-# -- which run, and whether it may ------------------------------------------------------------------------------
+# -- choose the run ------------------------------------------------------------------------------------------
 
 
 def _last(store: Store) -> RunInfo:
     for info in store.runs(limit=_EVERYTHING):
-        # A fork that was just made is queued too, and has the attempts of the run that it comes from.
+        # A new fork is queued too, and has the attempts of the run it was forked from.
         if info.status not in _OVER and _can_go_on(store, info):
             return info
     raise RefusedError(
-        f"every run in {store.url} is finished, or was never begun", "`holdfast runs` lists what is there"
+        f"every run in {store.url} is finished, or has never started", "`holdfast runs` lists what is there"
     )
 
 
 def _can_go_on(store: Store, info: RunInfo) -> bool:
     try:
         attempts = store.view(info.run).attempts
-    except Corrupt:  # `doctor` tells; what others have begun can go on
+    except Corrupt:  # `doctor` reports it; look for another run that can be resumed
         return False
     return info.status != "queued" or bool(attempts)
 
 
 def _check(store: Store, info: RunInfo) -> RunInfo:
-    """The run, if it may be started now. One that is held by a silent process may: the program watches and takes over."""
+    """The run, if it may be started now.
+
+    A run held by a silent process may: the program watches that process and takes over.
+    """
     if info.status == "finished":
         raise RefusedError(
             f"run {info.run} is finished: there is nothing to resume",
@@ -172,7 +176,8 @@ def _check(store: Store, info: RunInfo) -> RunInfo:
     if info.status == Status.CANCELLED:
         raise RefusedError(
             f"run {info.run} was cancelled",
-            f'if_finished="reopen" in its program opens it again; `holdfast show {info.run}` tells who and why',
+            f'if_finished="reopen" in its program opens it again; '
+            f"`holdfast show {info.run}` shows who and why",
         )
     store.check_may_act(info.run)
     lease = info.lease
@@ -192,12 +197,15 @@ def _last_attempt(run: str, events: list[Event]) -> Event:
     if attempts:
         return attempts[-1].event
     raise RefusedError(
-        f"run {run} was never begun: no command is recorded for it", "start the program that works on it"
+        f"run {run} has never started: no command is recorded for it", "start the program that works on it"
     )
 
 
 def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trusts: bool) -> None:
-    """Refuse a foreign command, unless somebody has trusted it, does so now, or says yes. ForeignCommand."""
+    """Refuse a foreign command unless it is trusted, --trust is given, or a person says yes.
+
+    ForeignCommand.
+    """
     command = store.command(run, attempt)
     if command is None or not command.needs_trust:
         return
@@ -205,8 +213,8 @@ def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trus
     if not trusts and render.can_ask():
         facts = [("command", line), ("in", launch.cwd), ("comes from", command.origin)]
         pairs = [(name, [Span(text, "doubt")]) for name, text in facts]
-        note = Lines([[Span("It would run as you, with all that you may do.")]])
-        render.tell(
+        note = Lines([[Span("It would run as you, with all your permissions.")]])
+        render.report(
             [Lines([[Span(f"The command of run {run} is not yours.", "strong")]]), Facts(pairs), note]
         )
         trusts = click.confirm("Start it?", default=False, err=True)
@@ -217,8 +225,8 @@ def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trus
     store.trust(run, command)
 
 
-def _become(launch: Launch) -> NoReturn:
-    """Let the program take the place of this process. Refused if the system cannot start it."""
+def _exec(launch: Launch) -> NoReturn:
+    """Replace this process by the program. Refused if the system cannot start it."""
     render.flush()
     python, *_ = launch.argv
     try:
@@ -226,11 +234,11 @@ def _become(launch: Launch) -> NoReturn:
         os.execve(python, launch.argv, {**os.environ, **launch.environ, "PWD": launch.cwd})  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise RefusedError(
-            f"cannot start {python} in {launch.cwd}: {error.strerror}", "mend that, then run the same line"
+            f"cannot start {python} in {launch.cwd}: {error.strerror}", "fix that, then run the same command"
         ) from error
 
 
-# -- what is told -----------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------
 
 
 def _brief(plan: ResumeLines) -> str:
@@ -271,7 +279,10 @@ def _blocks(plan: ResumeLines) -> list[Block]:
 
 
 def _premises(plan: ResumeLines) -> list[Block]:
-    """Those that do not hold; of the others only the number is told. Effects in doubt stand by themselves."""
+    """The premises that do not hold, and the number of the others.
+
+    Effects in doubt have their own section.
+    """
     broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
     moods: list[Mood] = [_ACT_MOODS.get(line.act, "dim") for line in broken]
     rows = [_premise_row(line, mood) for line, mood in zip(broken, moods, strict=True)]
@@ -280,7 +291,7 @@ def _premises(plan: ResumeLines) -> list[Block]:
     if pausing:
         accept = [word for line in pausing for word in ("--accept", line.premise)]
         command = shlex.join(["holdfast", "resume", plan.run, *accept])
-        blocks.append(Commands([(command, "restore what pauses it, or take it as it is now")]))
+        blocks.append(Commands([(command, "restore what pauses it, or accept it as it is now")]))
     return blocks
 
 

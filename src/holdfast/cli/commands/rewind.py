@@ -1,11 +1,11 @@
-"""``holdfast rewind``: move a run's head back."""
+"""``holdfast rewind``: moves a run's head back."""
 
 import click
 
 from holdfast.api.store.change_runs import Repeats
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import desk, open_existing, surface
+from holdfast.cli.options import command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
@@ -17,17 +17,17 @@ from holdfast.views.json_shape import as_plain
 @click.command(short_help="Move a run's head back to a point.")
 @click.argument("place", metavar="RUN@POINT")
 @effects_option
-@click.option("--files", is_flag=True, help="Bring the files that it had made by then back, in place.")
-@click.option("--force", is_flag=True, help="Write also over files that were changed outside.")
-@surface
+@click.option("--files", is_flag=True, help="Restore the run's files as of that point, in place.")
+@click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
+@common_options
 def command(
     *, place: str, effects: Repeats, files: bool, force: bool, url: str | None, as_json: bool
 ) -> None:
-    """Move a run's head back to a point, and keep what lay after it as a fork.
+    """Move a run's head back to a point, and keep what came after it as a fork.
 
-    The run goes on from there when it is started again. Refused while somebody holds it. Effects that happened after the
-    point are listed, and the same call is answered from their record: see --effects. A file that was changed outside is
-    kept as it is, and told.
+    The run continues from there when you start it again. Refused while a process holds it. Effects after the
+    point are listed, and the same call is answered from their record: see --effects. A file that another
+    program changed is kept and reported.
 
     \b
     Example:
@@ -46,9 +46,9 @@ def command(
         return
     facts = [
         ("rewound", [Span(rewound.run, "strong"), Span(f" to {place.partition('@')[2]}")]),
-        ("kept", [Span(rewound.kept, "strong"), Span(" holds what lay after it")]),
+        ("kept", [Span(rewound.kept, "strong"), Span(" holds what came after it")]),
     ]
     facts += effect_facts(rewound.behind, effects)
     blocks: list[Block] = [*restored_blocks(told), Gap()] if told else []
-    tree = desk(url).holdfast("show", rewound.run, "--tree")
+    tree = command_builder(url).holdfast("show", rewound.run, "--tree")
     render.show([*blocks, Facts(facts), Gap(), Commands([(tree, "the branches")])])

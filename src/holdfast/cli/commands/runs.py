@@ -1,4 +1,4 @@
-"""``holdfast runs``: the runs of a store, newest first; once, or again and again."""
+"""``holdfast runs``: lists the runs of a store, newest first, once or continuously."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -6,20 +6,20 @@ from typing import Final, NamedTuple
 import click
 
 from holdfast.api.store.store import Store, find_store
-from holdfast.cli.options import desk, open_existing, surface, where
+from holdfast.cli.options import command_builder, common_options, open_existing, where
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Span, Table, text
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.model.store_rows import Status
 from holdfast.views.cost import marked_cost
 from holdfast.views.json_shape import as_plain, iso
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.runs import RunLine, position_words, run_line, sign_words
 from holdfast.views.value_text import clock_time, count, size, span, status_word
 
 _EVERYTHING: Final = 1 << 40
 _AHEAD_MAX: Final = 100
-"""How many runs behind a page are counted: their rows are read for it."""
+"""How many runs after a page are counted. Counting reads their rows."""
 _NEEDS_MAX: Final = 3
 _EVERY_S: Final = 2.0
 _LIMIT: Final = 20
@@ -43,43 +43,46 @@ _STATUSES: Final = (
 )
 
 
-class Asked(NamedTuple):
-    """What is to be listed: page ``number`` of pages of ``limit`` runs, of these statuses; ``limit`` None is all of them."""
+class Query(NamedTuple):
+    """What to list: page ``number`` of ``limit`` runs each, with these statuses; ``limit`` None means all."""
 
     statuses: tuple[str, ...] = ()
     limit: int | None = _LIMIT
     number: int = 1
 
     @property
-    def meant(self) -> set[str]:
+    def recorded_statuses(self) -> set[str]:
         """The statuses as they are recorded."""
         return {*self.statuses, *(_WAITING if "waiting" in self.statuses else ())}
 
 
 class Page(NamedTuple):
-    """What one look has shown, and how many more there are, as far as they were counted. ``store`` is None where there is none."""
+    """One page, and how many runs come after it, as far as they were counted.
+
+    ``store`` is None if there is none.
+    """
 
     store: Store | None
     lines: list[RunLine]
     more: int = 0
-    asked: Asked = Asked()
+    asked: Query = Query()
 
 
 @click.command()
-@click.option("--all", "show_all", is_flag=True, help="Every run, not only a page of them.")
+@click.option("--all", "show_all", is_flag=True, help="Every run, not only one page.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=_LIMIT,
     show_default=True,
     metavar="N",
-    help="How many runs a page has.",
+    help="Runs per page.",
 )
 @click.option(
     "--page",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Which page: 1, the newest, by default.",
+    help="The page. Default: 1, the newest.",
 )
 @click.option(
     "--status",
@@ -87,17 +90,17 @@ class Page(NamedTuple):
     type=click.Choice(_STATUSES),
     multiple=True,
     metavar="STATUS",
-    help="Only runs that stand so, like crashed; waiting is queued or parked. Repeatable.",
+    help="Only runs with this status, like crashed; waiting is queued or parked. Repeatable.",
 )
-@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh the list until Ctrl-C.")
 @click.option(
     "--every",
     "every_s",
     type=click.FloatRange(min=0.1, max=3600),
     metavar="S",
-    help="Seconds between two looks of --watch; 2 by default.",
+    help="Seconds between two refreshes of --watch. Default: 2.",
 )
-@surface
+@common_options
 def command(
     *,
     url: str | None,
@@ -109,12 +112,12 @@ def command(
     as_json: bool,
     show_all: bool,
 ) -> None:
-    """List the runs of a store and where each stands.
+    """List the runs of a store and the status of each.
 
-    Newest first, a page of them, each with its last sign of life. Only the journals of the runs that are shown are read;
-    but to find those that are damaged, all.
+    Newest first, one page at a time, each with its last sign of life. Only the journals of the listed runs
+    are read; --status damaged reads all of them.
 
-    With --watch the list is drawn anew in place; in a pipe it is printed again whenever a run has moved.
+    With --watch the list is redrawn in place; in a pipe it is printed again whenever a run has changed.
 
     \b
     Example:
@@ -124,11 +127,11 @@ def command(
       holdfast runs --all --json | jq '.runs[] | select(.status == "crashed")'
     """  # noqa: D301 - click's own mark
     if every_s is not None and not watch:
-        raise click.UsageError("--every goes with --watch")
+        raise click.UsageError("--every needs --watch")
     if show_all and page is not None:
-        raise click.UsageError("--all is every page: leave out --page")
-    asked = Asked(statuses, None if show_all else limit, page or 1)
-    looks = _looks(url, asked, again=watch)
+        raise click.UsageError("--all lists every page: leave out --page")
+    asked = Query(statuses, None if show_all else limit, page or 1)
+    looks = _refreshes(url, asked, again=watch)
     if watch:
         _watch(looks, every_s or _EVERY_S, url, as_json=as_json)
         return
@@ -136,11 +139,11 @@ def command(
     if as_json:
         render.show_json(_document(found))
     else:
-        render.show(_blocks(found, desk(url)))
+        render.show(_blocks(found, command_builder(url)))
 
 
-def _looks(url: str | None, asked: Asked, *, again: bool) -> Iterator[Page]:
-    """The runs, whenever asked for them. Through one handle, which remembers what it has read if it is asked ``again``."""
+def _refreshes(url: str | None, asked: Query, *, again: bool) -> Iterator[Page]:
+    """Yields a fresh page each time. One handle serves all; with ``again`` it caches what it read."""
     store = open_existing(url) if url else None
     while True:
         store = store or find_store(url)
@@ -149,33 +152,38 @@ def _looks(url: str | None, asked: Asked, *, again: bool) -> Iterator[Page]:
         elif asked.limit is not None:
             yield _page(store, asked, asked.limit)
         else:
-            found = store.overview(statuses=asked.meant, limit=_EVERYTHING) if again else None
-            each = store.survey(statuses=asked.meant) if found is None else found
+            found = store.overview(statuses=asked.recorded_statuses, limit=_EVERYTHING) if again else None
+            each = store.survey(statuses=asked.recorded_statuses) if found is None else found
             yield Page(store, [run_line(one, now=store.now()) for one in each], asked=asked)
 
 
-def _page(store: Store, asked: Asked, limit: int) -> Page:
+def _page(store: Store, asked: Query, limit: int) -> Page:
     skip = limit * (asked.number - 1)
-    if "damaged" in asked.meant:  # which no row tells: one more is looked at, to know whether there is one
-        found = store.overview(statuses=asked.meant, limit=limit + 1, skip=skip)
+    if "damaged" in asked.recorded_statuses:
+        # no row has this status, so one more run is read to know whether there is another page
+        found = store.overview(statuses=asked.recorded_statuses, limit=limit + 1, skip=skip)
         more = len(found) - limit
     else:
-        found = store.overview(statuses=asked.meant, limit=limit, skip=skip)
+        found = store.overview(statuses=asked.recorded_statuses, limit=limit, skip=skip)
         is_full = len(found) == limit
-        more = len(store.runs(statuses=asked.meant, limit=_AHEAD_MAX, skip=skip + limit)) if is_full else 0
+        more = (
+            len(store.runs(statuses=asked.recorded_statuses, limit=_AHEAD_MAX, skip=skip + limit))
+            if is_full
+            else 0
+        )
     return Page(store, [run_line(one, now=store.now()) for one in found[:limit]], max(0, more), asked)
 
 
-# -- again and again --------------------------------------------------------------------------------------------
+# -- watch ---------------------------------------------------------------------------------------------------
 
 
 def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: bool) -> None:
-    """Show every look, until Ctrl-C: what it has shown last then stays on the screen."""
+    """Show every page until Ctrl-C; the last one stays on the screen."""
     page, seen = None, None
     try:
         with render.live(as_text=as_json) as picture:
             for page in looks:
-                now = _moved(page)
+                now = _news(page)
                 if not as_json:
                     picture.show(_picture(page, every_s, is_drawn=picture.is_drawn), is_news=now != seen)
                 elif now != seen:
@@ -185,11 +193,11 @@ def _watch(looks: Iterator[Page], every_s: float, url: str | None, *, as_json: b
                 picture.wait(every_s)
     except KeyboardInterrupt:
         if page is not None and render.is_drawn() and not as_json:
-            render.show(_blocks(page, desk(url)))
+            render.show(_blocks(page, command_builder(url)))
 
 
-def _moved(page: Page) -> object:
-    """What has to change for a look to be news: where runs stand, not how long ago they were heard of."""
+def _news(page: Page) -> object:
+    """The part of a page that makes it news: the status of runs, not the time since their last sign."""
     return [
         (r.run, r.status, r.point, r.plan_step, r.attempts, r.in_doubt, r.waits_for, r.holder)
         for r in page.lines
@@ -208,7 +216,7 @@ def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
     return [head, *([Gap()] if is_drawn else []), *blocks, *([] if is_drawn else [Gap()])]
 
 
-# -- one look ---------------------------------------------------------------------------------------------------
+# -- one page ------------------------------------------------------------------------------------------------
 
 _COLUMNS = (
     Column("RUN"),
@@ -234,7 +242,7 @@ def _document(page: Page) -> dict[str, object]:
     }
 
 
-def _blocks(page: Page, at: Desk) -> list[Block]:
+def _blocks(page: Page, at: CommandBuilder) -> list[Block]:
     if page.store is None:
         return [text(f"no store {where(None)}"), *_how_to_start()]
     if not page.lines:
@@ -245,14 +253,14 @@ def _blocks(page: Page, at: Desk) -> list[Block]:
         return [text(f"no runs yet in {page.store.url}"), *_how_to_start()]
     blocks: list[Block] = [_table(page.lines)]
     blocks += _pages(page, at)
-    needs = [need for line in page.lines if (need := _need(line, at)) is not None]
+    needs = [need for line in page.lines if (need := _next_command(line, at)) is not None]
     if needs:
         blocks += [Gap(), Commands(needs[:_NEEDS_MAX])]
     return blocks
 
 
-def _pages(page: Page, at: Desk) -> list[Block]:
-    """Where there is more than this page: how many, and the command that shows them."""
+def _pages(page: Page, at: CommandBuilder) -> list[Block]:
+    """If there are more runs: how many, and the command that shows them."""
     _, limit, number = page.asked
     options = [word for status in page.asked.statuses for word in ("--status", status)]
     options += [] if limit in {None, _LIMIT} else ["--limit", str(limit)]
@@ -260,7 +268,7 @@ def _pages(page: Page, at: Desk) -> list[Block]:
         return [Gap(), Commands([(at.holdfast("runs", *options), "the first page")])]
     if not page.more:
         return []
-    if "damaged" in page.asked.meant:
+    if "damaged" in page.asked.recorded_statuses:
         told = "there are more"
     else:
         told = f"{page.more} more" if page.more < _AHEAD_MAX else f"at least {_AHEAD_MAX} more"
@@ -292,10 +300,10 @@ def _row(line: RunLine) -> tuple[Span, ...]:
     )
 
 
-def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
-    """The command that helps a run on, and why; None for one that needs nobody."""
+def _next_command(line: RunLine, at: CommandBuilder) -> tuple[str, str] | None:
+    """The command that helps a run, and why; None if the run needs no person."""
     if line.status == "damaged":
-        return at.holdfast("doctor"), f"{line.run} cannot be understood: {line.damage}"
+        return at.holdfast("doctor"), f"{line.run} cannot be read: {line.damage}"
     if line.status == "sealed":
         return None
     if line.in_doubt:
@@ -305,14 +313,14 @@ def _need(line: RunLine, at: Desk) -> tuple[str, str] | None:
     if line.waits_for and line.status == "parked":
         return at.holdfast("resume", line.run), f"waits {line.waits_for}"
     if line.status in {"crashed", "failed", "interrupted", "diverged", "stale", "parked", "importing"}:
-        return at.holdfast("show", line.run), f"{status_word(line.status)}: how to go on"
+        return at.holdfast("show", line.run), f"{status_word(line.status)}: how to continue"
     return None
 
 
 def _how_to_start() -> list[Block]:
     return [
         Gap(),
-        text("A run makes one. In Python:"),
+        text("A run creates one. In Python:"),
         Gap(),
         text('    with holdfast.run("my-run", goal="…") as run:'),
         text('        run.step("first", do_something)'),

@@ -1,4 +1,4 @@
-"""``holdfast show``: one run in full, or one point or event of it."""
+"""``holdfast show``: one run in full, or one of its points or events."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
-from holdfast.cli.options import desk, desk_before, open_existing, surface
+from holdfast.cli.options import command_builder, command_builder_for, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Span
 from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
@@ -16,7 +16,7 @@ from holdfast.model.events import Event
 from holdfast.views.event_detail import event_detail, step_detail
 from holdfast.views.json_shape import as_plain
 from holdfast.views.lineage import BranchLine, branch_lines
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.run_summary import summarize
 
 
@@ -32,12 +32,11 @@ from holdfast.views.run_summary import summarize
 )
 @click.option("--all", "show_all", is_flag=True, help="Every step.")
 @click.option("--tree", "show_tree", is_flag=True, help="The forks that the run belongs to.")
-@surface
+@common_options
 def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool, show_tree: bool) -> None:
     """Show a run: its goal, attempts, plan and steps, what is in doubt, and what to do next.
 
-    RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each with its
-    whole content.
+    RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each in full.
 
     \b
     Example:
@@ -50,13 +49,13 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         _show_tree(store, place.run, as_json=as_json)
         return
     if not place.is_head:
-        _show_place(store, place, desk(url), as_json=as_json)
+        _show_place(store, place, command_builder(url), as_json=as_json)
         return
     info = store.get(place.run)
     events = store.events(place.run)
     doubts, questions = store.doubts(place.run), store.questions(place.run)
     size_bytes = store.size(place.run)
-    at, command = desk_before(store, place.run, url), store.command(place.run)
+    at, command = command_builder_for(store, place.run, url), store.command(place.run)
     summary = summarize(
         info,
         events,
@@ -64,7 +63,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         questions,
         now=store.now(),
         size_bytes=size_bytes,
-        desk=at,
+        builder=at,
         promises=store.promises(place.run),
         read=store.content,
     )
@@ -75,7 +74,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         render.show_json({"store": store.url, **plain.pop("line"), **plain})
     else:
         shown = len(summary.steps) if show_all else steps
-        render.show(run_blocks(summary, desk(url), steps_max=shown))
+        render.show(run_blocks(summary, command_builder(url), steps_max=shown))
 
 
 def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
@@ -90,15 +89,15 @@ def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
             Span(line.rails, "dim"),
             Span(line.run, "strong" if line.run == run else "plain"),
             Span(f"  {line.status}", "dim"),
-            Span(_whence(line, givers.get(line.run)), "dim"),
+            Span(_origin_words(line, givers.get(line.run)), "dim"),
         ]
         for line in lines
     ]
     render.show([Lines(shown)])
 
 
-def _whence(line: BranchLine, giver: dict[str, Any] | None) -> str:
-    """Where a run of the tree comes from: the event of the one above it, or a run of another store."""
+def _origin_words(line: BranchLine, giver: dict[str, Any] | None) -> str:
+    """The origin of a run in the tree: an event of the run above it, or a run of another store."""
     if line.how == "handoff":
         return f"  handed over at #{line.at_seq}"
     if line.how == "fork":
@@ -108,8 +107,8 @@ def _whence(line: BranchLine, giver: dict[str, Any] | None) -> str:
     )
 
 
-def _show_place(store: Store, place: Place, at: Desk, *, as_json: bool) -> None:
-    """One event as it is recorded, or the step or checkpoint that a point or label names."""
+def _show_place(store: Store, place: Place, at: CommandBuilder, *, as_json: bool) -> None:
+    """One recorded event, or the step or checkpoint that a point or label names."""
     events = store.events(place.run)
     event = find_event(events, place)
     if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):

@@ -1,11 +1,11 @@
-"""``holdfast stats``: which tools ran, failed and took longest; what replay saved; where it failed last time; what it cost."""
+"""``holdfast stats``: counts tools, failures, durations, replays and cost."""
 
 from collections.abc import Sequence
 from typing import Final
 
 import click
 
-from holdfast.cli.options import desk, open_existing, surface, whole_run
+from holdfast.cli.options import command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -23,7 +23,7 @@ from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.core.reports.counts import ToolStats
 from holdfast.views.cost import answered_words
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.stats import (
     ORDERS,
     AttemptNumbers,
@@ -47,17 +47,16 @@ _FAILURES_MAX: Final = 5
     type=click.Choice(tuple(ORDERS)),
     default="started",
     show_default=True,
-    help="Which tools come first.",
+    help="The order of the tools.",
 )
 @click.option("--cost", is_flag=True, help="What model calls took, by model and by run.")
 @click.option("--all", "show_all", is_flag=True, help="Every tool, run and failure, not only the first ones.")
-@surface
+@common_options
 def command(*, run: str | None, by: str, cost: bool, url: str | None, as_json: bool, show_all: bool) -> None:
     """Count what a run did, or all runs of a store.
 
-    Which tools ran most, failed, and took longest; how attempts ended; which steps need not run again because
-    they stood recorded; where it failed last time and the time before. With --cost, what model calls took, and what
-    replay has saved of that.
+    Shows which tools ran most, failed, and took longest; how attempts ended; which recorded steps need not
+    run again; and the last failures. With --cost, shows what model calls cost, and what replay saved of that.
 
     \b
     Example:
@@ -65,7 +64,7 @@ def command(*, run: str | None, by: str, cost: bool, url: str | None, as_json: b
       holdfast stats debt-cycles --by total
       holdfast stats --cost
     """  # noqa: D301 - click's own mark
-    name = whole_run(run, "stats") if run is not None else None
+    name = run_only(run, "stats") if run is not None else None
     store = open_existing(url)
     page = arrange(store.stats(name), by=by)
     if as_json:
@@ -73,12 +72,14 @@ def command(*, run: str | None, by: str, cost: bool, url: str | None, as_json: b
     elif not page.runs:
         render.show([text(f"no runs yet in {store.url}")])
     elif cost:
-        render.show(cost_blocks(page, name, desk(url), most=_EVERYTHING if show_all else _LINES_MAX))
+        render.show(
+            cost_blocks(page, name, command_builder(url), most=_EVERYTHING if show_all else _LINES_MAX)
+        )
     else:
-        render.show(_blocks(page, name, desk(url), show_all=show_all))
+        render.show(_blocks(page, name, command_builder(url), show_all=show_all))
 
 
-def _blocks(page: StatsPage, name: str | None, at: Desk, *, show_all: bool) -> list[Block]:
+def _blocks(page: StatsPage, name: str | None, at: CommandBuilder, *, show_all: bool) -> list[Block]:
     most = _EVERYTHING if show_all else _LINES_MAX
     failures = _EVERYTHING if show_all else _FAILURES_MAX
     blocks: list[Block] = [Facts(_facts(page, name))]
@@ -101,7 +102,7 @@ def _facts(page: StatsPage, name: str | None) -> list[tuple[str, list[Span]]]:
     return [
         *head,
         ("attempts", _with_crashes(totals)),
-        ("steps", [Span(f"{totals.started:,} begun, {span(totals.own_s)} in all")]),
+        ("steps", [Span(f"{totals.started:,} started, {span(totals.own_s)} in all")]),
         *([("model calls", [Span(answered_words(totals.spent))])] if totals.spent.calls else []),
         ("saved by replay", [Span(_saved(totals.saved, totals.saved_s) or "nothing yet")]),
     ]
@@ -174,7 +175,7 @@ def _tools(tools: Sequence[ToolStats]) -> list[Block]:
         for tool in tools
     ]
     is_nested = any(tool.own_s != tool.total_s for tool in tools)
-    note = "SHARE is without the steps inside a step" if is_nested else ""
+    note = "SHARE excludes nested steps" if is_nested else ""
     return [Gap(), Heading("Tools and steps", note), Table(_TOOL_COLUMNS, rows)]
 
 
@@ -222,7 +223,7 @@ def _failures(failures: Sequence[FailureLine], *, of_one: bool) -> list[Block]:
             Span(_when(failure.at), "dim"),
             Span("" if of_one else failure.run),
             Span(failure.step or "-"),
-            Span(failure.error + ("" if failure.ended else ", and the run went on")),
+            Span(failure.error + ("" if failure.ended else ", and the run continued")),
         )
         for number, failure in enumerate(failures)
     ]
@@ -231,7 +232,7 @@ def _failures(failures: Sequence[FailureLine], *, of_one: bool) -> list[Block]:
 
 
 def _number(number: int) -> str:
-    """Zeros are left blank: what is there shall be seen."""
+    """A number, or blank for zero: blanks make the other numbers easy to see."""
     return f"{number:,}" if number else ""
 
 

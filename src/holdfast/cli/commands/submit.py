@@ -1,10 +1,10 @@
-"""``holdfast submit``: queue a run for a worker."""
+"""``holdfast submit``: queues a run for a worker."""
 
 import click
 
 from holdfast.api.agent import inputs_in
 from holdfast.api.store.store import store
-from holdfast.cli.options import desk, surface
+from holdfast.cli.options import command_builder, common_options
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
 from holdfast.cli.output.status_colours import status_span
@@ -14,12 +14,12 @@ from holdfast.cli.output.status_colours import status_span
 @click.argument("agent")
 @click.argument("run", metavar="ID")
 @click.option("--inputs", default=None, metavar="JSON", help="The agent's arguments, by name.")
-@surface
+@common_options
 def command(*, agent: str, run: str, inputs: str | None, url: str | None, as_json: bool) -> None:
-    """Queue a run of an agent; any `holdfast worker` that serves the agent runs it. Durable when it returns.
+    """Queue a run of an agent. Any `holdfast worker` that serves the agent runs it. Durable on return.
 
-    Submitted again, a run that has stopped (failed, interrupted, parked) is tried again; one that is queued, at work or
-    over is left as it is. Other inputs under the same id are refused.
+    Submitting again retries a run that has stopped (failed, interrupted, parked). A run that is queued,
+    running or finished stays as it is. Other inputs under the same id are refused.
 
     \b
     Example:
@@ -33,11 +33,11 @@ def command(*, agent: str, run: str, inputs: str | None, url: str | None, as_jso
             {"run": run, "agent": agent, "is_queued": is_queued, "status": info.status, "store": at.url}
         )
         return
-    told = "any worker that serves the agent takes it" if is_queued else "it is left as it is"
+    told = "any worker that serves the agent runs it" if is_queued else "it stays as it is"
     facts = Facts(
         [
             ("run", [Span(run, "strong"), Span(f" of {agent}", "dim")]),
             ("status", [status_span(info.status), Span(f": {told}")]),
         ]
     )
-    render.show([facts, Gap(), Commands([(desk(url).holdfast("show", run), "how far it is")])])
+    render.show([facts, Gap(), Commands([(command_builder(url).holdfast("show", run), "its progress")])])

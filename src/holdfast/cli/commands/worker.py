@@ -1,4 +1,4 @@
-"""``holdfast worker``: run what is queued, orphaned or answered, until it is told to stop."""
+"""``holdfast worker``: runs queued, orphaned and answered runs until you stop it."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, RefusedError
-from holdfast.cli.options import surface
+from holdfast.cli.options import common_options
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Mood, Span
 from holdfast.clock import SystemClock
@@ -44,7 +44,7 @@ _LOOK_S: Final = 0.2
     "names",
     metavar="NAME",
     multiple=True,
-    help="Only this agent; may be repeated. Default: all of the modules.",
+    help="Only this agent. Repeatable. Default: all agents of the modules.",
 )
 @click.option(
     "--concurrency",
@@ -52,7 +52,7 @@ _LOOK_S: Final = 0.2
     default=WORKER_RUNS,
     show_default=True,
     metavar="N",
-    help="At most so many runs at a time.",
+    help="The maximum of runs at a time.",
 )
 @click.option(
     "--drain-s",
@@ -60,7 +60,7 @@ _LOOK_S: Final = 0.2
     default=WORKER_DRAIN_S,
     show_default=True,
     metavar="S",
-    help="When told to stop, how long steps in flight may take to end.",
+    help="When it stops, how long steps in flight may take to end.",
 )
 @click.option(
     "--crashes",
@@ -68,10 +68,10 @@ _LOOK_S: Final = 0.2
     default=WORKER_CRASHES_MAX,
     show_default=True,
     metavar="N",
-    help="Park a run after so many attempts in a row that crashed without getting on.",
+    help="Park a run after this many attempts in a row that crashed without progress.",
 )
 @click.option("--until-idle", is_flag=True, help="Stop when nothing runs and nothing is due.")
-@surface
+@common_options
 def command(
     *,
     modules: tuple[str, ...],
@@ -83,11 +83,12 @@ def command(
     url: str | None,
     as_json: bool,
 ) -> int:
-    """Import modules and run the runs of the agents in them: those that are queued, whose worker died, that were answered, or whose time has come.
+    """Import modules and run the due runs of their agents.
 
-    Start as many of these as you like, on as many machines as the store is shared by. SIGTERM and Ctrl-C drain it: nothing
-    new begins, each run stops at its next call, and another worker goes on with it; a second one ends it at once. What it
-    does goes to stderr; stdout is the agents'.
+    A run is due when it is queued, its worker died, its question was answered, or its wait is over. Start as
+    many workers as you like, on every machine that shares the store. SIGTERM and Ctrl-C drain it: no new run
+    starts, each run stops at its next call, and another worker continues it. A second signal ends it at once.
+    The worker reports on stderr; stdout belongs to the agents.
 
     \b
     Example:
@@ -120,14 +121,14 @@ def _serve(worker: "Worker", *, until_idle: bool) -> int:
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, on_signal)
     worker.start()
-    # A look now and then: a signal is noticed by the main thread only between two waits.
+    # Poll: Python handles a signal in the main thread only, and only between two waits.
     while not signals and not (until_idle and worker.is_idle):
         worker.wait_idle(_LOOK_S) if until_idle else SystemClock.sleep(_LOOK_S)
     return EXIT_DONE if worker.stop() else EXIT_REFUSED
 
 
 def _load(module: str) -> None:
-    """Import a module by its name, or by the path of its file, with where it lies on the path as ``python`` does."""
+    """Import a module by its name or its file. Its directory goes on the path, as ``python FILE`` does it."""
     path = Path(module)
     if path.suffix == ".py":
         if not path.is_file():
@@ -152,18 +153,18 @@ def _load(module: str) -> None:
 
 def _line(report: "Report") -> None:
     at = SystemClock().wall()
-    time = clock_time(at) if render.is_terminal_told() else iso(at)
-    spans = [Span(f"{time} ", "dim"), Span(_told(report), _MOODS.get(report.what, "plain"))]
+    time = clock_time(at) if render.is_stderr_terminal() else iso(at)
+    spans = [Span(f"{time} ", "dim"), Span(_report_text(report), _MOODS.get(report.what, "plain"))]
     if report.run:
         spans += [Span(f" {report.run}", "strong"), Span(f" ({report.agent})", "dim")]
     if report.took_s:
         spans.append(Span(f" after {span(report.took_s)}", "dim"))
     if report.text and report.what not in {"started", "took", "draining", "left"}:
         spans.append(Span(f": {' '.join(report.text.split())}"))
-    render.tell([Lines([spans])])
+    render.report([Lines([spans])])
 
 
-def _told(report: "Report") -> str:
+def _report_text(report: "Report") -> str:
     match report.what:
         case "started":
             return f"serving {report.agent} from {report.text}"
@@ -173,18 +174,18 @@ def _told(report: "Report") -> str:
             )
         case "draining":
             runs = len(report.text.split(", ")) if report.text else 0
-            return f"draining: {count(runs, 'run')} at work" if runs else "draining: nothing is at work"
+            return f"draining: {count(runs, 'run')} active" if runs else "draining: no run is active"
         case "left":
             return f"leaving in the middle of a step: {report.text}; another worker takes over"
         case "store":
-            return "the store cannot be asked"
+            return "the store cannot be read"
         case "in_doubt":
             return "in doubt"
     return report.what
 
 
 def _json(report: "Report") -> None:
-    render.tell_json_line(
+    render.report_json_line(
         {
             "at": iso(SystemClock().wall()),
             "event": report.what,

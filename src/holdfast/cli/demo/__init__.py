@@ -1,5 +1,5 @@
-"""The demonstration behind ``holdfast demo``: an agent, the model it asks, the one who kills it, and the proof.
+"""The demo behind ``holdfast demo``: an agent, its model, the process that kills it, and the proof.
 
-``agent`` is an ordinary user's program. Everything else stands outside of it and only watches: the journal, what
-the server was asked, and the ledger file are the evidence, not what the agent says of itself.
+``agent`` is an ordinary user program. Everything else observes it from outside. The evidence is the journal,
+the requests that reached the server, and the ledger file; never the agent's own output alone.
 """

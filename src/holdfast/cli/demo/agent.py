@@ -1,7 +1,7 @@
-"""The agent that gets killed: an ordinary program, with nothing in it that prepares for that but ``holdfast``.
+"""The agent that gets killed: an ordinary program that prepares for this only by using ``holdfast``.
 
-It asks a model about each topic, files every finding in a ledger, and sums up. It prints what it got past, so that
-whoever watches can tell a replayed step from one that was never reached.
+It asks a model about each topic, files every finding in a ledger, and sums up. It prints each step it has
+passed, so that its parent can tell a replayed step from one that was never reached.
 """
 
 import argparse
@@ -15,14 +15,14 @@ from holdfast.cli.demo.model_client import ATTEMPT_HEADER, complete, text_of
 GOAL = "Explain how a kelp forest survives a storm"
 TOPICS = ("holdfasts", "fronds", "urchins")
 PROGRAM = ("plan", *(f"{act} {topic}" for topic in TOPICS for act in ("ask", "file")), "summarise")
-"""What the agent gets past, in order."""
+"""The steps that the agent passes, in order."""
 
 ANSWER_TOKENS_MAX = 80
 ANSWER_TIMEOUT_S = 300.0
 
 
 def ask(endpoint: str, model: str, topic: str) -> str:
-    """One model call. Asking costs money but changes nothing: a ``read`` step."""
+    """One model call. It costs money but changes nothing, so it is a ``read`` step."""
     return _ask(endpoint, model, question_about(topic))
 
 
@@ -32,14 +32,14 @@ def summarise(endpoint: str, model: str, findings: list[str]) -> str:
 
 
 def find_in_ledger(ledger: str, topic: str, *, idempotency_key: str) -> holdfast.Done | holdfast.NotDone:
-    """Whether the entry with this key stands in the ledger: asked after a kill, when nobody knows."""
+    """Whether the ledger has the entry with this key. Called after a kill, when the outcome is unknown."""
     for number, entry in enumerate(read_ledger(Path(ledger)), start=1):
         if entry["key"] == idempotency_key:
             return holdfast.Done(number)
     return holdfast.NotDone(f"no line about {topic} with this key")
 
 
-# settle_s=0: what a dead process wrote to a file is there at once, nothing can be on its way any more.
+# settle_s=0: a file has no messages in flight, so the write of a dead process is visible at once.
 @holdfast.tool(effect="once", name="file", verify=find_in_ledger, settle_s=0)
 def file_finding(ledger: str, topic: str, finding: str, *, idempotency_key: str = holdfast.KEY) -> int:
     """Append a finding to the ledger, where nothing may stand twice; the number of its line."""
@@ -51,8 +51,8 @@ def file_finding(ledger: str, topic: str, finding: str, *, idempotency_key: str 
 
 
 def research(run: holdfast.Run, endpoint: str, model: str, ledger: str) -> str:
-    """The whole agent."""
-    here = holdfast.ephemeral(endpoint)  # another port is not another question
+    """The complete agent."""
+    here = holdfast.ephemeral(endpoint)  # the port may change between attempts; the question stays the same
     run.plan(["ask", "file", "summarise"])
     _passed("plan")
     findings = []
@@ -68,19 +68,19 @@ def research(run: holdfast.Run, endpoint: str, model: str, ledger: str) -> str:
 
 
 def read_ledger(ledger: Path) -> list[dict[str, str]]:
-    """The entries of the ledger; none where there is no file yet."""
+    """The entries of the ledger; empty if there is no file yet."""
     if not ledger.exists():
         return []
     return [json.loads(line) for line in ledger.read_text().splitlines()]
 
 
 def question_about(topic: str) -> str:
-    """What the model is asked about a topic."""
+    """The question to the model about a topic."""
     return f"In one short sentence: what do {topic} mean for a kelp forest in a storm?"
 
 
 def question_of_summary(findings: list[str]) -> str:
-    """What the model is asked in the end."""
+    """The last question to the model."""
     return "Sum these findings up in one short sentence:\n" + "\n".join(
         f"- {finding}" for finding in findings
     )
@@ -101,7 +101,7 @@ def _passed(what: str) -> None:
 
 
 def main() -> None:
-    """Start the run, or go on with it: the same line."""
+    """Start the run, or resume it: the same line does both."""
     parser = argparse.ArgumentParser(description=__doc__)
     for option in ("--run", "--store", "--ledger", "--endpoint", "--model"):
         parser.add_argument(option, required=True)

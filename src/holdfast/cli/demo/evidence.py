@@ -1,7 +1,8 @@
-"""From the journal, and from what each process printed, to what happened to every step in every process.
+"""What happened to every step in every process, from the journal and from the output of each process.
 
-Pure: it looks at events and never acts. A step counts as replayed in a process when its outcome was recorded before
-that process began, and the process says that it got past it without the journal showing it run again.
+This module is pure: it reads events and never acts. A step counts as replayed in a process if its outcome was
+recorded before that process started, the process reports that it passed the step, and the journal does not
+show the step run again.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ REPEATED = "its outcome had been recorded already: this must not happen"
 
 
 class Process(NamedTuple):
-    """One process of the agent, as its parent saw it; the events of its time are ``after_seq < seq <= upto_seq``."""
+    """One process of the agent, as its parent saw it; its events are ``after_seq < seq <= upto_seq``."""
 
     number: int
     began_s: float
@@ -34,7 +35,7 @@ class Process(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What came of one step in one process, and why it ran again or did not."""
+    """The outcome of one step in one process, and why it ran again or did not."""
 
     outcome: Outcome
     why: str = ""
@@ -48,7 +49,7 @@ class Row(NamedTuple):
 
 
 class Track:
-    """What the journal holds of one step, by event numbers."""
+    """The journal's records of one step, by event numbers."""
 
     def __init__(self, label: str, *, effect: str = "read", idempotency_key: str = "") -> None:
         self.label = label
@@ -61,12 +62,12 @@ class Track:
 
     @property
     def recorded_seq(self) -> int | None:
-        """Where its outcome was first recorded."""
+        """The event that first recorded its outcome."""
         return min(self.ended, default=None)
 
 
 def tracks_of(events: Sequence[Event]) -> dict[str, Track]:
-    """Every step of the journal by what a reader calls it, in the order of their beginnings."""
+    """Every step of the journal by its display name, in the order of their starts."""
     by_key: dict[str, Track] = {}
     for event in events:
         body = contents_of(event.body)
@@ -84,19 +85,19 @@ def tracks_of(events: Sequence[Event]) -> dict[str, Track]:
             by_key[event.key].found_not_done.append(event.seq)
     named: dict[str, Track] = {}
     for track in by_key.values():
-        if track.label in named:  # the same step under another identity: show both, hide neither
+        if track.label in named:  # the same step under another identity: show both
             track.label = f"{track.label} ({sum(label.startswith(track.label) for label in named) + 1})"
         named[track.label] = track
     return named
 
 
 def recorded_count(events: Sequence[Event]) -> int:
-    """How many steps have their outcome in the journal."""
+    """The number of steps with a recorded outcome."""
     return sum(1 for track in tracks_of(events).values() if track.ended)
 
 
 def rows_of(events: Sequence[Event], processes: Sequence[Process]) -> list[Row]:
-    """The table: a row for each step of the program, and for any other that the journal holds."""
+    """The table: a row for each step of the program, and for any other step in the journal."""
     tracks = tracks_of(events)
     labels = [*PROGRAM, *(label for label in tracks if label not in PROGRAM)]
     return [
@@ -106,7 +107,7 @@ def rows_of(events: Sequence[Event], processes: Sequence[Process]) -> list[Row]:
 
 
 def cell_of(track: Track, process: Process) -> Cell:
-    """What came of this step in this process."""
+    """The outcome of this step in this process."""
 
     def inside(seqs: list[int]) -> bool:
         return any(process.after_seq < seq <= process.upto_seq for seq in seqs)
@@ -126,7 +127,7 @@ def cell_of(track: Track, process: Process) -> Cell:
 
 
 def cut_off_in(rows: Sequence[Row], process: Process) -> list[str]:
-    """The steps in whose middle this process ended."""
+    """The steps that this process started and did not finish."""
     index = process.number - 1
     return [row.step for row in rows if row.cells[index].outcome in {"cut off", "cut off again"}]
 

@@ -1,8 +1,8 @@
-"""The model, as a real HTTP server on loopback that remembers every question it was asked.
+"""The model: a real HTTP server on loopback that remembers every question.
 
-Either it answers by a script, or it passes the question on to a real endpoint; it counts the same way. The agent
-cannot tell the difference. The invariant: a question is noted before it is answered, so that a killed asker's
-question counts too.
+It answers from a script, or relays the question to a real endpoint; it counts both the same way. The agent
+cannot see the difference. The invariant: a question is noted before it is answered, so that the question of a
+killed agent counts too.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 SCRIPTED_MODEL = "scripted"
 
 _FACTS = {
-    "holdfasts": "A holdfast grips the rock by hundreds of small branches, so no single wave can tear it loose.",
+    "holdfasts": "A holdfast grips the rock by hundreds of small branches; no single wave can tear it loose.",
     "fronds": "Fronds bend with the swell and let it pass instead of standing against it.",
     "urchins": "Urchins gnaw at holdfasts, and what they have hollowed out is what the storm takes.",
 }
@@ -36,7 +36,7 @@ _BODY_BYTES_MAX = 1_000_000
 
 
 class Asked(NamedTuple):
-    """One request as it came in: by which attempt of the run, and what it asked."""
+    """One request: which attempt of the run sent it, and its question."""
 
     attempt: int
     question: str
@@ -56,7 +56,7 @@ class Provider:
 
     @property
     def endpoint(self) -> str:
-        """Where the agent finds it."""
+        """The URL for the agent."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def reply(self, attempt: int, payload: dict[str, Any]) -> dict[str, Any]:
@@ -82,11 +82,11 @@ def scripted_provider() -> Provider:
 
 
 def real_provider(address: str, model: str | None) -> Provider:
-    """A relay to a real endpoint, which has answered once already. Unanswered where it does not."""
+    """A relay to a real endpoint, which has already answered one question. Raises Unanswered."""
     base = base_url(address)
     names = list_models(base, timeout_s=_LOOK_TIMEOUT_S)
     if model is None and not names:
-        raise Unanswered(f"{base} does not tell which models it has", "name one with --model NAME")
+        raise Unanswered(f"{base} does not list its models", "name one with --model NAME")
     chosen = model or names[0]
 
     def answer(payload: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def real_provider(address: str, model: str | None) -> Provider:
 
 
 def scripted_answer(question: str) -> str:
-    """What the script says: a function of the question, so that the same question gets the same answer."""
+    """The answer of the script: a function of the question, so that equal questions get equal answers."""
     for topic, fact in _FACTS.items():
         if f"what do {topic} mean" in question:
             return fact
@@ -112,7 +112,7 @@ def scripted_answer(question: str) -> str:
 
 
 def question_in(payload: dict[str, Any]) -> str:
-    """The last thing said to the model."""
+    """The last message to the model."""
     return str(payload["messages"][-1]["content"])
 
 
@@ -133,10 +133,10 @@ def _hint_for(model: str, names: list[str]) -> str:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # an answer to a killed asker may still be on its way from a slow real model
+    block_on_close = False  # an answer to a killed agent may still be on its way from a slow real model
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """An asker that was killed leaves a broken pipe; that is what this demonstration is about."""
+        """Ignore errors: a killed agent leaves a broken pipe, which is the point of the demo."""
 
 
 def _handler_for(provider: Provider) -> type[BaseHTTPRequestHandler]:
@@ -169,6 +169,6 @@ def _handler_for(provider: Provider) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
-            """The demonstration prints its own story."""
+            """Log nothing: the demo prints its own story."""
 
     return Handler

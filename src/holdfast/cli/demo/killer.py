@@ -37,14 +37,14 @@ Tell = Callable[[float, str], None]
 
 
 class DemoFailed(Exception):
-    """The agent ended in a way that the demonstration cannot explain away."""
+    """The agent ended in a way that the demo cannot explain."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
         self.hint = hint
 
 
-class Performance(NamedTuple):
+class DemoRun(NamedTuple):
     """Everything that was seen of the run, from its start to its end."""
 
     run: str
@@ -56,7 +56,7 @@ class Performance(NamedTuple):
 
 
 def store_in(directory: Path) -> Path:
-    """Where the demonstration keeps its store: found by ``holdfast`` commands typed in that directory."""
+    """The store of the demo. ``holdfast`` commands typed in that directory find it."""
     return directory / ".holdfast" / "holdfast.db"
 
 
@@ -75,7 +75,7 @@ def choose_kill(rng: Random, *, steps_left: int, kills_left: int, is_first: bool
     return Kill(place // len(WHENS), WHENS[place % len(WHENS)], verb="append")
 
 
-def perform(provider: Provider, directory: Path, *, seed: int, kills: int, tell: Tell) -> Performance:
+def run_demo(provider: Provider, directory: Path, *, seed: int, kills: int, tell: Tell) -> DemoRun:
     """Let the agent run and kill it this often; DemoFailed where it does not come to its end."""
     rng = Random(seed)  # noqa: S311 - chance that a seed repeats is what is wanted
     with closing(holdfast.store(store_in(directory))) as store:
@@ -85,7 +85,7 @@ def perform(provider: Provider, directory: Path, *, seed: int, kills: int, tell:
             stage.play(choose_kill(rng, steps_left=steps_left, kills_left=kills - done, is_first=done == 0))
         stage.play(None)
         result = store.view(RUN).result
-        return Performance(
+        return DemoRun(
             RUN,
             stage.ledger,
             tuple(stage.processes),

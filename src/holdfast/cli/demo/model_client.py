@@ -1,6 +1,6 @@
-"""Questions to an OpenAI-compatible endpoint over HTTP, with nothing but the standard library.
+"""A client for an OpenAI-compatible endpoint, written with the standard library only.
 
-Knows the wire and what can go wrong on it. The invariant: whatever goes wrong is an ``Unanswered`` with a hint.
+It knows the protocol and its errors. The invariant: every failure is an ``Unanswered`` with a hint.
 """
 
 import json
@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 ATTEMPT_HEADER = "X-Holdfast-Attempt"
-"""Tells the demonstration's own server which attempt of the run asks."""
+"""Tells the demo's own server which attempt of the run is asking."""
 
 _START_IT = (
-    "start the server first (`ollama serve`, `vllm serve MODEL`, `llama-server -m FILE`) and give its address, "
-    "for instance --llm http://localhost:11434; without --llm the demo brings its own scripted model"
+    "start the server first (`ollama serve`, `vllm serve MODEL`, `llama-server -m FILE`) and give its "
+    "address, for instance --llm http://localhost:11434; without --llm the demo brings its own scripted model"
 )
 _ERROR_CHARS_MAX = 300
 
 
 class Unanswered(Exception):
-    """The endpoint gave no answer that can be used."""
+    """The endpoint gave no usable answer."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
@@ -29,7 +29,7 @@ class Unanswered(Exception):
 
 
 def base_url(address: str) -> str:
-    """The endpoint's base from whatever people paste: a host, a base with or without /v1, a whole URL."""
+    """The endpoint's base URL from what people paste: a host, a base with or without /v1, a full URL."""
     text = address.strip()
     if "://" not in text:
         text = f"http://{text}"
@@ -40,13 +40,13 @@ def base_url(address: str) -> str:
             return text if parts.path else f"{text}/v1"
     except ValueError:
         pass
-    raise Unanswered(f"{address!r} is no address of an HTTP server", _START_IT)
+    raise Unanswered(f"{address!r} is not the address of an HTTP server", _START_IT)
 
 
 def complete(
     base: str, payload: dict[str, Any], *, timeout_s: float, headers: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """The endpoint's answer to one chat completion, as it came."""
+    """The endpoint's unchanged answer to one chat completion."""
     body = json.dumps(payload).encode()
     answer = _send(f"{base}/chat/completions", body, timeout_s=timeout_s, headers=headers or {})
     text_of(answer)
@@ -54,22 +54,22 @@ def complete(
 
 
 def text_of(answer: dict[str, Any]) -> str:
-    """What the model said."""
+    """The text of the model's answer."""
     try:
         return str(answer["choices"][0]["message"]["content"] or "").strip()
     except (KeyError, IndexError, TypeError):
-        raise Unanswered(f"the server's answer is no chat completion: {_short(str(answer))}") from None
+        raise Unanswered(f"the server's answer is not a chat completion: {_short(str(answer))}") from None
 
 
 def list_models(base: str, *, timeout_s: float) -> list[str]:
-    """The names of the models that the endpoint has; empty where it does not tell."""
+    """The names of the endpoint's models; empty if it does not list them."""
     try:
         answer = _send(f"{base}/models", None, timeout_s=timeout_s, headers={})
         return [str(model["id"]) for model in answer["data"]]
     except (KeyError, TypeError):
         return []
     except Unanswered as error:
-        if isinstance(error.__cause__, HTTPError):  # it is there, and keeps no list
+        if isinstance(error.__cause__, HTTPError):  # the server is up and has no such list
             return []
         raise
 
@@ -90,19 +90,19 @@ def _send(url: str, body: bytes | None, *, timeout_s: float, headers: dict[str, 
     except ValueError as error:
         raise Unanswered(f"{url} answered something that is not JSON", _START_IT) from error
     if not isinstance(answer, dict):
-        raise Unanswered(f"{url} answered something that is no JSON object", _START_IT)
+        raise Unanswered(f"{url} answered something that is not a JSON object", _START_IT)
     return answer
 
 
 def _opener(url: str) -> OpenerDirector:
-    """A proxy is for the way out: it would not find this machine's own loopback."""
+    """No proxy for loopback: a proxy would connect to its own machine."""
     host = urlsplit(url).hostname or ""
     is_here = host in {"localhost", "::1"} or host.startswith("127.")
     return build_opener(ProxyHandler({})) if is_here else build_opener()
 
 
 def _message_in(body: bytes) -> str:
-    """What the server says is wrong, without the wrapping that most put around it."""
+    """The server's error message without the JSON around it."""
     text = body.decode(errors="replace").strip()
     try:
         return _short(str(json.loads(text)["error"]["message"]))

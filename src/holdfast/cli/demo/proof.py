@@ -1,7 +1,7 @@
-"""Whether what was promised held: claims checked against the ledger, the server's own count, and the journal.
+"""Checks the demo's promises against the ledger, the server's own count, and the journal.
 
-Suspicious, and but for reading the ledger pure: a claim holds only where there is evidence for it. A ledger without lines or a server that
-counted nothing proves nothing.
+Apart from reading the ledger it is pure. A claim holds only if there is evidence for it: an empty ledger, or
+a server without requests, proves nothing.
 """
 
 from collections import Counter
@@ -11,23 +11,23 @@ from typing import NamedTuple
 from holdfast.cli.demo.agent import TOPICS, question_about, question_of_summary, read_ledger
 from holdfast.cli.demo.evidence import Track, tracks_of
 from holdfast.cli.demo.fake_model import Asked, scripted_answer
-from holdfast.cli.demo.killer import Performance
+from holdfast.cli.demo.killer import DemoRun
 from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import Status
 
 
 class Claim(NamedTuple):
-    """One promise and whether it held."""
+    """One promise, and whether it held."""
 
     about: str
     holds: bool
     text: str
 
 
-def judge(
-    seen: Performance, asked: Sequence[Asked], *, kills: int, undisturbed: str | None
+def check_claims(
+    seen: DemoRun, asked: Sequence[Asked], *, kills: int, undisturbed: str | None
 ) -> tuple[Claim, ...]:
-    """Every claim, held against what was seen. Nobody knows what a real model would have said undisturbed."""
+    """Every claim, checked. ``undisturbed`` is None for a real model, whose undisturbed result is unknown."""
     return (
         prove_run(seen, kills=kills, undisturbed=undisturbed),
         prove_ledger(read_ledger(seen.ledger), seen.events),
@@ -36,13 +36,13 @@ def judge(
 
 
 def undisturbed_result() -> str:
-    """What the agent comes to when nobody kills it and the scripted model answers."""
+    """The agent's result without kills and with the scripted model."""
     findings = [scripted_answer(question_about(topic)) for topic in TOPICS]
     return scripted_answer(question_of_summary(findings))
 
 
-def prove_run(seen: Performance, *, kills: int, undisturbed: str | None) -> Claim:
-    """The agent was killed as often as asked, and came to its end all the same, and to the same end."""
+def prove_run(seen: DemoRun, *, kills: int, undisturbed: str | None) -> Claim:
+    """The agent was killed as often as requested, and still finished with the same result."""
     killed = sum(process.killed for process in seen.processes)
     times = "once" if killed == 1 else f"{killed} times"
     text = f"killed {times} with SIGKILL, {seen.status}"
@@ -55,7 +55,7 @@ def prove_run(seen: Performance, *, kills: int, undisturbed: str | None) -> Clai
 
 
 def prove_ledger(entries: Sequence[Mapping[str, str]], events: Sequence[Event]) -> Claim:
-    """Every finding stands in the ledger once, under the key that the journal holds for it."""
+    """The ledger has every finding once, under the key that the journal has for it."""
     keys = Counter(entry["key"] for entry in entries)
     topics = Counter(entry["topic"] for entry in entries)
     twice = sorted(
@@ -74,7 +74,7 @@ def prove_ledger(entries: Sequence[Mapping[str, str]], events: Sequence[Event]) 
 
 
 def prove_questions(asked: Sequence[Asked], events: Sequence[Event]) -> Claim:
-    """The server was asked every question, and none again by a process that had its answer in the journal."""
+    """The server got every question, and none again from a process whose journal had the answer."""
     recorded = _recorded_attempts(events)
     by_step = Counter((_step_of(one.question), one.attempt) for one in asked)
     again = sorted(

@@ -1,7 +1,7 @@
-"""What the demonstration prints: the story while it happens, then the table, then the proof.
+"""What the demo prints: the story as it happens, then the table, then the proof.
 
-Colours and a moving line on a terminal, plain text in a pipe; ASCII only beyond what rich draws by itself, so that
-it reads anywhere. It knows nothing that is not in the report it is given.
+Colours and a progress line on a terminal, plain text in a pipe; ASCII only, apart from what rich draws, so
+that it is readable anywhere. It prints nothing that is not in its report.
 """
 
 import json
@@ -43,7 +43,7 @@ _LETTERS = {
 
 
 class Report(NamedTuple):
-    """Everything there is to say about one demonstration."""
+    """All data of one demo."""
 
     seed: int
     kills: int
@@ -59,18 +59,18 @@ class Report(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether every claim does."""
+        """Whether every claim holds."""
         return all(claim.holds for claim in self.claims)
 
 
 class Printer:
-    """The eye of the person who typed ``holdfast demo``."""
+    """Prints the demo for the person who started it."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(highlight=False, quiet=quiet)
 
     def opening(self, *, seed: int, kills: int, model: str) -> None:
-        """What is about to happen."""
+        """Announce the demo."""
         times = "once" if kills == 1 else f"{kills} times"
         self._print(
             Text.assemble(("holdfast demo", "bold"), f"  seed {seed}  (the same kill again: --seed {seed})")
@@ -85,7 +85,7 @@ class Printer:
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """A line that moves while there is nothing to print, on a terminal."""
+        """On a terminal, a progress line while there is nothing else to print."""
         if not self._console.is_terminal:
             yield
             return
@@ -93,12 +93,12 @@ class Printer:
             yield
 
     def happened(self, at_s: float, what: str) -> None:
-        """One line of the story."""
+        """Print one line of the story."""
         style = "red" if "SIGKILL" in what else "green" if "finished by itself" in what else ""
         self._print(Text.assemble((f"{at_s:5.1f} s  ", "dim"), (what, style)))
 
     def closing(self, report: Report) -> None:
-        """The table and the proof."""
+        """Print the table and the proof."""
         if report.kills == 1:
             self._print("")
             self._print(_side_by_side(report.rows, wide=self._console.width >= _WIDE_COLUMNS))
@@ -123,13 +123,13 @@ class Printer:
             return
         with (
             self._console.capture() as caught
-        ):  # a table fills its lines with blanks, a pipe is better without
+        ):  # a table pads its lines with blanks, which a pipe does not need
             self._console.print(what, soft_wrap=isinstance(what, str))
         self._console.out("\n".join(line.rstrip() for line in caught.get().splitlines()))
 
 
 def as_json(report: Report) -> str:
-    """The same for programs."""
+    """The report as JSON."""
     content = {
         "holds": report.holds,
         "seed": report.seed,
@@ -209,7 +209,7 @@ def _short(cell: Cell, *, in_words: bool) -> Text:
 
 
 def _reasons(rows: Sequence[Row]) -> list[Text]:
-    """What ran again, or did not, and why; in the order in which it happened."""
+    """What ran again, or did not, and why, in chronological order."""
     found = [
         (number, row.step, cell) for row in rows for number, cell in enumerate(row.cells, start=1) if cell.why
     ]

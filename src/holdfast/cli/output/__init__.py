@@ -1,1 +1,1 @@
-"""What the command line prints: blocks, lines, colours. The only place that prints."""
+"""What the command line prints: blocks, lines, colours. The only package that prints."""

@@ -1,7 +1,6 @@
-"""What a command has to say, before it is known where it is shown: tables, facts, lists, paragraphs.
+"""Output before its device is known: tables, facts, lists, paragraphs.
 
-A block knows texts and moods. How wide the screen is, which colour a mood has and whether there are colours at all
-is ``render``'s business.
+A block knows texts and moods. ``render`` knows the width of the screen, and which colour a mood has.
 """
 
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ class Span(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A table's column.
+    """A column of a table.
 
-    ``grows``: takes the room that is left, and is cut first. ``drops``: left out on a narrow screen, the highest
-    first; 0 never. ``least``: its width where the content is narrower, so that tables of one kind line up.
-    ``wraps``: for the last one, which then is wrapped instead of cut.
+    ``grows``: takes the remaining room, and is cut first. ``drops``: left out on a narrow screen, the highest
+    first; 0 never. ``least``: its minimum width, so that tables of one kind line up. ``wraps``: for the last
+    column, which is then wrapped instead of cut.
     """
 
     title: str = ""
@@ -34,7 +33,10 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows under titles; in a pipe, one line a row and nothing cut. ``signs`` puts a glyph before each row on a screen."""
+    """Rows under titles; in a pipe, one line per row, uncut.
+
+    ``signs`` adds a glyph to each row on a screen.
+    """
 
     columns: tuple[Column, ...]
     rows: Sequence[tuple[Span, ...]]
@@ -50,16 +52,16 @@ class Heading(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Labels and what they say, aligned."""
+    """Labels and values, aligned."""
 
     pairs: Sequence[tuple[str, Sequence[Span]]]
     indent: int = 0
 
 
 class Lines(NamedTuple):
-    """Lines as they are; a long one wraps on a screen, below where its text began.
+    """Lines of text. On a screen a long one wraps, and its continuation aligns with the start of its text.
 
-    ``hangs``: the text begins after the first piece of the line.
+    ``hangs``: the text starts after the first piece of the line.
     """
 
     lines: Sequence[Sequence[Span]]
@@ -68,7 +70,7 @@ class Lines(NamedTuple):
 
 
 class Commands(NamedTuple):
-    """Things to type, each with what it does: never cut and never wrapped, so that they can be copied."""
+    """Commands to type, each with its meaning: never cut and never wrapped, so that you can copy them."""
 
     choices: Sequence[tuple[str, str]]
 
@@ -81,7 +83,7 @@ class Verbatim(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One line of a checklist: the verdict as a word, what was looked at, what was seen, what to do about it."""
+    """One line of a checklist: the verdict as a word, the subject, the finding, the advice."""
 
     verdict: str
     mood: Mood

@@ -1,4 +1,4 @@
-"""How ``holdfast stats --cost`` arranges what model calls took."""
+"""The output of ``holdfast stats --cost``."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from holdfast.cli.output.blocks import Block, Column, Commands, Facts, Gap, Heading, Span, Table
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.views.cost import Bill, bill_words, cost_note, marked_cost
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.stats import ModelNumbers, RunNumbers, StatsPage, Totals
 from holdfast.views.value_text import count
 
@@ -16,12 +16,12 @@ _NUMBERS: Final = (
     Column("CACHED", right=True, drops=1),
     Column("OUT", right=True),
     Column("COST", right=True),
-    Column("NOT KNOWN", right=True),
+    Column("UNKNOWN", right=True),
 )
 
 
-def cost_blocks(page: StatsPage, name: str | None, at: Desk, *, most: int) -> list[Block]:
-    """The sums, by model, and of several runs by run."""
+def cost_blocks(page: StatsPage, name: str | None, at: CommandBuilder, *, most: int) -> list[Block]:
+    """The sums, by model, and for several runs by run."""
     runs = [run for run in page.runs if run.spent.calls or run.saved_spent.calls] if name is None else []
     blocks: list[Block] = [
         Facts(_facts(page.totals, name)),
@@ -37,7 +37,7 @@ def cost_blocks(page: StatsPage, name: str | None, at: Desk, *, most: int) -> li
 def _models(models: Sequence[ModelNumbers]) -> list[Block]:
     columns = (Column("MODEL", grows=True), Column("PROVIDER", drops=2), *_NUMBERS)
     rows = [
-        (Span(line.model or "(not said)", "strong"), Span(line.provider, "dim"), *_numbers(line.spent))
+        (Span(line.model or "(unknown)", "strong"), Span(line.provider, "dim"), *_numbers(line.spent))
         for line in models
     ]
     return [Gap(), Heading("Models"), Table(columns, rows)] if rows else []
@@ -100,5 +100,5 @@ def _saved(spent: Bill) -> str:
 
 
 def _number(number: int) -> str:
-    """Zeros are left blank: what is there shall be seen."""
+    """A number, or blank for zero: blanks make the other numbers easy to see."""
     return f"{number:,}" if number else ""

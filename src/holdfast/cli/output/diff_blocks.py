@@ -1,4 +1,4 @@
-"""How ``holdfast diff`` arranges a difference."""
+"""The output of ``holdfast diff``."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from holdfast.core.diff.diff_types import StepTimes
 from holdfast.core.diff.state_changes import StateChange, Text, marked
 from holdfast.views.cost import marked_cost
 from holdfast.views.diff import DiffPage, SideLine, kind_words
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.value_text import moment, size, span
 
 _CHANGES_MAX: Final = 20
@@ -42,12 +42,14 @@ _RELATIONS: Final = {
     "unrelated": "another lineage",
 }
 _MESSAGES: Final = "messages"
-"""A list of this name needs no mention: a message says what it is."""
+"""A list of this name is not labelled: its messages are self-explanatory."""
 _NO_SIDE: Final = frozenset({"same", "forward", "backward"})
 
 
-def diff_blocks(page: DiffPage, desk: Desk, *, state: bool, events: bool, everything: bool) -> list[Block]:
-    """The two points, what there is to say, and the parts that are asked for."""
+def diff_blocks(
+    page: DiffPage, builder: CommandBuilder, *, state: bool, events: bool, everything: bool
+) -> list[Block]:
+    """The two points, the summary, and the requested parts."""
     blocks: list[Block] = [Facts(_head(page))]
     if not everything:
         blocks += [
@@ -67,8 +69,8 @@ def diff_blocks(page: DiffPage, desk: Desk, *, state: bool, events: bool, everyt
         hidden |= len(page.steps) > most or len(page.conversation) > turns
     if hidden:
         choices = [
-            (desk.holdfast("diff", page.a.place, page.b.place, "--state"), "every change of the state"),
-            (desk.holdfast("diff", page.a.place, page.b.place, "--events"), "everything that happened"),
+            (builder.holdfast("diff", page.a.place, page.b.place, "--state"), "every change of the state"),
+            (builder.holdfast("diff", page.a.place, page.b.place, "--events"), "everything that happened"),
         ]
         blocks += [Gap(), Commands(choices)]
     return blocks
@@ -95,7 +97,7 @@ def _point(side: SideLine) -> list[Span]:
     return [Span(side.place, "strong"), Span("  " + ", ".join(parts), "dim")]
 
 
-# -- the state ---------------------------------------------------------------------------------------------------
+# -- the state -----------------------------------------------------------------------------------------------
 
 
 def _state(page: DiffPage, most: int, *, cut: bool) -> list[Block]:
@@ -136,7 +138,7 @@ def _pieces(changed: Text, *, cut: bool) -> list[Span]:
 
 
 def _conversation(page: DiffPage, most: int) -> list[Block]:
-    """What ``run.messages`` gained and lost on each side."""
+    """The messages that ``run.messages`` gained and lost on each side."""
     if not page.conversation:
         return []
     runs = {"a": page.a.run, "b": page.b.run}
@@ -151,7 +153,7 @@ def _conversation(page: DiffPage, most: int) -> list[Block]:
     return [Gap(), Heading("Conversation"), Lines(lines, hangs=True)]
 
 
-# -- what happened -----------------------------------------------------------------------------------------------
+# -- what happened -------------------------------------------------------------------------------------------
 
 
 def _events(page: DiffPage, steps_max: int) -> list[Block]:
@@ -171,7 +173,7 @@ def _events(page: DiffPage, steps_max: int) -> list[Block]:
 
 
 def _sides(page: DiffPage) -> list[tuple[str, int]]:
-    """A column for each side on which something happened; where only one can have, it needs no name."""
+    """A column for each side that has events. A single side needs no title."""
     if page.relation == "forward":
         return [("", 1)]
     if page.relation == "backward":
@@ -221,5 +223,5 @@ def _steps(steps: Sequence[StepTimes], sides: list[tuple[str, int]], total: int)
 
 
 def _number(number: int) -> str:
-    """Zeros are left blank: what is there shall be seen."""
+    """A number, or blank for zero: blanks make the other numbers easy to see."""
     return f"{number:,}" if number else ""

@@ -1,4 +1,4 @@
-"""Facts of memory, for the eye: what the commands about them share."""
+"""Facts of memory as text, for all commands that show them."""
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
@@ -8,9 +8,9 @@ from holdfast.views.value_text import ago, moment
 
 
 def fact_facts(fact: Fact, *, whole: bool = False) -> list[tuple[str, list[Span]]]:
-    """What there is to say of a fact, label by label."""
+    """The fields of a fact, with labels."""
     pairs: list[tuple[str, list[Span]]] = [("text", [Span(fact.text, "strong")])]
-    pairs.append(("scope", [Span(fact.scope or "everybody", "plain" if fact.scope else "dim")]))
+    pairs.append(("scope", [Span(fact.scope or "everyone", "plain" if fact.scope else "dim")]))
     if fact.tags:
         pairs.append(("tags", [Span(", ".join(fact.tags))]))
     if fact.run:
@@ -38,17 +38,17 @@ def unread(fact: Fact) -> str:
 
 
 def source(fact: Fact) -> str:
-    """Where a fact comes from, as it is typed: ``debt-cycles@#41``."""
+    """The origin of a fact as you type it: ``debt-cycles@#41``."""
     return f"{fact.run}@#{fact.event}" if fact.run and fact.event else fact.run
 
 
 def age(fact: Fact, now: float) -> str:
-    """How long it is known."""
+    """How long the fact has been known."""
     return ago(max(0.0, now - fact.created_at))
 
 
 def chosen(store: Store, name: str, scope: str | None) -> Fact:
-    """The fact whose id somebody typed, or the beginning of it, in any scope or in this one."""
+    """The fact with this id, or with an id that starts so, in any scope or in the given one."""
     found = [
         fact
         for fact in store.memory.list(scope=scope)
@@ -60,7 +60,5 @@ def chosen(store: Store, name: str, scope: str | None) -> Fact:
         raise RefusedError(f"memory has no fact {name}", "`holdfast memories` lists them")
     if len(found) > 1:
         places = ", ".join(f"{fact.id} in {fact.scope or 'no scope'}" for fact in found[:5])
-        raise RefusedError(
-            f"{name} may be any of {len(found)} facts: {places}", "give the whole id, and --scope"
-        )
+        raise RefusedError(f"{name} matches {len(found)} facts: {places}", "give the full id, and --scope")
     return found[0]

@@ -1,4 +1,4 @@
-"""Effects behind a point, as ``fork`` and ``rewind`` tell of them."""
+"""Effects after a point, for the output of ``fork`` and ``rewind``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -15,17 +15,18 @@ effects_option: Final[Callable[[Any], Any]] = click.option(
     type=click.Choice(REPEATS),
     default=REPEATS[0],
     show_default=True,
-    help="An effect after the point, asked for by the same call: answer it from its record, ask a person, or do it again.",
+    help="If the program repeats an effect from after the point: answer it from the record, ask you, or do "
+    "it again.",
 )
 _TOLD: Final[dict[str, tuple[str, str, Mood]]] = {
     "answer": ("answered", "after that point: the same call is answered from the record", "dim"),
-    "ask": ("asked", "after that point: the same call is put to a person", "doubt"),
+    "ask": ("asked", "after that point: you decide about the same call", "doubt"),
     "again": ("careful", "after that point may happen again", "doubt"),
 }
 
 
 def effect_facts(behind: Sequence[EffectBehind], effects: str) -> list[tuple[str, list[Span]]]:
-    """What becomes of the effects behind the point, a line each for what is known and what is in doubt."""
+    """What happens to the effects after the point: one line for the known ones, one for those in doubt."""
     known = [one.step for one in behind if one.how == "done"]
     doubted = [one.step for one in behind if one.how != "done"]
     title, text, mood = _TOLD[effects]
@@ -33,11 +34,11 @@ def effect_facts(behind: Sequence[EffectBehind], effects: str) -> list[tuple[str
     if known:
         facts.append((title, f"{count(len(known), 'effect')} {text}: {_names(known)}", mood))
     if doubted:
-        then = "and may happen again" if effects == "again" else "and the same call is put to a person"
+        then = "may happen again" if effects == "again" else "you decide about the same call"
         facts.append(
             (
                 "in doubt",
-                f"{count(len(doubted), 'effect')} after that point {then}: {_names(doubted)}",
+                f"{count(len(doubted), 'effect')} after that point, {then}: {_names(doubted)}",
                 "doubt",
             )
         )

@@ -1,4 +1,4 @@
-"""Blocks as plain lines, for pipes and files: aligned with blanks, nothing cut, no colour, no box."""
+"""Blocks as plain lines, for pipes and files: aligned with blanks, uncut, without colours and boxes."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def safe(content: str) -> str:
-    """The text with everything that a terminal would obey, or that turns the reading direction, made visible."""
+    """The text with every control character and every change of the writing direction made visible."""
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), content)
 
 

@@ -1,4 +1,4 @@
-"""The reasoning trace on a screen or in a pipe: when, from which event, whose, and the whole text."""
+"""The output of ``holdfast log --thoughts``: time, event, author and full text."""
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -13,10 +13,10 @@ from holdfast.core.llm.reasoning import Thought
 
 _WHOSE_LEAST: Final = 8
 _OWN: Final = "agent"
-"""Whose thought it is that the agent noted itself."""
+"""The author of a thought that the agent noted itself."""
 
 
-class Wanted(NamedTuple):
+class ThoughtFilter(NamedTuple):
     """Which thoughts to show."""
 
     kinds: tuple[str, ...]
@@ -24,19 +24,17 @@ class Wanted(NamedTuple):
     tail: int | None
 
     def check(self) -> None:
-        """Refuse what makes no sense for thoughts."""
+        """Refuse options that do not fit thoughts."""
         if self.kinds:
-            raise RefusedError(
-                "--thoughts chooses what to show by itself", "leave --kind out", code=EXIT_MISUSE
-            )
+            raise RefusedError("--thoughts does not go with --kind", "leave --kind out", code=EXIT_MISUSE)
 
     def keeps(self, thought: Thought) -> bool:
-        """Whether the thought is of a call that was asked for."""
+        """Whether the thought belongs to a requested call."""
         return not self.name or fnmatchcase(thought.call or _OWN, self.name)
 
 
-def show_thoughts(store: Store, run: str, wanted: Wanted, *, follow: bool, as_json: bool) -> None:
-    """Print the trace, oldest first; what has not ended comes last, unless somebody waits for its end."""
+def show_thoughts(store: Store, run: str, wanted: ThoughtFilter, *, follow: bool, as_json: bool) -> None:
+    """Print the trace, oldest first. Unfinished thoughts come last, unless ``follow`` waits for their end."""
     wanted.check()
     events = store.events(run, whole=True)
     trace = store.thoughts(run)
@@ -47,9 +45,8 @@ def show_thoughts(store: Store, run: str, wanted: Wanted, *, follow: bool, as_js
     printer.show(shown[-wanted.tail :] if wanted.tail else shown)
     if not follow:
         if not shown and not as_json:
-            render.show(
-                [text(f"no thoughts in {run}; run.think(text) notes them, and models that reason leave them")]
-            )
+            how = "run.think(text) notes them, and models that reason record them"
+            render.show([text(f"no thoughts in {run}; {how}")])
         return
     render.flush()
     for event in store.follow(run, after_seq=events[-1].seq if events else 0):
@@ -75,7 +72,7 @@ def _row(thought: Thought, time: Callable[[float], str]) -> tuple[Span, ...]:
         Span(time(thought.at), "dim"),
         Span(whose, "plain" if thought.call else "strong"),
         Span(
-            f"{said} … (not ended)" if thought.is_partial else said,
+            f"{said} … (unfinished)" if thought.is_partial else said,
             "doubt" if thought.is_partial else "plain",
         ),
     )

@@ -1,7 +1,7 @@
-"""The only place that prints. Blocks become tables and colours on a terminal, and plain lines in a pipe.
+"""The only module that prints. Blocks become tables and colours on a terminal, and plain lines in a pipe.
 
-The invariant: whatever is recorded, nothing of it reaches a terminal as a control sequence; and in a pipe there is
-neither colour nor box, one thing a line, nothing cut. ``rich`` is loaded only for a terminal.
+The invariant: no recorded text reaches a terminal as a control sequence; and a pipe gets no colours and no
+boxes, one thing per line, uncut. ``rich`` is loaded only for a terminal.
 """
 
 import os
@@ -18,7 +18,7 @@ from holdfast.clock import SystemClock
 
 
 def show(blocks: Iterable[Block]) -> None:
-    """Print blocks to stdout, as it suits where that leads."""
+    """Print blocks to stdout, in the form that fits it."""
     out = _stream(sys.stdout)
     if out.isatty():
         from holdfast.cli.output.terminal import Screen
@@ -28,8 +28,11 @@ def show(blocks: Iterable[Block]) -> None:
         out.writelines(f"{line}\n" for line in plain_lines(blocks))
 
 
-def tell(blocks: Iterable[Block]) -> None:
-    """Print blocks to stderr at once, for a command whose stdout is another program's. Nobody there to read it is no error."""
+def report(blocks: Iterable[Block]) -> None:
+    """Print blocks to stderr at once, for a command whose stdout belongs to another program.
+
+    A closed stderr is not an error.
+    """
     with suppress(OSError):
         err = _stream(sys.stderr)
         if err.isatty():
@@ -42,19 +45,19 @@ def tell(blocks: Iterable[Block]) -> None:
 
 
 def can_ask() -> bool:
-    """Whether a person sits before this command, who sees what is told on stderr and can answer it."""
+    """Whether a person can see stderr and answer on stdin."""
     return _stream(sys.stderr).isatty() and sys.stdin is not None and sys.stdin.isatty()
 
 
-def tell_json_line(content: Any) -> None:
-    """Print one JSON object on a line of its own to stderr, at once."""
+def report_json_line(content: Any) -> None:
+    """Print one JSON object on one line to stderr, at once."""
     with suppress(OSError):
         _stream(sys.stderr).write(dumps(content).decode() + "\n")
         sys.stderr.flush()
 
 
 def show_text(content: str) -> None:
-    """Print a text of ours as it is, to be put into a file."""
+    """Print an unchanged text, to be put into a file."""
     _stream(sys.stdout).write(content)
 
 
@@ -64,27 +67,27 @@ def show_json(content: Any) -> None:
 
 
 def show_json_line(content: Any) -> None:
-    """Print one JSON object on a line of its own."""
+    """Print one JSON object on one line."""
     _stream(sys.stdout).write(dumps(content).decode() + "\n")
 
 
-class Bar(Protocol):
-    """How far something is that takes its time."""
+class ProgressBar(Protocol):
+    """The progress of a long task."""
 
     def show(self, doing: str, done: int, total: int, note: str) -> None:
-        """Show it now: what is done, of how much, and what else there is to say."""
+        """Show the progress: done, of how much, and a note."""
         ...
 
 
-class BarLines:
-    """For a pipe: a line for each piece of work, when it begins."""
+class ProgressLines:
+    """For a pipe: one line at the start of each task."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._said = ("", -1)
 
     def show(self, doing: str, done: int, total: int, note: str) -> None:  # noqa: ARG002 - too many to be lines
-        """Tell what is begun."""
+        """Print the task that starts."""
         if (doing, done) != self._said and done < total:
             self._file.writelines(
                 f"{line}\n" for line in plain_lines([text(f"{done + 1} of {total}: {doing}")])
@@ -93,45 +96,45 @@ class BarLines:
         self._said = (doing, done)
 
 
-class NoBar:
-    """For a program, which waits for the end."""
+class NoProgress:
+    """For a program, which only wants the end."""
 
     def show(self, doing: str, done: int, total: int, note: str) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 @contextmanager
-def progress(*, quietly: bool) -> Iterator[Bar]:
-    """A place on stderr to show progress: a bar on a terminal that is gone afterwards, lines in a pipe."""
+def progress(*, quietly: bool) -> Iterator[ProgressBar]:
+    """A progress display on stderr: on a terminal a bar that disappears at the end, in a pipe lines."""
     err = _stream(sys.stderr)
     if quietly:
-        yield NoBar()
+        yield NoProgress()
     elif not err.isatty() or os.environ.get("TERM") in {"dumb", "unknown"}:
-        yield BarLines(err)
+        yield ProgressLines(err)
     else:
-        from holdfast.cli.output.terminal import DrawnBar
+        from holdfast.cli.output.terminal import DrawnProgressBar
 
-        with DrawnBar(err) as bar:
+        with DrawnProgressBar(err) as bar:
             yield bar
 
 
-class Picture(Protocol):
-    """What is shown again and again."""
+class Display(Protocol):
+    """A display that is shown repeatedly."""
 
     is_drawn: bool
-    """Whether each showing takes the place of the one before."""
+    """Whether each display replaces the one before."""
 
     def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:
-        """Show these now."""
+        """Show these blocks now."""
         ...
 
     def wait(self, seconds: float) -> None:
-        """Until it is time to show something again."""
+        """Wait until the next display is due."""
         ...
 
 
-class Pages:
-    """For a pipe: one below the other, and only what is news."""
+class PipeDisplay:
+    """For a pipe: one display below the other, and only those with news."""
 
     is_drawn = False
 
@@ -139,61 +142,61 @@ class Pages:
         self._file = file
 
     def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:
-        """Print them at once, unless they say what was said before."""
+        """Print the blocks at once, unless they are no news."""
         if is_news:
             self._file.writelines(f"{line}\n" for line in plain_lines(blocks))
             self._file.flush()
 
     def wait(self, seconds: float) -> None:
-        """Let the time pass."""
+        """Sleep."""
         SystemClock.sleep(seconds)
 
 
 @contextmanager
-def live(*, as_text: bool = False) -> Iterator[Picture]:
-    """A place to show things again and again: drawn in place on a terminal, unless it is to be text."""
+def live(*, as_text: bool = False) -> Iterator[Display]:
+    """A display to show repeatedly: drawn in place on a terminal, unless ``as_text``."""
     out = _stream(sys.stdout)
     if as_text or not is_drawn():
-        yield Pages(out)
+        yield PipeDisplay(out)
         return
-    from holdfast.cli.output.terminal import Drawing
+    from holdfast.cli.output.terminal import ScreenDisplay
 
-    with Drawing(out) as drawing:
+    with ScreenDisplay(out) as drawing:
         yield drawing
 
 
 def is_drawn() -> bool:
-    """Whether stdout is a terminal on which things can be drawn in place."""
+    """Whether stdout is a terminal that can be redrawn in place."""
     return sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
-def is_terminal_told() -> bool:
-    """Whether a person looks at stderr."""
+def is_stderr_terminal() -> bool:
+    """Whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
 def flush() -> None:
-    """Bring everything out now; a reader that is gone shows here. BrokenPipeError."""
-    if not sys.stdout.closed:  # a server that spoke over it has let it go
+    """Flush stdout, so that a reader that is gone shows here. Raises BrokenPipeError."""
+    if not sys.stdout.closed:  # a server that used it may have closed it
         sys.stdout.flush()
 
 
-def complain(message: str, hint: str) -> None:
-    """Tell on stderr what was refused, and the next move."""
+def show_error(message: str, hint: str) -> None:
+    """Print an error and its hint to stderr."""
     err = _stream(sys.stderr)
     if not message:
         _give_up_stdout()
-        err.write("\n" if err.isatty() else "")  # after the ^C that the terminal has shown
+        err.write("\n" if err.isatty() else "")  # after the ^C that the terminal has echoed
         return
     if err.isatty():
         from holdfast.cli.output.terminal import Screen
 
-        Screen(err).complain(message, hint)
+        Screen(err).show_error(message, hint)
         return
     for label, content in (("error", message), ("hint", hint)):
         if content:
@@ -202,7 +205,7 @@ def complain(message: str, hint: str) -> None:
 
 
 def _stream(stream: TextIO) -> TextIO:
-    """The stream, made unable to fail over a character that its encoding does not have."""
+    """The stream, set to replace characters that its encoding does not have."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and stream.errors == "strict":
         reconfigure(errors="backslashreplace")
@@ -210,7 +213,7 @@ def _stream(stream: TextIO) -> TextIO:
 
 
 def _give_up_stdout() -> None:
-    """After a broken pipe or an interrupt: keep the interpreter from complaining about stdout at its exit."""
+    """After a broken pipe or an interrupt: keep the interpreter from reporting stdout at its exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""How ``holdfast show`` arranges a run, a step and an event."""
+"""The output of ``holdfast show``: a run, a step, an event."""
 
 import shlex
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from holdfast.views.cost import spent_words
 from holdfast.views.event_detail import EventDetail, StepDetail
 from holdfast.views.handoff import PromiseLine
 from holdfast.views.in_doubt import DoubtLine
-from holdfast.views.next_commands import Desk
+from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.plan_progress import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
 from holdfast.views.resume_plan import trust_line
@@ -42,19 +42,19 @@ from holdfast.views.value_text import (
     status_word,
 )
 
-# -- a run ------------------------------------------------------------------------------------------------------
+# -- a run ---------------------------------------------------------------------------------------------------
 
 
-def run_blocks(summary: RunSummary, desk: Desk, *, steps_max: int) -> list[Block]:
+def run_blocks(summary: RunSummary, builder: CommandBuilder, *, steps_max: int) -> list[Block]:
     """A run in full: head, attempts, plan, steps, doubts, result, and what to do next."""
     return [
         *_head(summary),
         *_attempts(summary.attempts, summary.line.created_at),
         *_plan(summary.plan),
-        *_steps(summary, desk, steps_max),
+        *_steps(summary, builder, steps_max),
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
         *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
-        *_files(summary.files, desk, summary.line.run),
+        *_files(summary.files, builder, summary.line.run),
         *_promises(summary.promises),
         *loss_blocks(summary.losses),
         *_result(summary),
@@ -86,7 +86,7 @@ def _head(summary: RunSummary) -> list[Block]:
         for wait in summary.waits
     ]
     if summary.circle:
-        pairs.append(("circle", [Span(summary.circle, "doubt")]))
+        pairs.append(("loop", [Span(summary.circle, "doubt")]))
     if spent := spent_words(summary.spent, summary.budget):
         pairs.append(("spent", [Span(spent)]))
     if summary.cancellation:
@@ -101,12 +101,12 @@ def _head(summary: RunSummary) -> list[Block]:
 _FILES_SHOWN = 8
 _FILE_WORDS = {
     "an orphan": "an orphan: written by an attempt that was killed before it could record it",
-    "under way": "begun, and not recorded",
+    "under way": "started, and not recorded",
 }
 
 
-def _files(files: tuple[FileLine, ...], desk: Desk, run: str) -> list[Block]:
-    """The files it made; those that something is to be said of first."""
+def _files(files: tuple[FileLine, ...], builder: CommandBuilder, run: str) -> list[Block]:
+    """The files it made; those with a remark first."""
     if not files:
         return []
     first = sorted(files, key=lambda line: line.state == "recorded")
@@ -123,7 +123,7 @@ def _files(files: tuple[FileLine, ...], desk: Desk, run: str) -> list[Block]:
     blocks: list[Block] = [Gap(), Heading("Files"), Table(columns, rows)]
     if len(files) > _FILES_SHOWN:
         more = count(len(files) - _FILES_SHOWN, "other file")
-        blocks.append(Commands([(desk.holdfast("artifacts", run), more)]))
+        blocks.append(Commands([(builder.holdfast("artifacts", run), more)]))
     return blocks
 
 
@@ -163,7 +163,7 @@ def _attempts(attempts: tuple[AttemptLine, ...], begun: float) -> list[Block]:
 
 
 def _when(at: float, begun: float) -> str:
-    """The time, with its day where that is another than the run's first."""
+    """The time, with its day if that is not the run's first day."""
     return clock_time(at) if moment(at)[:10] == moment(begun)[:10] else moment(at).removesuffix(" UTC")
 
 
@@ -179,11 +179,11 @@ def _plan(plan: tuple[PlanItem, ...]) -> list[Block]:
 
 
 def _plan_note(item: PlanItem) -> str:
-    words = "cannot be told" if item.status == "unknown" else status_word(item.status)
+    words = "unknown" if item.status == "unknown" else status_word(item.status)
     return f"{words}, {count(item.steps, 'step')}" if item.steps > 1 else words
 
 
-def _steps(summary: RunSummary, desk: Desk, steps_max: int) -> list[Block]:
+def _steps(summary: RunSummary, builder: CommandBuilder, steps_max: int) -> list[Block]:
     steps = summary.steps
     if not steps:
         return []
@@ -204,7 +204,7 @@ def _steps(summary: RunSummary, desk: Desk, steps_max: int) -> list[Block]:
         )
         blocks.append(Table(columns, [_step_row(s) for s in shown], [mood_of(s.outcome) for s in shown]))
     if hidden:
-        blocks.append(Commands([(desk.holdfast("show", summary.line.run, "--all"), "every step")]))
+        blocks.append(Commands([(builder.holdfast("show", summary.line.run, "--all"), "every step")]))
     return blocks
 
 
@@ -229,7 +229,7 @@ def _step_row(step: StepLine) -> tuple[Span, ...]:
 
 
 def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
-    """Steps in doubt, each with what helps to look it up outside."""
+    """Steps in doubt, each with what helps to look them up outside."""
     blocks: list[Block] = []
     for number, doubt in enumerate(doubts):
         if number:
@@ -248,13 +248,13 @@ def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
         if doubt.owner:
             pairs.append(("called as", [Span(doubt.owner)]))
         if doubt.pending:
-            pairs.append(("resolved", [Span(f"{doubt.pending}; taken in when the run goes on", "good")]))
+            pairs.append(("resolved", [Span(f"{doubt.pending}; applied when the run continues", "good")]))
         blocks.append(Facts(pairs, indent=2))
     return blocks
 
 
 def question_blocks(questions: Sequence[QuestionLine]) -> list[Block]:
-    """Questions, each with what it is about and what may be answered."""
+    """Questions, each with its subject and its possible answers."""
     blocks: list[Block] = []
     for number, line in enumerate(questions):
         if number:
@@ -297,7 +297,7 @@ def _said(promise: PromiseLine) -> str:
 
 
 def loss_blocks(losses: Sequence[Loss]) -> list[Block]:
-    """What a handoff could not carry over, each with what to do about it."""
+    """What a handoff could not carry over, each with its advice."""
     if not losses:
         return []
     columns = (Column(), Column(), Column(grows=True, wraps=True))
@@ -323,11 +323,11 @@ def _next(summary: RunSummary) -> list[Block]:
     return [*blocks, Commands(choices)] if choices else blocks
 
 
-# -- a step, an event -------------------------------------------------------------------------------------------
+# -- a step, an event ----------------------------------------------------------------------------------------
 
 
 def step_blocks(detail: StepDetail) -> list[Block]:
-    """A step or checkpoint with its whole content."""
+    """A step or checkpoint with its full content."""
     step = detail.step
     facts: list[tuple[str, list[Span]]] = [
         ("run", [Span(detail.run, "strong")]),
@@ -350,9 +350,7 @@ def step_blocks(detail: StepDetail) -> list[Block]:
     if detail.idempotency_key:
         facts.append(("idempotency key", [Span(detail.idempotency_key)]))
     if detail.owner:
-        facts.append(
-            ("called as", [Span(detail.owner), Span(": minted by the import that brought the run", "dim")])
-        )
+        facts.append(("called as", [Span(detail.owner), Span(": set when the run was imported", "dim")]))
     facts.append(("events", [Span(" ".join(f"#{line.seq}" for line in detail.events))]))
     blocks: list[Block] = [Facts(facts)]
     if detail.arguments:
@@ -365,7 +363,7 @@ def step_blocks(detail: StepDetail) -> list[Block]:
 
 
 def event_blocks(detail: EventDetail) -> list[Block]:
-    """An event as it is recorded."""
+    """A recorded event."""
     facts: list[tuple[str, list[Span]]] = [
         ("run", [Span(detail.run, "strong")]),
         ("event", [Span(f"#{detail.seq}"), Span(f"  {detail.what}", "strong")]),

@@ -1,4 +1,4 @@
-"""Which mood a status or outcome has, so that the same thing looks the same in every command."""
+"""The mood of each status and outcome, so that it looks the same in every command."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ _MOODS: Final[dict[str, Mood]] = {
 
 
 def mood_of(status: str) -> Mood:
-    """The mood of a run's status, a step's outcome, a plan item's or a finding's."""
+    """The mood of a run's status, a step's outcome, a plan item or a finding."""
     return _MOODS.get(status, "plain")
 
 

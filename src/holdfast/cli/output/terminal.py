@@ -1,7 +1,7 @@
 """Blocks on a terminal: colours, glyphs, and columns that fit its width. The only module that knows ``rich``.
 
-A table that is too wide first leaves out what its columns allow, then cuts the column that grows. Under NO_COLOR
-and on dumb terminals nothing but text is written.
+A table that is too wide first drops the columns that may be dropped, then cuts the growing column. Under
+NO_COLOR and on dumb terminals only text is written.
 """
 
 import os
@@ -56,14 +56,14 @@ _COLUMN_MIN: Final = 8
 _WIDTH_MAX: Final = 10_000
 _BAR_WIDE: Final = 24
 _RESIZE_S: Final = 0.1
-"""How soon a terminal's new size is noticed."""
+"""The delay until a new terminal size is noticed."""
 
 
 class Screen:
     """One terminal."""
 
     def __init__(self, file: TextIO) -> None:
-        # Without colours nothing of rich's is left in: NO_COLOR is also set by those who read the bytes.
+        # Without colours no styles at all: NO_COLOR is also set by programs that read the bytes.
         system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
         self.console = Console(file=file, color_system=system, highlight=False, markup=False, emoji=False)
         self._width = self.console.width
@@ -85,7 +85,10 @@ class Screen:
                 self._print(line)
 
     def page(self, blocks: Iterable[Block]) -> Text:
-        """The blocks as they fit the terminal now; what is too much for its height is left out, and said so."""
+        """The blocks as they fit the terminal now.
+
+        If they are too high, the rest is dropped and a line reports it.
+        """
         self._width, height = self.console.size
         lines = [line for block in blocks for line in self._lines(block)]
         if len(lines) > height:
@@ -95,14 +98,14 @@ class Screen:
             self._make_plain(line)
         return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
-    def complain(self, message: str, hint: str) -> None:
-        """Print an error and its hint, the labels coloured."""
+    def show_error(self, message: str, hint: str) -> None:
+        """Print an error and its hint with coloured labels."""
         for label, mood, content in (("error", "bad", message), ("hint", "busy", hint)):
             if content:
                 text = Text(f"{label}: ", style=f"bold {_STYLES[mood]}")  # type: ignore[index]  # both are moods
                 self._print(text.append("\n".join(map(safe, content.split("\n"))), style="not bold default"))
 
-    # -- blocks as lines ---------------------------------------------------------------------------------------
+    # -- blocks as lines -------------------------------------------------------------------------------------
 
     def _lines(self, block: Block) -> list[Text]:
         writer = self._writers.get(type(block))
@@ -125,7 +128,7 @@ class Screen:
         ]
 
     def _hanging(self, label: Text, content: Text, indent: int) -> list[Text]:
-        """A label and its text, wrapped below where the text began."""
+        """A label and its text; continuation lines align with the start of the text."""
         begin = indent + label.cell_len
         wrapped = content.wrap(self.console, max(_GROWING_MIN, self._width - begin)) or [Text()]
         lines = []
@@ -136,7 +139,7 @@ class Screen:
         return lines
 
     def _commands(self, block: Commands) -> list[Text]:
-        """Command and meaning side by side where all fit, else the meaning above its command."""
+        """Command and meaning side by side if all fit, else the meaning above its command."""
         wide = max((cell_len(command) for command, _ in block.choices), default=0)
         longest = max((cell_len(meaning) for _, meaning in block.choices), default=0)
         lines = []
@@ -151,7 +154,7 @@ class Screen:
         return lines
 
     def _checks(self, block: Checks) -> list[Text]:
-        """A glyph, the subject, and what was seen; what to do about it stands below."""
+        """A glyph, the subject and the finding; the advice below."""
         wide = max((cell_len(check.subject) for check in block.checks), default=0) + _BETWEEN
         lines = []
         for check in block.checks:
@@ -164,7 +167,7 @@ class Screen:
                 lines += self._hanging(Text(" " * (wide + 2)), Text(safe(check.advice), style="cyan"), 0)
         return lines
 
-    # -- tables ------------------------------------------------------------------------------------------------
+    # -- tables ----------------------------------------------------------------------------------------------
 
     def _table(self, table: Table) -> list[Text]:
         room = self._width - table.indent - (2 if table.signs else 0)
@@ -192,7 +195,7 @@ class Screen:
         shown: Sequence[int],
         widths: Sequence[int],
     ) -> list[Text]:
-        """A row; where its last column wraps, what does not fit goes on below."""
+        """A row; if its last column wraps, the rest continues below."""
         last = shown[-1]
         if not columns[last].wraps:
             return [_row(start, columns, row, shown, widths)]
@@ -234,7 +237,7 @@ class _InPlace:
         self._live.stop()
 
 
-class Drawing(_InPlace):
+class ScreenDisplay(_InPlace):
     """Blocks drawn in place, on a screen of their own: the terminal is as it was afterwards."""
 
     is_drawn = True
@@ -245,13 +248,14 @@ class Drawing(_InPlace):
         self._size = self._screen.console.size
 
     def show(self, blocks: Iterable[Block], *, is_news: bool) -> None:  # noqa: ARG002 - ages move all the time
-        """Draw them in the place of what was there."""
+        """Draw the blocks over the previous ones."""
         self._blocks = list(blocks)
-        self._size = self._screen.console.size  # before drawing: what changes meanwhile is drawn anew
+        # before drawing, so that a resize during the drawing is noticed
+        self._size = self._screen.console.size
         self._live.update(self._screen.page(self._blocks), refresh=True)
 
     def wait(self, seconds: float) -> None:
-        """Let the time pass; when the terminal gets another size, what is there is drawn anew to fit."""
+        """Sleep, and redraw when the terminal's size changes."""
         until = SystemClock.monotonic() + seconds
         while (left_s := until - SystemClock.monotonic()) > 0:
             SystemClock.sleep(min(left_s, _RESIZE_S))
@@ -259,14 +263,14 @@ class Drawing(_InPlace):
                 self.show(self._blocks, is_news=False)
 
 
-class DrawnBar(_InPlace):
+class DrawnProgressBar(_InPlace):
     """One line that fills up, drawn in place and gone at the end."""
 
     def __init__(self, file: TextIO) -> None:
         super().__init__(file, screen=False)
 
     def show(self, doing: str, done: int, total: int, note: str) -> None:
-        """Draw it."""
+        """Draw the bar."""
         filled = _BAR_WIDE * done // max(1, total)
         spans = [
             Span("━" * filled, "good"),
@@ -289,7 +293,7 @@ def _verbatim(block: Verbatim) -> list[Text]:
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> tuple[list[int], list[int]]:
-    """Which columns to show and how wide each is, so that a row takes at most ``room``."""
+    """Which columns to show, and their widths, so that a row takes at most ``room``."""
     natural = [
         max([column.least, cell_len(column.title), *(cell_len(safe(row[n])) for row in rows)])
         for n, column in enumerate(columns)
@@ -304,7 +308,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> 
         shown.remove(max((n for n in shown if columns[n].drops), key=lambda n: columns[n].drops))
     widths = {n: natural[n] for n in shown}
     excess = sum(widths.values()) + _BETWEEN * (len(shown) - 1) - room
-    # The growing columns give way first; where that is not enough, the widest of all.
+    # The growing columns shrink first; if that is not enough, the widest of all.
     while excess > 0:
         among = [n for n in shown if columns[n].grows and widths[n] > _GROWING_MIN] or [
             n for n in shown if widths[n] > _COLUMN_MIN
@@ -318,7 +322,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> 
 
 
 def _least(column: Column) -> int:
-    """How narrow a column may get before others are left out for it."""
+    """The width below which other columns are dropped first."""
     return _WRAPPING_MIN if column.wraps else _GROWING_MIN if column.grows else _WIDTH_MAX
 
 

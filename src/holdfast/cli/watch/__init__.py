@@ -1,5 +1,7 @@
-"""What ``holdfast watch`` is made of: a child and its signals, what the store tells of it, and when to give up.
+"""The parts of ``holdfast watch``.
 
-``supervisor`` starts and waits; ``books`` looks into the store; ``verdicts`` and ``breaker`` decide, and do nothing else;
-``notices`` is what was done, for people and programs.
+A child and its signals, the store's view of it, and the decision to give up.
+
+``supervisor`` starts and waits; ``progress`` reads the store; ``verdicts`` and ``breaker`` only decide;
+``notices`` reports, to people and programs.
 """

@@ -1,4 +1,4 @@
-"""What a watch did, one notice an event: a line for people or an object for programs, on stderr either way."""
+"""What a watch did: a line for people or an object for programs, on stderr."""
 
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ _MOODS: Final[dict[str, Mood]] = {
 
 
 class Notice(NamedTuple):
-    """One thing that a watch did or saw. ``code`` is the child's exit code, negative if a signal ended it."""
+    """One thing that a watch did or saw. ``code`` is the child's exit code, negative for a signal."""
 
     at: float
     event: str
@@ -36,11 +36,11 @@ class Notice(NamedTuple):
     crashes: int | None = None
 
 
-class Teller:
-    """Tells notices as they come. On stderr, because stdout is the child's."""
+class NoticePrinter:
+    """Prints notices as they come, on stderr, because stdout belongs to the child."""
 
     def __init__(self, url: str | None, *, as_json: bool) -> None:
-        """``url`` is the store as it was named; what to type next has to name it too."""
+        """``url`` is the store as it was typed; the next commands have to name it too."""
         self._named = ("--store", url) if url else ()
         self._as_json = as_json
 
@@ -48,10 +48,10 @@ class Teller:
         """Print one notice now."""
         notice = notice._replace(hint=with_store(notice.hint, self._named))
         if self._as_json:
-            render.tell_json_line(as_plain(notice))
+            render.report_json_line(as_plain(notice))
             return
-        time = clock_time(notice.at) if render.is_terminal_told() else iso(notice.at)
+        time = clock_time(notice.at) if render.is_stderr_terminal() else iso(notice.at)
         line = [Span(f"{time} watch: ", "dim"), Span(notice.text, _MOODS[notice.event])]
         if notice.hint:
             line.append(Span(f" ({notice.hint})"))
-        render.tell([Lines([line])])
+        render.report([Lines([line])])

@@ -1,7 +1,8 @@
-"""What the store tells about one start of the command: which runs it worked on, where they stand, whether it got on.
+"""What the store shows about one start of the command: its runs, their status, and whether they progressed.
 
-Progress is an outcome that was not there before: a step's result, a mark, a checkpoint. That an attempt began, that a
-step began or failed, is recorded anew at every crash, and would count a run that dies at one spot for ever as getting on.
+Progress is a new outcome: a step's result, a mark, a checkpoint. The start of an attempt or a step, or a
+failure, is recorded again at every crash. If they counted, a run that always dies at one place would seem to
+progress.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,8 @@ _OUTCOMES: Final = frozenset(
 )
 
 
-class Standing(NamedTuple):
-    """A run that the command worked on, and where it stands. ``until`` is the time that a parked one waits for."""
+class RunStatus(NamedTuple):
+    """A run that the command worked on, and its status. ``until`` is the end of a parked run's wait."""
 
     run: str
     status: str
@@ -37,43 +38,51 @@ class Standing(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one start of the command did. ``problem``: why the store could not be asked; empty if it could."""
+    """What one start of the command did. ``problem``: why the store could not be read; empty if it could."""
 
-    runs: tuple[Standing, ...] = ()
+    runs: tuple[RunStatus, ...] = ()
     got_on: bool = False
     problem: str = ""
 
 
-class Books:
-    """A store, looked at before and after each start. There may be none yet: the first run makes it."""
+class RunProgress:
+    """A store, read before and after each start. It may not exist yet: the first run creates it."""
 
     def __init__(self, url: str | None) -> None:
-        """Look for the first time. Raises what opening raises: later, a store that fails does not end the watch."""
+        """Read the store for the first time.
+
+        Raises what opening raises; a later failure does not end the watch.
+        """
         self._url = url
         self._store: Store | None = None
         self._heads = self._look()
 
     def begin(self) -> None:
-        """Note how far every run is, before a start."""
+        """Note the head of every run, before a start."""
         try:
             self._heads = self._look()
-        except StoreError:  # then those of the start before: more counts as worked on, nothing is overlooked
+        except StoreError:
+            # keep the heads of the start before: too many runs count as worked on, but none is missed
             return
 
     def work(self, pid: int) -> Work:
-        """What was recorded since ``begin`` by the process with this id, or by those that it started."""
+        """What was recorded since ``begin`` by the process with this id, or by its children."""
         try:
             found = [(info, self._new_events(info)) for info in self._infos() if self._has_grown(info)]
         except StoreError as error:
             return Work(problem=str(error))
         begun = [(info, events) for info, events in found if _owners(events)]
-        # Behind a wrapper (`uv run`, a container) the process that works is another: then whoever began meanwhile.
+        # Behind a wrapper (`uv run`, a container) the working process has another id: then take every new
+        # attempt.
         ours = [(info, events) for info, events in begun if str(pid) in _owners(events)] or begun
-        runs = tuple(Standing(info.run, info.status, self._until(info)) for info, _ in ours)
+        runs = tuple(RunStatus(info.run, info.status, self._until(info)) for info, _ in ours)
         return Work(runs, any(_is_outcome(event) for _, events in ours for event in events))
 
     def _until(self, info: RunInfo) -> float | None:
-        """When a parked run can go on by itself; None where it waits for somebody, or nobody knows."""
+        """When a parked run can continue by itself.
+
+        None if it waits for a person, or if the time is unknown.
+        """
         if info.status != "parked":
             return None
         assert self._store is not None, "a run without a store"
@@ -99,7 +108,7 @@ class Books:
 
 
 def _owners(events: Sequence[Event]) -> set[str]:
-    """The process ids of the attempts that begin in these events."""
+    """The process ids of the attempts that start in these events."""
     begun = (fields_of(event.body)["owner"] for event in events if event.kind == Kind.ATTEMPT_STARTED)
     return {str(owner).partition("@")[0] for owner in begun}
 

@@ -1,8 +1,9 @@
-"""Signals as a supervisor needs them: noted instead of obeyed, and waking it when its child ends.
+"""Signals for a supervisor: noted instead of obeyed, and they wake it when its child ends.
 
-The child stays in this process's group, so that it can read from the terminal and Ctrl-Z stops both. The price: Ctrl-C
-reaches the child from the terminal itself, and passing it on would make two of one. SIGINT is therefore passed on only
-where the terminal cannot have sent it; `kill -INT` on a watch in a terminal's foreground stops the restarting, not the child.
+The child stays in this process's group, so that it can read from the terminal and Ctrl-Z stops both. The
+cost: the terminal sends Ctrl-C to the child itself, and relaying it would deliver it twice. So SIGINT is
+relayed only if the terminal cannot have sent it. `kill -INT` on a watch in a terminal's foreground stops the
+restarts, not the child.
 """
 
 import os
@@ -14,15 +15,21 @@ from typing import Any, Final, Self
 _NOTED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Alarms:
-    """While the block lasts, SIGINT, SIGTERM and SIGHUP are noted in ``received``; they and SIGCHLD end a ``wait``."""
+class SignalWatch:
+    """Inside the block, SIGINT, SIGTERM and SIGHUP are added to ``received``.
+
+    They and SIGCHLD end a ``wait``.
+    """
 
     def __init__(self) -> None:
         self.received: list[signal.Signals] = []
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        """Begin to note; main thread only. A signal that is ignored stays so, for the child too: nohup means it."""
+        """Start to note signals; main thread only.
+
+        An ignored signal stays ignored, for the child too, as nohup intends.
+        """
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -41,7 +48,7 @@ class Alarms:
         os.close(self._writer)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Until any of the signals comes; one that came since the last ``wait`` counts."""
+        """Wait until one of the signals comes. One that came since the last ``wait`` counts."""
         if select.select([self._reader], [], [], timeout_s)[0]:
             os.read(self._reader, 4096)
 
@@ -50,12 +57,12 @@ class Alarms:
 
 
 def reaches_all(signum: signal.Signals) -> bool:
-    """Whether the terminal has sent this to the child as well: Ctrl-C, in the terminal's foreground."""
+    """Whether the terminal has also sent this signal to the child: Ctrl-C, in the terminal's foreground."""
     if signum != signal.SIGINT:
         return False
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:  # there is none
+    except OSError:  # there is no terminal
         return False
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
@@ -66,4 +73,4 @@ def reaches_all(signum: signal.Signals) -> bool:
 
 
 def _wake_only(signum: int, frame: FrameType | None) -> None:
-    """Having a handler is what makes the signal write to the wakeup pipe."""
+    """Does nothing: only a signal with a handler writes to the wakeup pipe."""

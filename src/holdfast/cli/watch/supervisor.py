@@ -1,7 +1,7 @@
-"""Starting a command, waiting for it, and starting it again: the only place here that starts or signals a process.
+"""Starts a command, waits for it, and restarts it. Only this module starts or signals a process.
 
-The invariant: at most one child lives, and this leaves only after it has ended. What happens to the child when this
-process itself is killed with SIGKILL cannot be helped from here: it works on, and holds its runs.
+The invariant: at most one child lives, and the supervisor returns only after it has ended. If the supervisor
+is killed with SIGKILL, its child keeps running and holds its runs; nothing here can prevent that.
 """
 
 import shlex
@@ -13,8 +13,8 @@ from typing import NamedTuple
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED, RefusedError
 from holdfast.cli.watch.breaker import WINDOW_S, Breaker
 from holdfast.cli.watch.notices import Notice
-from holdfast.cli.watch.progress import Books, Work
-from holdfast.cli.watch.signals import Alarms, reaches_all
+from holdfast.cli.watch.progress import RunProgress, Work
+from holdfast.cli.watch.signals import SignalWatch, reaches_all
 from holdfast.cli.watch.verdicts import Verdict, judge
 from holdfast.clock import SystemClock
 from holdfast.views.value_text import count, span
@@ -23,7 +23,7 @@ _SIGNAL_EXIT = 128
 
 
 class End(NamedTuple):
-    """How one start of the command ended; ``code`` is negative if a signal did it."""
+    """How one start of the command ended; ``code`` is negative for a signal."""
 
     pid: int
     code: int
@@ -40,29 +40,32 @@ class End(NamedTuple):
 
 
 class Supervisor:
-    """Keeps one command going."""
+    """Keeps one command running."""
 
     def __init__(
         self,
         command: Sequence[str],
         environ: Mapping[str, str],
-        books: Books,
+        progress: RunProgress,
         breaker: Breaker,
         tell: Callable[[Notice], None],
     ) -> None:
         self._command = command
         self._environ = environ
-        self._books = books
+        self._progress = progress
         self._breaker = breaker
         self._notify = tell
 
     def supervise(self) -> int:
-        """Until it is done, needs a person, crashes too often, or this process is told to stop: the exit code."""
-        with Alarms() as alarms:
+        """Run until it is done, needs a person, crashes too often, or a signal stops it.
+
+        Returns the exit code.
+        """
+        with SignalWatch() as signals:
             while True:
-                self._books.begin()
-                end = self._run_once(alarms)
-                if alarms.received:
+                self._progress.begin()
+                end = self._run_once(signals)
+                if signals.received:
                     text = f"ended by {end.how()} after {span(end.took_s)}; not restarting"
                     self._tell("interrupted", text, end=end)
                     return end.exit_code
@@ -77,23 +80,23 @@ class Supervisor:
                     delay_s = self._crashed(end, got_on=work.got_on)
                 if delay_s is None:
                     return EXIT_REFUSED
-                signum = self._pause(delay_s, alarms)
+                signum = self._pause(delay_s, signals)
                 if signum is not None:
                     return _SIGNAL_EXIT + signum
 
-    def _run_once(self, alarms: Alarms) -> End:
+    def _run_once(self, signals: SignalWatch) -> End:
         began = SystemClock.monotonic()
         child = self._start()
         try:
             self._tell("started", f"started process {child.pid}: {shlex.join(self._command)}", pid=child.pid)
             passed = 0
             while child.poll() is None:
-                for signum in alarms.received[passed:]:
+                for signum in signals.received[passed:]:
                     self._pass_on(child, signum)
                     passed += 1
-                alarms.wait()
+                signals.wait()
         finally:
-            # Only a defect of ours leads here with a living child, and it must not live on unwatched.
+            # Only a defect of ours gets here with a living child. It must not run on unwatched.
             if child.poll() is None:
                 child.terminate()
                 child.wait()
@@ -117,9 +120,9 @@ class Supervisor:
         self._tell("signalled", f"passed {signum.name} on to process {child.pid}", pid=child.pid)
 
     def _look(self, end: End) -> Work:
-        work = self._books.work(end.pid)
+        work = self._progress.work(end.pid)
         if work.problem:
-            self._tell("blind", f"only the exit code tells now: {work.problem}")
+            self._tell("blind", f"using only the exit code: {work.problem}")
         return work
 
     def _stop(self, end: End, code: int, verdict: Verdict) -> int:
@@ -131,29 +134,29 @@ class Supervisor:
         return code
 
     def _crashed(self, end: End, *, got_on: bool) -> float | None:
-        """Tell of a crash and what it leads to: a restart after so many seconds, or None for the end."""
+        """Report a crash and its consequence: the seconds until the restart, or None to give up."""
         self._tell("crashed", f"crashed with {end.how()} after {span(end.took_s)}", end=end)
         delay_s = self._breaker.crashed(SystemClock.monotonic(), got_on=got_on)
         crashes, most = self._breaker.crashes, self._breaker.crashes_max
         if delay_s is None:
             times = count(crashes, "crash", "crashes")
             text = f"gave up: {times} within {WINDOW_S / 60:.0f} min without progress"
-            self._tell("gave_up", text, hint="`holdfast runs` tells where its runs stand", crashes=crashes)
+            self._tell("gave_up", text, hint="`holdfast runs` shows the status of its runs", crashes=crashes)
             return None
         told = f"crash {crashes} of {most} without progress" if crashes else "it had made progress"
         text = f"restarting in {span(delay_s)}: {told}"
         self._tell("restarting", text, delay_s=round(delay_s, 3), crashes=crashes)
         return delay_s
 
-    def _pause(self, delay_s: float, alarms: Alarms) -> signal.Signals | None:
-        """Wait before the next start; the signal, if one says that there is to be none."""
+    def _pause(self, delay_s: float, signals: SignalWatch) -> signal.Signals | None:
+        """Wait before the next start. Returns the signal that cancels it, if one comes."""
         until = SystemClock.monotonic() + delay_s
-        while not alarms.received and (left_s := until - SystemClock.monotonic()) > 0:
-            alarms.wait(left_s)
-        if not alarms.received:
+        while not signals.received and (left_s := until - SystemClock.monotonic()) > 0:
+            signals.wait(left_s)
+        if not signals.received:
             return None
-        self._tell("interrupted", f"{alarms.received[0].name} while waiting; not restarting")
-        return alarms.received[0]
+        self._tell("interrupted", f"{signals.received[0].name} while waiting; not restarting")
+        return signals.received[0]
 
     def _tell(
         self,
@@ -174,7 +177,7 @@ class Supervisor:
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL``; a real-time signal has no name, and is a number."""
+    """``SIGKILL``; or the number of a real-time signal, which has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

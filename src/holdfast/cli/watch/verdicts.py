@@ -1,10 +1,10 @@
-"""What the end of a child means: start it again, or stop, and with which exit code. A decision only; nothing is done here."""
+"""What a child's end means: restart it, or stop, and with which exit code. It only decides."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
-from holdfast.cli.watch.progress import Standing
+from holdfast.cli.watch.progress import RunStatus
 from holdfast.views.value_text import moment, status_word
 
 _STOPS: Final = {
@@ -16,15 +16,15 @@ _STOPS: Final = {
 }
 _HINTS: Final = {
     "in_doubt": "`holdfast resolve {run}` shows what to settle",
-    "parked": "`holdfast show {run}` tells what it waits for",
-    "diverged": "`holdfast show {run}` tells how to go on",
-    "sealed": "`holdfast show {run}` tells how to go on",
-    "cancelled": "`holdfast show {run}` tells who and why",
+    "parked": "`holdfast show {run}` shows what it waits for",
+    "diverged": "`holdfast show {run}` shows how to continue",
+    "sealed": "`holdfast show {run}` shows how to continue",
+    "cancelled": "`holdfast show {run}` shows who and why",
 }
 
 
 class Verdict(NamedTuple):
-    """``code`` is the exit code to stop with; None to start again, at ``until`` where it is not worth it before."""
+    """``code`` is the exit code to stop with; None to restart, not before ``until``."""
 
     code: int | None
     why: str = ""
@@ -32,10 +32,10 @@ class Verdict(NamedTuple):
     until: float | None = None
 
 
-def judge(returncode: int, runs: Sequence[Standing]) -> Verdict:
-    """Where the runs stand decides before the exit code does: a program may swallow what stopped it, or wrap it."""
+def judge(returncode: int, runs: Sequence[RunStatus]) -> Verdict:
+    """The runs' statuses count before the exit code: a program may swallow or wrap what stopped it."""
     if returncode != EXIT_DONE and any(run.status == "crashed" for run in runs):
-        return Verdict(None)  # a run that was cut off goes on first, even if another waits for somebody
+        return Verdict(None)  # a crashed run is restarted first, even if another one waits for a person
     for status, code in _STOPS.items():
         for run in runs:
             if run.status == status:

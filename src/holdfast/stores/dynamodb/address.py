@@ -1,4 +1,4 @@
-"""Which table: what a ``dynamodb://`` URL names. Knows no driver, so that naming a store imports none."""
+"""The table that a ``dynamodb://`` URL names. It knows no driver, so that naming a store imports none."""
 
 import re
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ _OPTIONS: Final = frozenset({"region", "blobs", *_ENDPOINTS})
 
 
 class Target(NamedTuple):
-    """A table, and where it is told, a bucket for large contents. Without a region, the one that the environment says."""
+    """A table, and a bucket for large blobs, if one is given. The default region is the environment's."""
 
     table: str
     region: str = ""
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The table and where it is, the same however it was written: what follows the ``://``."""
+        """The table and its place in canonical form: the part after ``://``."""
         told = self._asdict()
         del told["table"]
         query = "&".join(f"{key}={quote(value, safe=':/')}" for key, value in told.items() if value)
@@ -36,12 +36,12 @@ class Target(NamedTuple):
 
     @property
     def objects_at(self) -> str:
-        """The endpoint for buckets: one server often answers for both."""
+        """The endpoint for buckets: one server often serves both."""
         return self.blobs_endpoint or self.endpoint
 
 
 def target_of(name: str, url: str) -> Target:
-    """From what follows the ``://`` of a URL; other options than ours are refused. Raises BadUrl."""
+    """Parses the part after ``://`` of a URL; refuses unknown options. Raises BadUrl."""
     table, _, query = name.partition("?")
     table = unquote(table).strip("/")
     if not _TABLE.fullmatch(table):
@@ -66,7 +66,7 @@ def target_of(name: str, url: str) -> Target:
 
 
 def bucket_and_key(name: str) -> tuple[str, str]:
-    """From ``s3://bucket/key``."""
+    """Splits ``s3://bucket/key``."""
     bucket, _, key = name.removeprefix("s3://").partition("/")
     return bucket, key
 

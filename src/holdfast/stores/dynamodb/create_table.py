@@ -1,4 +1,7 @@
-"""Making the table: two keys and on-demand billing. No TTL: the service would delete shared blobs behind prune's back."""
+"""Creates the table: two keys and on-demand billing.
+
+No TTL: the service would delete blobs that are shared.
+"""
 
 from typing import Any, Final
 
@@ -17,7 +20,7 @@ _POLLS_MAX: Final = 120
 
 
 def create_table(target: Target) -> bool:
-    """Make the table and wait until it can be used; False if it was there already."""
+    """Create the table and wait until it can be used; False if it already exists."""
     client = client_of("dynamodb", target)
     try:
         created = _create(client, target)

@@ -1,4 +1,4 @@
-"""What is sound about the table and what is not: its shape, its bucket, what is left to sweep, every event of every run."""
+"""Checks the table: its keys, its bucket, what is left to sweep, every event of every run."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,9 @@ def _table(table: Table) -> Finding:
         told = table.describe()
     except AccessDenied:
         text = "its settings cannot be read: dynamodb:DescribeTable is not granted"
-        return Finding("table", "warning", text, "grant it to whoever runs doctor; agents do without")
+        return Finding(
+            "table", "warning", text, "grant it to the user who runs doctor; agents do not need it"
+        )
     keys = [(key["AttributeName"], key["KeyType"]) for key in told.get("KeySchema", ())]
     if keys != [("pk", "HASH"), ("sk", "RANGE")]:
         return Finding(
@@ -52,15 +54,15 @@ def _table(table: Table) -> Finding:
 
 
 def _bucket(table: Table) -> list[Finding]:
-    """Whether every content that lies outside of the table is where its head says."""
+    """Whether every blob outside of the table is where its head says."""
     where = table.target.blobs
     try:
         lost, there = _lost_objects(table)
     except StoreMissing as error:
         return [Finding("bucket", "failure", error.problem, error.hint)]
     except AccessDenied as error:
-        advice = "grant s3:ListBucket and s3:GetObject to whoever runs doctor"
-        return [Finding("bucket", "warning", f"it cannot be looked into: {error.problem}", advice)]
+        advice = "grant s3:ListBucket and s3:GetObject to the user who runs doctor"
+        return [Finding("bucket", "warning", f"it cannot be read: {error.problem}", advice)]
     if lost:
         advice = "no lifecycle rule may delete there: restore the objects, or the runs from an export"
         return [
@@ -69,12 +71,18 @@ def _bucket(table: Table) -> list[Finding]:
         ]
     if not where and not there:
         return []
-    text = f"{where or 'the bucket of another URL'} has what the table says: {there:,} object{'s' * (there != 1)}"
+    text = (
+        f"{where or 'the bucket of another URL'} has what the table says: {there:,} "
+        f"object{'s' * (there != 1)}"
+    )
     return [Finding("bucket", "ok", text)]
 
 
 def _lost_objects(table: Table) -> tuple[list[Item], int]:
-    """Heads without their object, and how many have theirs. What lies in the URL's bucket is listed, all else asked for."""
+    """Heads without their object, and how many have theirs.
+
+    The URL's bucket is listed; objects in other buckets are requested one by one.
+    """
     lost: list[Item] = []
     there = 0
     for shard in SHARDS:
@@ -90,7 +98,7 @@ def _lost_objects(table: Table) -> tuple[list[Item], int]:
 
 
 def _is_lost(table: Table, head: Item) -> bool:
-    """Looked at twice: it may have come after the listing, or the blob may be gone by now."""
+    """Checks again: it may have come after the listing, or the blob may be gone by now."""
     if table.objects.size(head["object"]) == head["size"]:
         return False
     again = table.get(blob_key(head["sk"]))
@@ -101,7 +109,7 @@ def _trash(table: Table) -> Finding:
     left = table.count(TRASH)
     if not left:
         return Finding("space", "ok", "nothing is left to sweep")
-    text = f"{left} deletions were cut off before everything was swept; nobody sees what is left of them"
+    text = f"{left} deletions were interrupted before everything was swept; the rest is invisible"
     return Finding("space", "warning", text, "`holdfast prune` sweeps it")
 
 
@@ -113,19 +121,21 @@ def _every_run(table: Table) -> Iterator[RunRow]:
 
 
 def _records(table: Table) -> list[Finding]:
-    """Which spaces there are, nobody knows: the whole table is looked through for records."""
+    """The names of all spaces are unknown, so the complete table is scanned for records."""
     try:
         damage = [found.damage for found in every_record(table) if found.damage]
     except AccessDenied:
-        text = "they were not looked at: dynamodb:Scan is not granted"
-        return [Finding("records", "warning", text, "grant it to whoever runs doctor; agents do without")]
+        text = "they were not checked: dynamodb:Scan is not granted"
+        return [
+            Finding("records", "warning", text, "grant it to the user who runs doctor; agents do not need it")
+        ]
     return list(
         row_checksums.findings("records", damage, "every record is what was written", row_checksums.AGAIN)
     )
 
 
 def _links(table: Table, row: RunRow) -> Links:
-    """What a run's first own event is chained to; of a fork, that lies in another journal."""
+    """The chain before a run's first own event; for a fork, it is in another journal."""
     name, seq = row.origin, row.origin_seq
     while seq and name is not None:
         origin = find_row(table, name)
@@ -139,7 +149,7 @@ def _links(table: Table, row: RunRow) -> Links:
 
 
 def _damage(table: Table, row: RunRow, rows: list[str]) -> Iterator[str]:
-    """What is wrong with its events; that the row is behind them goes to ``rows``."""
+    """What is wrong with its events. A row with a fence below its events' is added to ``rows``."""
     after, covered = 0, row.origin_seq
     links = _links(table, row)
     while True:

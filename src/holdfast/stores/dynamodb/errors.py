@@ -1,7 +1,7 @@
-"""What the service and the way to it say, in the words of ``holdfast.errors``.
+"""Maps the errors of the service and of the network to ``holdfast.errors``.
 
-The invariant: no exception of botocore leaves this package, and a write whose answer got lost is never reported as one
-that did not happen.
+The invariant: no exception of botocore leaves this package, and a write with a lost answer is never reported
+as one that did not happen.
 """
 
 from typing import Any, Final, NamedTuple
@@ -22,11 +22,11 @@ THROTTLED: Final = frozenset(
         "SlowDown",
     }
 )
-"""The service did nothing and asks to come again later."""
+"""The service did nothing and asks for a retry later."""
 CONTENDED: Final = frozenset(
     {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
 )
-"""Somebody else writes the same item at this moment; nothing was done, or the same request is still being done."""
+"""Another writer has the same item: nothing was done, or the same request is still in progress."""
 _DENIED: Final = frozenset(
     {
         "403",
@@ -49,18 +49,18 @@ _DENIED: Final = frozenset(
 )
 _MISSING: Final = frozenset({"404", "NoSuchBucket", "ResourceNotFoundException", "TableNotFoundException"})
 _PASSING: Final = frozenset({"RequestTimeout", "OperationAborted"})
-"""What S3 says, with a status that blames the caller, of a request that may as well be made again."""
+"""S3 reports these with a status that blames the caller, but the request may be repeated."""
 
 
 class Service(NamedTuple):
-    """What is asked, in words for people."""
+    """The service and its place, in words for people."""
 
     kind: str
     store: str
     what: str
     where: str
     advice: str = ""
-    """What to do if it is not there, if that is not what StoreMissing says."""
+    """What to do if it does not exist, if StoreMissing's advice does not fit."""
 
 
 def table_service(target: Target) -> Service:
@@ -68,7 +68,10 @@ def table_service(target: Target) -> Service:
 
 
 def bucket_service(target: Target, bucket: str) -> Service:
-    advice = f"check blobs= in the URL; `aws s3 mb s3://{bucket}` makes a bucket, which is its owner's to configure"
+    advice = (
+        f"check blobs= in the URL; `aws s3 mb s3://{bucket}` makes a bucket, which is its owner's to "
+        "configure"
+    )
     return Service("s3", target.url, f"bucket {bucket!r}", _where(target, target.objects_at), advice)
 
 
@@ -77,12 +80,15 @@ def _where(target: Target, endpoint: str) -> str:
 
 
 def code_of(error: Exception) -> str:
-    """The service's word for it; empty where the service said nothing."""
+    """The service's error code; empty if there is none."""
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, boto.ClientError) else ""
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed in a moment: slowed down, contended, a fault of the service or of the way."""
+    """Whether the same request may succeed soon.
+
+    Throttled, contended, a fault of the service or the network.
+    """
     if isinstance(error, boto.ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return code_of(error) in THROTTLED | CONTENDED | _PASSING or status >= 500
@@ -90,7 +96,7 @@ def may_pass(error: Exception) -> bool:
 
 
 def is_answered(error: Exception) -> bool:
-    """Whether the service has said that it did nothing; otherwise nobody knows."""
+    """Whether the service has said that it did nothing; otherwise the outcome is unknown."""
     return code_of(error) in THROTTLED | CONTENDED - {"TransactionInProgressException"}
 
 

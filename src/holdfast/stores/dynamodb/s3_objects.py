@@ -1,8 +1,9 @@
-"""Objects in a bucket: contents too large for the table, one each, if the URL names a bucket.
+"""Objects in a bucket: one for each blob that is too large for the table, if the URL names a bucket.
 
-An object's name is never used twice: it ends in the stage that the blob's head names. So whoever deletes the object of a
-blob that is gone never meets that of the same blob put again, and nothing here needs a condition, which S3 of old and many
-that speak like it do not have. A head names the bucket, too: what was put under another ``blobs=`` is still found.
+An object's name is never reused: it ends in the stage that the blob's head names. So deleting the object of a
+deleted blob never hits the object of the same blob put again, and no request needs a condition, which old S3
+and many compatible servers do not have. A head names the bucket too: blobs put under another ``blobs=`` are
+still found.
 """
 
 import threading
@@ -16,7 +17,7 @@ from holdfast.stores.dynamodb.table.client import Line
 
 
 class Objects:
-    """The buckets of one store as this process uses them; lines are made when they are first needed."""
+    """The buckets of one store in this process; clients are made when they are first needed."""
 
     def __init__(self, target: Target) -> None:
         self._target: Final = target
@@ -24,16 +25,16 @@ class Objects:
         self._opening: Final = threading.Lock()
 
     def name(self, address: str, stage: str) -> str:
-        """What a new object for a blob is called."""
+        """The name of a new object for a blob."""
         return f"{self._target.blobs}/{address}.{stage}"
 
     def put(self, name: str, content: bytes) -> None:
-        """Write it; durable when this returns."""
+        """Write it; durable on return."""
         bucket, key = bucket_and_key(name)
         self._line(bucket).ask(lambda client: client.put_object(Bucket=bucket, Key=key, Body=content))
 
     def find(self, name: str) -> bytes | None:
-        """The content, or None where there is no such object."""
+        """The content, or None if there is no such object."""
         bucket, key = bucket_and_key(name)
         found: bytes | None = self._line(bucket).ask(
             lambda client: client.get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -41,11 +42,11 @@ class Objects:
         return found
 
     def size(self, name: str) -> int | None:
-        """How long the content is, or None where there is no such object."""
+        """The size of the content, or None if there is no such object."""
         return next((size for found, size in self._listed(*bucket_and_key(name)) if found == name), None)
 
     def delete(self, name: str) -> None:
-        """Remove it; one that is not there, with its whole bucket even, is no failure."""
+        """Remove it; a missing object, or even a missing bucket, is not an error."""
         bucket, key = bucket_and_key(name)
         try:
             self._line(bucket).ask(lambda client: client.delete_object(Bucket=bucket, Key=key))
@@ -53,7 +54,7 @@ class Objects:
             return
 
     def names(self, start: str) -> Iterator[tuple[str, int]]:
-        """The names that begin so in the URL's bucket, in order, with the sizes."""
+        """The names with this prefix in the URL's bucket, in order, with their sizes."""
         yield from self._listed(*bucket_and_key(f"{self._target.blobs}/{start}"))
 
     def _listed(self, bucket: str, prefix: str) -> Iterator[tuple[str, int]]:

@@ -1,6 +1,6 @@
-"""The port's verbs over one DynamoDB table; each is a few lines over the module that knows its noun.
+"""The port's methods over one DynamoDB table; each calls the module of its subject.
 
-The invariant: what a verb decides, it decides in one transaction, and what the service acknowledged is durable.
+The invariant: a method decides in one transaction, and what the service acknowledged is durable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ from holdfast.stores.dynamodb.verbs.wait import Waiter
 
 
 class DynamoStore:
-    """A store in one table, which must be there (``create_table`` makes it). Implements ``StorePort``."""
+    """A store in one table, which must exist (``create_table`` makes it). Implements ``StorePort``."""
 
     def __init__(self, target: Target) -> None:
         self._table: Final = Table(target)
@@ -229,7 +229,10 @@ class DynamoStore:
         self._table.check()
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
-        """Sweep what deletions have left; ``thoroughly``, also what replacements have, which asks for every run."""
+        """Sweep what deletions have left.
+
+        With ``thoroughly`` also what replacements left, which reads every run.
+        """
         if thoroughly:
             sweep_voids(self._table)
         return sweep_all(self._table)
@@ -238,7 +241,7 @@ class DynamoStore:
         return None
 
     def drop_index(self, *, because: StoreError | None = None) -> bool:  # noqa: ARG002
-        return False  # there is none
+        return False  # DynamoDB stores have no index
 
     def examine(self) -> list[Finding]:
         return examined(self._table)

@@ -1,8 +1,8 @@
-"""The store in a PostgreSQL database. Everything that knows psycopg is in this package, and nowhere else.
+"""The store in a PostgreSQL database. Only this package knows psycopg.
 
-Read in this order: ``schema.sql`` (what lies in the database), ``creation`` and ``connection`` (how that is made and
-opened), ``database`` (the connections, and what happens when one is lost), ``appending`` (the hot path), ``store`` (the
-port's verbs).
+Read in this order: ``schema.sql`` (the tables), ``create`` and ``connection`` (how they are made and opened),
+``connections`` (the pool, and what happens when a connection is lost), ``append`` (the hot path), ``store``
+(the port's methods).
 """
 
 from holdfast.stores.postgres.connections import is_there

@@ -1,6 +1,6 @@
-"""What a store's URL says: where the server is, which schema, and whether to poll; and how it is shown to people.
+"""The address in a store's URL: the server, the schema, whether to poll; and its form for people.
 
-Knows libpq's URLs; connects to nothing. The invariant: a password is used for connecting and never shown.
+It knows libpq's URLs; it connects to nothing. The invariant: a password is used to connect and never shown.
 """
 
 import re
@@ -16,11 +16,11 @@ SCHEMA: Final = "holdfast"
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _OURS: Final = frozenset({"schema", "poll"})
 _SECRET: Final = frozenset({"password", "sslpassword"})
-"""What a shown URL leaves out."""
+"""Parameters that a shown URL leaves out."""
 
 
 class Address(NamedTuple):
-    """Where a store is, in PostgreSQL's terms."""
+    """The place of a store in PostgreSQL's terms."""
 
     url: str
     schema: str
@@ -37,7 +37,7 @@ class Address(NamedTuple):
 
 
 def address_of(name: str, password: str | None = None) -> Address:
-    """The address that the part of a URL behind ``postgresql://`` names. Raises BadUrl."""
+    """The address in the part of a URL after ``postgresql://``. Raises BadUrl."""
     rest, _, query = name.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     shown = {key: value for key, value in options.items() if key not in _SECRET}

@@ -1,8 +1,8 @@
-"""Appending to journals: one event in one round trip, any batch in one, too, and a hasty one in none.
+"""Appends: one event, or any batch, in one round trip; a hasty append without waiting for one.
 
-Knows the guarded statements and what their answers mean. The invariant: an item is in the journal whole or not at all,
-whatever happens to the items around it; the statement that moves the head is the one that writes. That threads share
-commits is not decided here but above the port, where it serves every store.
+It knows the guarded statements and their answers. The invariant: an item is in the journal completely or not
+at all, whatever happens to the items around it; the statement that moves the head also writes. Group commit
+of threads is not done here but above the port, where it serves every store.
 """
 
 from collections import Counter
@@ -32,7 +32,10 @@ from holdfast.stores.row_checksums import status_crc
 
 T = TypeVar("T")
 Answer = tuple[Any, ...] | bool | None
-"""What became of an item: its run as it was before, only whether it was taken, or nothing where there is no such run."""
+"""The result of an item: its run as it was before; only whether it was accepted.
+
+Or None for an unknown run.
+"""
 
 
 class Appender:
@@ -61,12 +64,12 @@ class Appender:
         return outcomes
 
     def put_back(self) -> None:
-        """Append once more what was posted and did not arrive, if its place is still free."""
+        """Append again what was posted and did not arrive, if its place is still free."""
         for item in self._database.flushed.astray():
             self._committed([item], is_plain=True)
 
     def _posted(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        """Sent, and not waited for. Whoever is refused learns that by its next append, which builds on this one."""
+        """Sent, without waiting. A refusal shows at the next append, which builds on this one."""
         database, request = self._database, request_of(items, synced=False)
         sent: Sequence[Append] = ()
         try:
@@ -79,12 +82,12 @@ class Appender:
         return [Appended(item.events[-1].seq) for item in items]
 
     def _by_line(self, act: Callable[[Connection, Stage], T]) -> T:
-        """One at a time, so that whatever comes next stands behind what was posted."""
+        """One at a time, so that the next statement comes after what was posted."""
         with self._database.line:
             return self._database.attempt(act, repeatable=True, settles=False)
 
     def _committed(self, items: Sequence[Append], *, is_plain: bool) -> list[AppendOutcome]:
-        """One transaction; afterwards it is known what of it a loss of power could take."""
+        """One transaction; afterwards it records what a power loss could take."""
         database, flushed = self._database, self._database.flushed
         synced = any(item.synced for item in items)
         mark = flushed.mark()
@@ -95,7 +98,7 @@ class Appender:
             )
         finally:
             if not synced:
-                taken = zip(items, outcomes, strict=False)  # none, if that is not known
+                taken = zip(items, outcomes, strict=False)  # empty if it is unknown
                 flushed.add(*(item for item, outcome in taken if isinstance(outcome, Appended)))
         if synced and any(isinstance(outcome, Appended) for outcome in outcomes):
             flushed.cover(mark)
@@ -124,15 +127,16 @@ class Appender:
         database = self._database
 
         def write(connection: Connection, stage: Stage) -> list[Answer]:
-            stage.committing = True  # all is sent at once, the commit too
+            stage.committing = True  # everything is sent at once, including the commit
             return _in_one_go(database, connection, items, synced=synced)
 
-        # Guarded by the head that they move, events cannot be written twice; a bare status could be.
+        # The head that they move guards events against being written twice; a bare status change has no such
+        # guard.
         rows = database.attempt(write, repeatable=all(item.events for item in items))
         return [self._outcome(item, row) for item, row in zip(items, rows, strict=True)]
 
     def _mended(self, item: Append, refusal: Refusal) -> AppendOutcome:
-        """The server lost what was only flushed, and the head with it: put that back, and the item behind it."""
+        """The server lost flushed commits, and the head with them: write those again, then the item."""
         if refusal.reason != "conflict":
             return refusal
         now = self._refusal_now(item)
@@ -160,18 +164,21 @@ class Appender:
         return _refusal(item, head, Lease(*rest[:6]), missing) or self._refusal_now(item)
 
     def _refusal_now(self, item: Append) -> Refusal:
-        """Somebody changed the run while the statement waited for its row: what refused it is what stands now."""
+        """The run changed while the statement waited for its row: report the current state as the reason."""
         row = self._database.read(lambda c: c.execute(sql.HEAD_AND_LEASE, (item.run,)).fetchone())
         if row is None:
             return Refusal("unknown")
-        # If the reason is gone since, a conflict is what it was.
+        # If the reason is gone by now, report a conflict.
         return _refusal(item, row[0], Lease(*row[1:]), ()) or Refusal(
             "conflict", item.after_seq, Lease(item.fence)
         )
 
 
 def missing(connection: Connection, blobs: Sequence[Blob]) -> tuple[str, ...]:
-    """The addresses that are neither kept nor brought along; those that are kept stay so while the transaction lasts."""
+    """The addresses that are neither stored nor in the append.
+
+    Stored ones are locked for this transaction.
+    """
     referred = _referred(blobs)
     if not referred:
         return ()
@@ -180,7 +187,7 @@ def missing(connection: Connection, blobs: Sequence[Blob]) -> tuple[str, ...]:
 
 
 def keep_blobs(connection: Connection, blobs: Sequence[Blob], at: float) -> None:
-    """Put each, or touch the one that is without data, inside an open transaction."""
+    """Put each, or touch the one without data, inside an open transaction."""
     for address, data in sorted(_brought(blobs).items()):
         connection.execute(sql.PUT_BLOB, (address, at, data))
     if referred := _referred(blobs):
@@ -190,7 +197,7 @@ def keep_blobs(connection: Connection, blobs: Sequence[Blob], at: float) -> None
 def _in_one_go(
     database: Database, connection: Connection, items: Sequence[Append], *, synced: bool
 ) -> list[Answer]:
-    """A transaction of which nothing waits for an answer: each statement by itself knows whether it may write."""
+    """A transaction that waits for no answer: each statement knows by itself whether it may write."""
     with connection.pipeline():
         database.begin(connection)
         if len(items) > 1:
@@ -212,7 +219,7 @@ def _in_one_go(
 
 
 def _apply_all(connection: Connection, items: Sequence[Append], *, synced: bool) -> Any:
-    """Items of one event each, of different runs, which have nothing to do with each other."""
+    """Items of one event each, of different runs, which do not depend on each other."""
     return RawCursor(connection).execute(sql.APPEND_MANY, columns_of(items, synced=synced), binary=True)
 
 
@@ -221,11 +228,12 @@ def _apply(connection: Connection, item: Append, *, synced: bool) -> Any:
     values: dict[str, Any] = {
         "run": item.run, "fence": item.fence, "after_seq": item.after_seq,
         "head": events[-1].seq if events else item.after_seq, "status": item.status,
-        "status_crc": None if item.status is None else status_crc(item.run, item.status), "commit": "on" if synced else "off",
+        "status_crc": None if item.status is None else status_crc(item.run, item.status),
+        "commit": "on" if synced else "off",
         "seqs": [e.seq for e in events], "ats": [e.at for e in events], "kinds": [e.kind for e in events],
         "names": [escaped(e.name) for e in events], "keys": [escaped(e.key) for e in events],
-        "fences": [e.fence for e in events], "bodies": [e.body for e in events], "crcs": [e.crc for e in events],
-        "chains": [e.chain for e in events],
+        "fences": [e.fence for e in events], "bodies": [e.body for e in events],
+        "crcs": [e.crc for e in events], "chains": [e.chain for e in events],
     }  # fmt: skip
     if not item.blobs and not item.consumed:
         return connection.execute(sql.APPEND_EVENTS, values, binary=True)
@@ -253,13 +261,13 @@ def _brought(blobs: Sequence[Blob]) -> dict[str, bytes]:
 
 
 def _referred(blobs: Sequence[Blob]) -> list[str]:
-    """The addresses that must be there already, each once, in order."""
+    """The addresses that must already exist, each once, in order."""
     brought = _brought(blobs)
     return list(dict.fromkeys(address for address, data in blobs if data is None and address not in brought))
 
 
 def _refusal(item: Append, head: int, lease: Lease, absent: tuple[str, ...]) -> Refusal | None:
-    """What speaks against an item; a stale writer learns that first, before anything about blobs."""
+    """Why an item is refused; a stale fence is reported first, before missing blobs."""
     if lease.fence != item.fence:
         return Refusal("fenced", head, lease)
     if head != item.after_seq:

@@ -1,8 +1,8 @@
-"""Opening one connection: every setting that durability and order rest on is set here, and read back before use.
+"""Opens one connection: sets every setting that durability and order depend on, and reads it back.
 
-Knows settings; knows no table. The invariant: a connection that leaves this module commits synchronously by default, or an
-error was raised. Behind a pooler that lends a server's session for one transaction only, a session's settings are nobody's:
-there every transaction begins with them (``prelude``).
+It knows settings; it knows no table. The invariant: a connection that leaves this module commits
+synchronously by default, or an error was raised. A transaction pooler lends a server session for one
+transaction, so session settings do not last: there every transaction starts with them (``prelude``).
 """
 
 from typing import Any, Final
@@ -20,9 +20,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection, and what is known of it beyond libpq."""
 
     is_prepared = False
-    """Whether it knows the statements of the hot path (``wire``)."""
+    """Whether the statements of the hot path are prepared on it (``wire``)."""
     posted: tuple[Append, ...] = ()
-    """What was sent on it and is not answered yet (``line``); then it is in pipeline mode."""
+    """What was sent on it and is not answered yet (``wire.append_pipeline``); then it is in pipeline mode."""
 
 
 SERVER_VERSION_MIN: Final = 140_000
@@ -30,7 +30,7 @@ _PREPARE_AFTER: Final = 5
 
 
 def settings_of(schema: str) -> dict[str, str]:
-    """What every session, or every transaction, is run with."""
+    """The settings of every session, or of every transaction."""
     return {
         "search_path": f"{schema}, pg_temp",
         "synchronous_commit": "on",
@@ -43,7 +43,7 @@ def settings_of(schema: str) -> dict[str, str]:
 
 
 def open_connection(address: Address, *, polls: bool) -> Connection:
-    """A connection with its settings proven. May raise psycopg.Error, NotDurable."""
+    """A connection with its settings verified. May raise psycopg.Error, NotDurable."""
     options: dict[str, Any] = {
         "application_name": "holdfast",
         "connect_timeout": int(limits.CONNECT_TIMEOUT_S),
@@ -64,7 +64,7 @@ def open_connection(address: Address, *, polls: bool) -> Connection:
 
 
 def settle(connection: Connection, address: Address) -> None:
-    """Set what a session of our own needs, and prove each setting by reading it."""
+    """Set what a session of our own needs, and read each setting back."""
     connection.prepare_threshold = _PREPARE_AFTER
     wanted = settings_of(address.schema)
     names = list(wanted)
@@ -102,6 +102,6 @@ def prelude(address: Address) -> composing.Composed:
 
 
 def is_pooled(connection: Connection) -> bool:
-    """Whether somebody stands between us and the server: the process that we were told of is not the one that answers."""
+    """Whether a pooler is in between: the server process at connect time is not the one that answers."""
     found = connection.execute("SELECT pg_backend_pid()").fetchone()
     return found is not None and found[0] != connection.info.backend_pid

@@ -1,10 +1,11 @@
-"""The connections of one open store: lent to one thread at a time, and replaced when the server was away.
+"""The connections of one open store: lent to one thread at a time, and replaced after a server restart.
 
-A transaction that was lost before its commit was sent did not happen, and is made again on a new connection; so is one
-that the server gave up (a deadlock). If the commit may have arrived, only what guards itself is made again: an append finds
-its own events there and is refused, which its caller resolves by reading. Everything else is StoreUnavailable: unknown.
+A transaction that was lost before its commit was sent did not happen, and is repeated on a new connection; so
+is one that the server aborted (a deadlock). If the commit may have arrived, only a self-guarding transaction
+is repeated: an append finds its own events there and is refused, which its caller resolves by reading.
+Everything else is StoreUnavailable: unknown.
 
-The invariant: a connection that lies idle is in no transaction, and no thread but its borrower's touches a lent one.
+The invariant: an idle connection is in no transaction, and only its borrower's thread uses a lent one.
 """
 
 import atexit
@@ -38,7 +39,7 @@ from holdfast.stores.postgres.errors import (
     is_undone,
     translated,
 )
-from holdfast.stores.postgres.unsynced_commits import Flushed
+from holdfast.stores.postgres.unsynced_commits import UnsyncedCommits
 from holdfast.stores.postgres.wire.append_pipeline import settled
 
 T = TypeVar("T")
@@ -47,20 +48,20 @@ _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 class Stage:
-    """How far a transaction has come: what its loss means depends on that."""
+    """How far a transaction has come, which decides what its loss means."""
 
     committing = False
 
 
 class Database:
-    """Connections, and the state between them. Internal to the package: verbs live in ``store``."""
+    """Connections, and the state between them. Internal to the package: ``store`` has the methods."""
 
     def __init__(self, address: Address) -> None:
         self.address: Final = address
         self.opened_by: Final = os.getpid()
-        self.flushed: Final = Flushed()
+        self.flushed: Final = UnsyncedCommits()
         self.is_closed = False
-        self.polls = True  # until it is known: a pooler's session is nobody's to change
+        self.polls = True  # until it is known: a pooler's sessions must not be changed
         self._idle: list[Connection] = []
         self._lent = 0
         self._is_up = False
@@ -86,14 +87,14 @@ class Database:
         """Whether this handle is closed, or belongs to the parent of this process."""
         return self.is_closed or self.opened_by != os.getpid()
 
-    # -- using it --------------------------------------------------------------------------------------------
+    # -- use -------------------------------------------------------------------------------------------------
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """What the work finds out. It may be called again on another connection, and must change nothing."""
+        """The result of the work. It may be called again on another connection, and must change nothing."""
         return self.attempt(lambda connection, _: self._transacted(connection, work, None), repeatable=True)
 
     def write(self, work: Callable[[Connection], T], *, synced: bool) -> T:
-        """The work as one transaction, committed at its end and undone by any exception.
+        """The work as one transaction, committed at its end and rolled back by any exception.
 
         It may be called again, as long as nothing was committed.
         """
@@ -104,13 +105,14 @@ class Database:
         try:
             return self.attempt(act, repeatable=False)
         finally:
+            # Also after an error: the commit may have arrived.
             if not synced:
                 self.flushed.add()
 
     def attempt(self, act: Callable[[Connection, Stage], T], *, repeatable: bool, settles: bool = True) -> T:
-        """Lend a connection to the act, and again if that one was lost and nothing speaks against it.
+        """Lend a connection to the function, and again if that one was lost and a repetition is safe.
 
-        What was posted is answered first, unless the act sees to that.
+        Posted statements are answered first, unless the function does that.
         """
         deadline: float | None = None
         while True:
@@ -123,11 +125,13 @@ class Database:
                 result = act(connection, stage)
                 is_calm = True
             except psycopg.DataError as error:
-                if error.sqlstate is None:  # it could not even be sent: this caller's, and nobody else's
+                if error.sqlstate is None:  # it could not even be sent: an error of this caller only
                     raise ValueError(str(error)) from error
                 raise self.translate(error) from error
             except psycopg.Error as error:
                 lost, undone = is_lost(error, connection), is_undone(error)
+                # Lost before its commit was sent, a transaction did not happen. Later, only a self-guarding
+                # one is safe to repeat.
                 again = undone or (lost and (repeatable or not stage.committing))
                 now = SystemClock.monotonic()
                 if lost and deadline is None:
@@ -141,7 +145,7 @@ class Database:
                 self._give_back(connection, is_calm=is_calm)
 
     def sync(self) -> None:
-        """Make what was flushed survive power loss; nothing is written when nothing was flushed."""
+        """Make flushed commits survive power loss; writes nothing if nothing was flushed."""
         self.check()
         if self.flushed.any:
             mark = self.flushed.mark()
@@ -149,7 +153,7 @@ class Database:
             self.flushed.cover(mark)
 
     def close(self) -> None:
-        """Sync what was flushed, then let go of the connections; idempotent."""
+        """Sync what was flushed, then release the connections; idempotent."""
         if self.is_gone:
             return
         try:
@@ -173,7 +177,7 @@ class Database:
 
     @contextmanager
     def own_connection(self) -> Iterator[Connection]:
-        """A connection beside the lent ones, for whoever takes long. Errors are translated."""
+        """A connection besides the lent ones, for long work. Errors are mapped."""
         self.check()
         try:
             with open_connection(self.address, polls=self.polls) as connection:
@@ -181,10 +185,10 @@ class Database:
         except psycopg.Error as error:
             raise self.translate(error) from error
 
-    # -- transactions ------------------------------------------------------------------------------------------
+    # -- transactions ----------------------------------------------------------------------------------------
 
     def begin(self, connection: Connection) -> None:
-        """Begin a transaction, with its settings where a session has none of its own."""
+        """Start a transaction, with its settings if the session has none of its own."""
         connection.execute(_BEGIN)
         if self.polls:
             connection.execute(self._prelude)
@@ -208,10 +212,10 @@ class Database:
         connection.execute("COMMIT")
         return result
 
-    # -- lending -----------------------------------------------------------------------------------------------
+    # -- lend ------------------------------------------------------------------------------------------------
 
     def _take(self, deadline: float | None) -> Connection:
-        self.check()  # before the lock: in a fork it may be held by a thread that does not exist there
+        self.check()  # before the lock: in a forked child a thread that does not exist there may hold it
         with self._mutex:
             if not self._idle and self._lent >= limits.CONNECTIONS_MAX:
                 self._wait_for_idle()
@@ -227,7 +231,7 @@ class Database:
             raise
 
     def _wait_for_idle(self) -> None:
-        """Until somebody gives a connection back, or one may be opened. Only under the lock."""
+        """Wait until a connection is returned, or one may be opened. Only under the lock."""
         until = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
         while not self._idle and self._lent >= limits.CONNECTIONS_MAX:
             if not self._freed.wait(until - SystemClock.monotonic()):
@@ -239,16 +243,19 @@ class Database:
             self.check()
 
     def _give_back(self, connection: Connection, *, is_calm: bool) -> None:
-        """For others to use. One whose user was cut off by something is brought to rest first, or closed."""
+        """Return a connection to the pool.
+
+        If its user was interrupted, it is rolled back first, or closed.
+        """
         if not is_calm:
             if not connection.posted:
                 _calm(connection)
             elif connection.closed:
-                self.flushed.keep(*connection.posted)  # nobody will hear what became of it
+                self.flushed.keep(*connection.posted)  # its result will never be read
         with self._mutex:
             self._lent -= 1
             if not (self.is_closed or (not is_calm and connection.closed)):
-                # What is posted lies on top: whoever comes next reads the reply first.
+                # A connection with a posted statement is on top: the next user reads the reply first.
                 is_covered = self._idle and self._idle[-1].posted
                 self._idle.insert(len(self._idle) - bool(is_covered), connection)
             elif not connection.closed:
@@ -256,7 +263,7 @@ class Database:
             self._freed.notify()
 
     def _connect(self, deadline: float | None) -> Connection:
-        """A new connection. Where there was a server before, one that is away is waited for."""
+        """A new connection. If the server was there before, wait for it to come back."""
         until = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S if deadline is None else deadline
         while True:
             try:
@@ -274,7 +281,7 @@ class Database:
             self.check()
 
     def drop_idle(self) -> None:
-        """Close what nobody uses; who needs a connection later opens one."""
+        """Close idle connections; they are opened again when needed."""
         with self._mutex:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -298,22 +305,23 @@ class Database:
         self._mutex = threading.Lock()
         self._freed = threading.Condition(self._mutex)
         self.line = threading.Lock()
-        """Held by whoever posts, or asks behind what was posted: one at a time, so that order is kept."""
+        """Held by a thread that posts, or that sends after a post: one at a time, so that order is kept."""
 
     def disown(self) -> None:
-        """In a forked child: the connections are the parent's, and stay open for it. psycopg knows not to end them here."""
+        """In a forked child: the connections belong to the parent and stay open.
+
+        psycopg does not close them here.
+        """
         self._make_lock()
         _inherited.extend(self._idle)
         self._idle = []
 
 
 def is_there(name: str, password: str | None = None) -> bool:
-    """Whether somebody has made the store that a URL names. Raises what opening it would."""
+    """Whether the store of a URL exists. Raises what opening it would."""
     address = address_of(name, password)
     try:
-        with open_connection(
-            address, polls=True
-        ) as connection:  # nothing is asked that settings could change
+        with open_connection(address, polls=True) as connection:  # nothing here depends on settings
             return is_ours(connection, address)
     except psycopg.Error as error:
         raise translated(
@@ -327,10 +335,10 @@ _inherited: list[Connection] = []
 
 
 def _calm(connection: Connection) -> None:
-    """Out of whatever transaction it is in; a connection that cannot be calmed is closed."""
+    """Roll back any open transaction; close the connection if that fails."""
     try:
         if not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            # not through psycopg, which would have the server forget every prepared statement
+            # not through psycopg, which would drop all prepared statements on the server
             connection.pgconn.exec_(b"ROLLBACK")
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             connection.close()
@@ -349,7 +357,7 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _tidy_at_exit() -> None:
-    """Most programs never close their store. Not closed, only tidied: exit handlers may still have something to record."""
+    """Most programs never close their store. Only syncs: other exit handlers may still record something."""
     for database in tuple(_opened):
         if not database.is_gone:
             database.drop_idle()

@@ -1,7 +1,8 @@
-"""Making the schema, bringing an earlier one to this format, or refusing the one that is there.
+"""Creates the schema, migrates an earlier one to this format, or refuses a foreign one.
 
-Knows ``schema.sql`` and its format version. The invariant: a schema is made or changed whole, in one transaction and by one
-process at a time (an advisory lock), so that a hundred processes may start at once; one that is not ours is left as it is.
+It knows ``schema.sql`` and its format version. The invariant: a schema is created or changed completely, in
+one transaction and by one process at a time (an advisory lock), so that a hundred processes may start at
+once; a foreign schema stays unchanged.
 """
 
 import os
@@ -29,8 +30,8 @@ _TABLES: Final = (
 LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('holdfast:' || %s, 0))"
 
 
-# Rows stay as they are, and get their checksums when they are written again. An event without a chain would be damage behind
-# those that have one: so there is no default, and what an older Holdfast that is still connected appends is refused.
+# Rows stay as they are, and get their checksums when they are next written. An unchained event after chained
+# ones would be damage: so there is no default, and appends of an older, still connected Holdfast are refused.
 _ADDED: Final[tuple[LiteralString, ...]] = (
     "ALTER TABLE events ADD COLUMN chain bigint NOT NULL DEFAULT 0",
     "ALTER TABLE events ALTER COLUMN chain DROP DEFAULT",
@@ -39,13 +40,17 @@ _ADDED: Final[tuple[LiteralString, ...]] = (
     "ALTER TABLE meta ADD COLUMN store text NOT NULL DEFAULT '', ADD COLUMN crc bigint",
     "ALTER TABLE meta ALTER COLUMN store DROP DEFAULT",
 )
-_HELD: Final = "SELECT run, owner FROM runs WHERE owner <> '' AND beat_at + lease_s > extract(epoch FROM now()) ORDER BY run"
+_HELD: Final = (
+    "SELECT run, owner FROM runs WHERE owner <> '' AND beat_at + lease_s > extract(epoch "
+    "FROM now()) ORDER BY run"
+)
 
 
 def ensure_schema(connection: Connection, address: Address) -> None:
-    """See that a store is there, of this format. Durable when it returns.
+    """Make sure that a store of this format exists. Durable on return.
 
-    May raise psycopg.Error, NotAStore, NewerFormat; StoreBusy while an older Holdfast works in one of an earlier format.
+    May raise psycopg.Error, NotAStore, NewerFormat; StoreBusy while an older Holdfast works in an earlier
+    format.
     """
     if _format_of(connection, address) == FORMAT_VERSION:
         return
@@ -59,7 +64,10 @@ def ensure_schema(connection: Connection, address: Address) -> None:
 
 
 def is_ours(connection: Connection, address: Address) -> bool:
-    """True for a store of ours, of this format or an earlier one, False where one is to be made; anything else raises."""
+    """True for a store of ours, of this format or an earlier one, False if there is none.
+
+    Anything else raises.
+    """
     return _format_of(connection, address) is not None
 
 
@@ -69,7 +77,7 @@ def _format_of(connection: Connection, address: Address) -> int | None:
         return None
     if "meta" not in tables:
         raise _strange(
-            address, f"the schema {address.schema} holds {', '.join(sorted(tables)[:3])} of somebody else"
+            address, f"the schema {address.schema} holds {', '.join(sorted(tables)[:3])} of another program"
         )
     try:
         found = connection.execute(
@@ -94,7 +102,7 @@ def _known(version: Any, address: Address) -> int:
 def _build(connection: Connection, address: Address) -> None:
     """Inside a transaction that holds the lock."""
     schema = composing.Identifier(address.schema)
-    # asked for before it is made: making one needs a right that using one that is there does not
+    # check first: creating a schema needs a right that using an existing one does not
     if connection.execute(_EXISTS, (address.schema,)).fetchone() is None:
         connection.execute(composing.SQL("CREATE SCHEMA {}").format(schema))
     connection.execute(composing.SQL("SET LOCAL search_path = {}").format(schema))
@@ -109,7 +117,7 @@ def _build(connection: Connection, address: Address) -> None:
 
 
 def _migrate(connection: Connection, address: Address) -> None:
-    """The same: all of it, or nothing. Whoever holds a run of an earlier format knows no other."""
+    """The same, all or nothing. A holder of a run with an earlier format knows no other."""
     connection.execute(
         composing.SQL("SET LOCAL search_path = {}").format(composing.Identifier(address.schema))
     )

@@ -1,6 +1,6 @@
-"""A store's examination of itself, for people: what is sound, what is not, and what to do about it.
+"""A store's self-check, for people: what is sound, what is damaged, and the advice.
 
-Knows everything that can be looked at without changing it, on a connection of its own. It measures; it never mends.
+It checks everything that can be read without a change, on its own connection. It never repairs.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _RESTORE: Final = row_checksums.RESTORE
 
 
 def examined(database: Database) -> list[Finding]:
-    """Every finding, sound ones included. Raises HandleClosed and ForkedHandle like any verb."""
+    """Every finding, sound ones included. Raises HandleClosed and ForkedHandle like any method."""
     with database.own_connection() as connection:
         if database.polls:
             database.begin(connection)
@@ -49,8 +49,12 @@ def _server(connection: Connection) -> Finding:
 
 
 def _waiting(database: Database) -> Finding:
-    how = "polls: a pooler stands before the server" if database.polls else "is told by the server at once"
-    return Finding("waiting", "ok", f"whoever waits for a run {how}")
+    how = (
+        "polls: there is a pooler before the server"
+        if database.polls
+        else "is notified by the server at once"
+    )
+    return Finding("waiting", "ok", f"a process that waits for a run {how}")
 
 
 def _settings(connection: Connection) -> Iterator[Finding]:
@@ -100,7 +104,7 @@ def _sound_or(subject: str, failures: Iterator[Finding], sound: str) -> Iterator
             found = True
             yield failure
     except psycopg.Error as error:
-        if error.sqlstate is None:  # not about what is kept, but about whether anybody answers
+        if error.sqlstate is None:  # a connection error, not a finding about the data
             raise
         found = True
         yield Finding(subject, "failure", f"reading stopped: {' '.join(str(error).split())}", _RESTORE)

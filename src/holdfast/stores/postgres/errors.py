@@ -1,7 +1,8 @@
-"""What PostgreSQL and psycopg say, in the words of ``holdfast.errors``.
+"""Maps the errors of PostgreSQL and psycopg to ``holdfast.errors``.
 
-Knows SQLSTATEs, and the few sentences of a failed login, which come without one. The invariant: no psycopg exception
-leaves this package, and a write whose commit may have arrived is never reported as one that did not happen.
+It knows SQLSTATEs, and the few messages of a failed login, which has none. The invariant: no psycopg
+exception leaves this package, and a write whose commit may have arrived is never reported as one that did not
+happen.
 """
 
 from typing import Final
@@ -19,7 +20,10 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 
-_BUSY: Final = "see who is in the way with `SELECT * FROM pg_stat_activity WHERE wait_event_type = 'Lock'`; then start again"
+_BUSY: Final = (
+    "see who is in the way with `SELECT * FROM pg_stat_activity WHERE wait_event_type = "
+    "'Lock'`; then start again"
+)
 _SLOTS: Final = "raise max_connections of the server, or put a pooler before it and add ?poll=1 to the URL"
 _GRANT: Final = (
     "let an administrator create the schema for this user: CREATE SCHEMA {schema} AUTHORIZATION {user}"
@@ -30,7 +34,7 @@ _HBA: Final = (
     "let the server's pg_hba.conf accept this user from this machine, or ask for TLS with ?sslmode=require"
 )
 
-# sqlstate, or the first two characters of one -> what it is here, and the next move
+# sqlstate, or its first two characters -> the error here, and the advice
 _BY_STATE: Final[dict[str, tuple[type[StoreError], str]]] = {
     "25006": (StoreReadOnly, "this server is a standby or set to read-only: name the primary in the URL"),
     "28": (AccessDenied, _LOGIN),
@@ -44,8 +48,8 @@ _BY_STATE: Final[dict[str, tuple[type[StoreError], str]]] = {
     "XX001": (Corrupt, ""),
     "XX002": (Corrupt, ""),
 }
-# A refused login has no sqlstate in libpq, only the server's sentence, which may be in another language: what is not
-# understood stays StoreUnavailable, with the sentence in it.
+# A refused login has no sqlstate in libpq, only the server's message, which may be in another language. An
+# unknown message stays StoreUnavailable, with the message in it.
 _BY_WORDS: Final[tuple[tuple[str, type[StoreError], str], ...]] = (
     ("password authentication failed", AccessDenied, _LOGIN),
     ("no password supplied", AccessDenied, _LOGIN),
@@ -60,7 +64,7 @@ _BY_WORDS: Final[tuple[tuple[str, type[StoreError], str], ...]] = (
 )
 _PASSING: Final = (
     "connection refused",
-    "no such file or directory",  # the socket of a server that is being restarted
+    "no such file or directory",  # the socket of a server that is restarting
     "starting up",
     "shutting down",
     "not yet accepting",
@@ -76,7 +80,7 @@ _STARTING: Final = ("starting up", "not yet accepting", "shutting down")
 
 
 def translated(error: Exception, store: str, *, schema: str, user: str, database: str) -> StoreError:
-    """The StoreError for what psycopg raised about the store at a URL, with its cause set."""
+    """The StoreError for a psycopg error about the store at a URL, with its cause set."""
     found, advice = _meaning(error)
     text = " ".join(str(error).split()) or type(error).__name__
     state = getattr(error, "sqlstate", None)
@@ -99,28 +103,28 @@ def _meaning(error: Exception) -> tuple[type[StoreError], str]:
 
 
 def is_lost(error: psycopg.Error, connection: "psycopg.Connection[object]") -> bool:
-    """Whether the connection is gone, or the server told that it is about to be."""
+    """Whether the connection is gone, or the server announced that it will be."""
     return connection.closed or connection.broken or (error.sqlstate or "")[:3] in {"57P", "08"}
 
 
 def is_damage(error: StoreError) -> bool:
-    """Whether a table or function that a statement names is not there or not like that, or its pages are damaged."""
+    """Whether a table or function of a statement is missing or different, or its pages are damaged."""
     state = getattr(error.__cause__, "sqlstate", None) or ""
     return state != "42501" and state[:2] in {"42", "XX"}
 
 
 def is_undone(error: psycopg.Error) -> bool:
-    """Whether the server gave the transaction up by itself, so that the very same may be tried again."""
+    """Whether the server aborted the transaction by itself, so that the same one may be tried again."""
     return (error.sqlstate or "") in {"40001", "40P01"}
 
 
 def is_passing(error: psycopg.OperationalError) -> bool:
-    """Whether a failed connect may succeed in a moment: a server that is being restarted looks like that."""
+    """Whether a failed connect may succeed soon: a restarting server looks like that."""
     words = str(error).lower()
     return any(sentence in words for sentence in _PASSING)
 
 
 def is_starting(error: psycopg.OperationalError) -> bool:
-    """Whether somebody answers there who is not ready yet."""
+    """Whether a server answers that is not ready yet."""
     words = str(error).lower()
     return any(sentence in words for sentence in _STARTING)

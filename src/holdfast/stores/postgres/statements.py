@@ -1,8 +1,8 @@
-"""Every statement the store runs, as constant texts: psycopg prepares a statement by its text.
+"""Every statement of the store, as constant texts: psycopg prepares a statement by its text.
 
-Knows the tables of ``schema.sql``; the search path leads to them. What a verb relies on is locked by the statement that
-asks for it (``FOR UPDATE``, or an UPDATE that guards itself): under READ COMMITTED a statement that had to wait for a row
-looks at it again, so a guard holds at the moment of the write and not only when the statement began.
+It knows the tables of ``schema.sql``, which the search path finds. A statement locks what its method relies
+on (``FOR UPDATE``, or an UPDATE with a guard): under READ COMMITTED a statement that had to wait for a row
+reads it again, so a guard holds at the time of the write and not only at the start of the statement.
 """
 
 from typing import Final, LiteralString
@@ -20,13 +20,15 @@ _RUN: Final = (
     f"r.head, r.revision, {shared.LEASE}, {shared.QUEUE}, {shared.SUMS} FROM runs r "
 )
 
-# -- runs -----------------------------------------------------------------------------------------------------
+# -- runs ----------------------------------------------------------------------------------------------------
 
 META: Final = shared.META
 FENCES: Final = f"{META} FOR SHARE"
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence, agent, due_at, crc, status_crc) "
-    "VALUES (%(run)s, %(birth)s, %(created_at)s, %(status)s, %(body)s, %(origin)s, %(origin_seq)s, %(origin_seq)s, %(fence)s, "
+    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, head, fence, agent, "
+    "due_at, crc, status_crc) "
+    "VALUES (%(run)s, %(birth)s, %(created_at)s, %(status)s, %(body)s, %(origin)s, %(origin_seq)s, "
+    "%(origin_seq)s, %(fence)s, "
     "%(agent)s, %(due_at)s, %(crc)s, %(status_crc)s) "
     "ON CONFLICT (run) DO NOTHING"
 )
@@ -39,7 +41,8 @@ LIST_RUNS: Final = _RUN + (
 )
 LIST_RUNS_BEFORE: Final = _RUN + (
     "WHERE r.run >= %(first)s AND (%(behind)s::text IS NULL OR r.run < %(behind)s) "
-    "AND (r.created_at, r.run) < (%(created_at)s, %(run)s) ORDER BY r.created_at DESC, r.run DESC LIMIT %(limit)s"
+    "AND (r.created_at, r.run) < (%(created_at)s, %(run)s) ORDER BY r.created_at DESC, r.run DESC "
+    "LIMIT %(limit)s"
 )
 LIST_FORKS: Final = _RUN + _bound(shared.OF_ORIGIN)
 SWAP_RUN: Final = _bound(shared.SWAP_RUN)
@@ -54,15 +57,15 @@ DELETE_EVENTS: Final = "DELETE FROM events WHERE run = %s"
 # The events name their run by number, so it is the row that moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = _bound(shared.TAKE_PLACE)
 DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
-# Before anything else is locked: who creates a run holds this row while it waits for a deleter to be done.
+# Before any other lock: a creator of a run holds this row while it waits for a deleter.
 LOCK_FENCES: Final = f"{META} FOR UPDATE"
 SET_FENCES: Final = _bound(shared.SET_FENCES)
 
-# -- events ---------------------------------------------------------------------------------------------------
+# -- events --------------------------------------------------------------------------------------------------
 
-# One item of an append, whole, by one statement: the run's row is the guard, and everything else hangs on it. The row that
-# comes back is the run's as it was before, and with an id if the item was taken. That the setting holds for the commit that
-# this statement ends in, or is part of, is PostgreSQL's SET LOCAL; so one connection serves both kinds of durability.
+# One item of an append, complete, by one statement: the run's row is the guard for everything else. It
+# returns the run as it was before, with an id if the item was accepted. The setting holds for the commit that
+# this statement is part of (SET LOCAL), so one connection serves both kinds of durability.
 _GUARDED: Final = (
     "guarded AS (UPDATE runs SET head = %(head)s, status = coalesce(%(status)s, status), "
     "status_crc = CASE WHEN %(status)s::text IS NULL THEN status_crc ELSE %(status_crc)s::bigint END, "
@@ -72,7 +75,8 @@ _GUARDED: Final = (
 _INTO_EVENTS: Final = "INSERT INTO events (run, seq, at, kind, name, key, fence, body, crc, chain) "
 _WRITTEN: Final = (
     "written AS (" + _INTO_EVENTS + "SELECT g.id, e.* FROM guarded g, unnest(%(seqs)s::bigint[], "  # noqa: S608 - constants
-    "%(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(fences)s::bigint[], "
+    "%(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], "
+    "%(fences)s::bigint[], "
     "%(bodies)s::bytea[], %(crcs)s::bigint[], %(chains)s::bigint[]) AS e)"
 )
 _SETTING: Final = "set_config('synchronous_commit', %(commit)s, true)"
@@ -80,16 +84,18 @@ _NOTICE: Final = "(SELECT pg_notify(current_schema(), w.run) FROM waiting w, gua
 _OUTCOME: Final = "FROM runs r LEFT JOIN guarded g ON true WHERE r.run = %(run)s"
 _BEFORE: Final = f"SELECT g.id, r.head, {shared.LEASE}, {_SETTING}, {_NOTICE}"
 
-# The hot path: one event of a run. Taken, the run comes back; refused, nothing does, and why is asked then.
+# The hot path: one event of a run. Returns the run if it was accepted, and nothing if refused; then the
+# reason is queried.
 APPEND_EVENT: Final = (
-    "WITH guarded AS (UPDATE runs SET head = $3 WHERE run = $1 AND fence = $2 AND head = $3 - 1 RETURNING id) "  # noqa: S608 - constants
+    "WITH guarded AS (UPDATE runs SET head = $3 WHERE run = $1 AND fence = $2 AND head = $3 - 1 "  # noqa: S608 - constants
+    "RETURNING id) "
     f"{_INTO_EVENTS}SELECT id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM guarded "
     "RETURNING $1::text, set_config('synchronous_commit', $12, true), "
     "(SELECT pg_notify(current_schema(), w.run) FROM waiting w WHERE w.run = $1)"
 )
 APPEND_EVENTS: Final = f"WITH {_GUARDED} RETURNING id), {_WRITTEN} {_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
-# What is referred to is locked before it is counted: a deletion that is under way either waits and finds it touched, or is
-# waited for and has made it missing.
+# Referenced blobs are locked before they are counted: a concurrent deletion either waits and finds them
+# touched, or is waited for and makes them missing.
 APPEND_WITH_BLOBS: Final = (
     "WITH referred AS MATERIALIZED (SELECT address FROM blobs WHERE address = ANY(%(referred)s::text[]) "  # noqa: S608 - constants
     f"ORDER BY address FOR NO KEY UPDATE), {_GUARDED} "
@@ -100,19 +106,23 @@ APPEND_WITH_BLOBS: Final = (
     "ON CONFLICT (address) DO UPDATE SET touched_at = greatest(blobs.touched_at, excluded.touched_at)), "
     "touched AS (UPDATE blobs SET touched_at = greatest(touched_at, %(at)s) FROM guarded "
     "WHERE address = ANY(%(referred)s::text[])), "
-    "consumed AS (DELETE FROM records USING guarded WHERE space = %(inbox)s AND key = ANY(%(consumed)s::text[])) "
+    "consumed AS (DELETE FROM records USING guarded WHERE space = %(inbox)s "
+    "AND key = ANY(%(consumed)s::text[])) "
     f"{_BEFORE}, ARRAY(SELECT address FROM referred) {_OUTCOME}"
 )
-# The same for many runs at once, one event each: what a batch of concurrent runs mostly is. The rows are locked in the order
-# in which everybody does.
+# The same for many runs at once, one event each: the usual batch of concurrent runs. Rows are locked in the
+# common order.
 APPEND_MANY: Final = (
-    "WITH item AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::double precision[], "  # noqa: S608 - constants
+    "WITH item AS MATERIALIZED (SELECT * "  # noqa: S608 - constants
+    "FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::double precision[], "
     "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[]) "
     "AS i (run, run_fence, seq, at, kind, name, key, fence, body, crc, chain)), "
     "locked AS MATERIALIZED (SELECT id FROM runs WHERE run = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE), "
     "guarded AS (UPDATE runs r SET head = i.seq FROM locked l, item i "
-    "WHERE r.id = l.id AND r.run = i.run AND r.fence = i.run_fence AND r.head = i.seq - 1 RETURNING r.id, r.run), "
-    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc, i.chain "
+    "WHERE r.id = l.id AND r.run = i.run AND r.fence = i.run_fence AND r.head = i.seq - 1 "
+    "RETURNING r.id, r.run), "
+    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc, "
+    "i.chain "
     "FROM guarded g JOIN item i ON i.run = g.run), "
     "told AS MATERIALIZED (SELECT set_config('synchronous_commit', $12, true), "
     "(SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
@@ -120,16 +130,20 @@ APPEND_MANY: Final = (
 )
 LOCK_RUNS: Final = "SELECT 1 FROM runs WHERE run = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE"
 HEAD_AND_LEASE: Final = f"SELECT r.head, {shared.LEASE} FROM runs r WHERE r.run = %s"  # noqa: S608 - constants
-# Not a join: that would be sorted, and so every page would read all that follows it.
+# Not a join: the planner would sort it, and so read all following events for every page.
 READ_EVENTS: Final = (
-    "SELECT seq, at, kind, name, key, fence, body, crc, chain FROM events WHERE run = (SELECT id FROM runs WHERE run = %s) "
+    "SELECT seq, at, kind, name, key, fence, body, crc, chain FROM events WHERE run = (SELECT id FROM runs "
+    "WHERE run = %s) "
     "AND seq > %s AND seq <= %s ORDER BY run, seq LIMIT %s"
 )
 DELETE_STRETCH: Final = "DELETE FROM events WHERE run = %s AND seq > %s AND seq <= %s"
 PUT_EVENT: Final = _INTO_EVENTS + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-MEASURE: Final = "SELECT count(e.seq), coalesce(sum(length(e.body)), 0)::bigint FROM runs r JOIN events e ON e.run = r.id WHERE r.run = %s"
+MEASURE: Final = (
+    "SELECT count(e.seq), coalesce(sum(length(e.body)), 0)::bigint FROM runs r "
+    "JOIN events e ON e.run = r.id WHERE r.run = %s"
+)
 
-# -- blobs ----------------------------------------------------------------------------------------------------
+# -- blobs ---------------------------------------------------------------------------------------------------
 
 # Time only moves forward: of two references the later one protects.
 PUT_BLOB: Final = (
@@ -144,30 +158,34 @@ GET_BLOBS: Final = "SELECT address, data FROM blobs WHERE address = ANY(%s::text
 SCAN_BLOBS: Final = _bound(shared.SCAN_BLOBS)
 DELETE_BLOBS: Final = "DELETE FROM blobs WHERE address = ANY(%s::text[]) AND touched_at < %s"
 
-# -- leases ---------------------------------------------------------------------------------------------------
+# -- leases --------------------------------------------------------------------------------------------------
 
 GET_LEASE: Final = _bound(shared.GET_LEASE)
 TAKE_LEASE: Final = (
-    "UPDATE runs r SET fence = greatest(fence, %s) + 1, owner = %s, beat = 0, since = %s, beat_at = %s, lease_s = %s "  # noqa: S608 - constants
+    "UPDATE runs r SET fence = greatest(fence, %s) + 1, owner = %s, beat = 0, since = %s, beat_at = %s, "  # noqa: S608 - constants
+    "lease_s = %s "
     f"WHERE run = %s AND (owner = '' OR (fence = %s AND beat = %s)) RETURNING {shared.LEASE}"
 )
 # In the order in which appends lock their runs.
 BEAT: Final = (
     "WITH held AS MATERIALIZED (SELECT r.id, h.fence FROM runs r "
-    "JOIN unnest(%s::text[], %s::bigint[]) AS h (run, fence) ON r.run = h.run ORDER BY r.id FOR NO KEY UPDATE OF r) "
+    "JOIN unnest(%s::text[], %s::bigint[]) AS h (run, fence) ON r.run = h.run "
+    "ORDER BY r.id FOR NO KEY UPDATE OF r) "
     "UPDATE runs r SET beat = r.beat + 1, beat_at = %s FROM held h "
     "WHERE r.id = h.id AND r.fence = h.fence AND r.owner <> '' RETURNING r.run"
 )
 RELEASE: Final = _bound(shared.RELEASE)
 
-# -- the queue ------------------------------------------------------------------------------------------------
+# -- the queue -----------------------------------------------------------------------------------------------
 
-# Whoever claims at the same time skips what this one has locked: nobody waits, and nobody gets the same run.
+# Concurrent claimers skip rows that this one has locked: none waits, and none gets the same run.
 CLAIM: Final = (
-    "WITH due AS MATERIALIZED (SELECT id FROM runs WHERE agent = ANY(%(agents)s) AND due_at <= %(at)s AND owner = '' "  # noqa: S608 - constants
+    "WITH due AS MATERIALIZED (SELECT id FROM runs WHERE agent = ANY(%(agents)s) AND due_at <= %(at)s "  # noqa: S608 - constants
+    "AND owner = '' "
     "ORDER BY due_at, created_at, run LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED) "
     "UPDATE runs r SET fence = r.fence + 1, owner = %(owner)s, beat = 0, since = %(at)s, beat_at = %(at)s, "
-    "lease_s = %(lease_s)s FROM due WHERE r.id = due.id RETURNING r.run, r.birth, r.created_at, r.status, r.body, "
+    "lease_s = %(lease_s)s FROM due WHERE r.id = due.id "
+    "RETURNING r.run, r.birth, r.created_at, r.status, r.body, "
     f"r.origin, r.origin_seq, r.head, r.revision, {shared.LEASE}, {shared.QUEUE}, {shared.SUMS}"
 )
 LIST_HELD: Final = _RUN + (
@@ -177,7 +195,7 @@ SET_DUE: Final = _bound(shared.SET_DUE)
 GIVE_BACK: Final = "UPDATE runs SET owner = '', due_at = NULL WHERE run = ANY(%s::text[])"
 CALL_UP: Final = "UPDATE runs SET due_at = least(due_at, %s) WHERE run = %s AND agent <> ''"
 
-# -- records --------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 
 GET_RECORD: Final = _bound(shared.GET_RECORD)
 ADD_RECORD: Final = _bound(shared.ADD_RECORD)
@@ -185,11 +203,12 @@ SWAP_RECORD: Final = _bound(shared.SWAP_RECORD)
 REPLACE_RECORD: Final = _bound(shared.REPLACE_RECORD)
 DELETE_RECORD: Final = _bound(shared.DELETE_RECORD)
 SCAN_RECORDS: Final = (
-    "SELECT space, key, revision, body, crc FROM records WHERE space = %(space)s AND key > %(after)s AND key >= %(first)s "
+    "SELECT space, key, revision, body, crc FROM records WHERE space = %(space)s AND key > %(after)s "
+    "AND key >= %(first)s "
     "AND (%(behind)s::text IS NULL OR key < %(behind)s) ORDER BY key LIMIT %(limit)s"
 )
 
-# -- waiting --------------------------------------------------------------------------------------------------
+# -- wait ----------------------------------------------------------------------------------------------------
 
 STANDING: Final = (
     "SELECT c.run, coalesce(r.fence, 0), coalesce(r.head, 0), "
@@ -197,7 +216,8 @@ STANDING: Final = (
     "FROM unnest(%s::text[]) AS c (run) LEFT JOIN runs r ON r.run = c.run"
 )
 WANT: Final = (
-    "INSERT INTO waiting (run, until) SELECT run, now() + make_interval(secs => %s) FROM unnest(%s::text[]) AS w (run) "
+    "INSERT INTO waiting (run, until) SELECT run, now() + make_interval(secs => %s) "
+    "FROM unnest(%s::text[]) AS w (run) "
     "ORDER BY run ON CONFLICT (run) DO UPDATE SET until = greatest(waiting.until, excluded.until)"
 )
 UNWANT: Final = (
@@ -205,13 +225,15 @@ UNWANT: Final = (
 )
 NOTIFY: Final = "SELECT pg_notify(current_schema(), run) FROM waiting WHERE run = %s"
 
-# -- the rest -------------------------------------------------------------------------------------------------
+# -- the rest ------------------------------------------------------------------------------------------------
 
-# Something must be written, or the commit flushes nothing; and no row, or everybody who syncs would wait for everybody else.
+# Something must be written, or the commit flushes nothing; but no row, or all syncing processes would wait
+# for each other.
 MARK: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
 ALL_EVENTS: Final = (
     "SELECT r.run, e.run, e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc, e.chain FROM events e "
-    "LEFT JOIN runs r ON r.id = e.run WHERE r.status IS DISTINCT FROM 'importing' AND (e.run, e.seq) > (%s, %s) "
+    "LEFT JOIN runs r ON r.id = e.run WHERE r.status IS DISTINCT FROM 'importing' "
+    "AND (e.run, e.seq) > (%s, %s) "
     "ORDER BY e.run, e.seq LIMIT %s"
 )
 PARTIAL_RUNS: Final = "SELECT run FROM runs WHERE status = 'importing' ORDER BY run"
@@ -220,7 +242,8 @@ STRAY_HEADS: Final = (
     "GROUP BY r.id HAVING r.head <> coalesce(max(e.seq), r.origin_seq) LIMIT 20"
 )
 GAPPED: Final = (
-    "SELECT r.id, r.run, r.origin_seq FROM runs r JOIN events e ON e.run = r.id WHERE r.status <> 'importing' "
+    "SELECT r.id, r.run, r.origin_seq FROM runs r JOIN events e ON e.run = r.id "
+    "WHERE r.status <> 'importing' "
     "GROUP BY r.id HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
 )
 PLACE: Final = _bound(shared.PLACE)

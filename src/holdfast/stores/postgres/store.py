@@ -1,7 +1,7 @@
-"""The port's verbs over one schema of a PostgreSQL database.
+"""The port's methods over one schema of a PostgreSQL database.
 
-Knows the statements and the rows; the connections, retries and errors are ``database``'s, the hot path is
-``appending``'s. The invariant: every verb is one transaction, and what it says is durable is so when it returns.
+It knows the statements and the rows; ``connections`` has the pool, retries and errors, ``append`` the hot
+path. The invariant: every method is one transaction, and what it calls durable is so on return.
 """
 
 import threading
@@ -46,14 +46,17 @@ _INBOX: Final = inbox_space("")
 
 
 class _Refused(Exception):
-    """Undo what the transaction has written so far."""
+    """Roll back the transaction."""
 
 
 class PostgresStore:
-    """A store in a schema of a PostgreSQL database; the schema is made when it is not there. Implements ``StorePort``."""
+    """A store in a schema of a PostgreSQL database, created if it does not exist.
+
+    Implements ``StorePort``.
+    """
 
     def __init__(self, name: str, password: str | None = None) -> None:
-        """Open the store that the part of a URL behind ``postgresql://`` names."""
+        """Open the store of the part of a URL after ``postgresql://``."""
         self._database: Final = Database(address_of(name, password))
         self._appender: Final = Appender(self._database)
         self._waiting: Final = Waiting(self._database)
@@ -92,7 +95,7 @@ class PostgresStore:
         def create(connection: Connection) -> None:
             if row.origin is not None:
                 _must(connection, sql.FORK_RUN, (row.origin, origin_revision))
-            # shared, so that no deleter of a run of this name ends between this look and the insert
+            # a shared lock, so that no delete of a run of this name commits between this read and the insert
             fence, _ = self._fences(connection, sql.FENCES)
             _must(connection, sql.CREATE_RUN, {**values, "fence": fence})
 
@@ -187,7 +190,7 @@ class PostgresStore:
 
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
         def adopt(connection: Connection) -> None:
-            # All that waits is waited for in one order: the fences, then the rows by name.
+            # All locks are taken in one order: the fences, then the rows by name.
             self._raise_fences(connection, 0)
             connection.execute(sql.LOCK_RUNS, ([run, of],))
             number, _, head = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
@@ -229,7 +232,7 @@ class PostgresStore:
         return {address: found[address] for address in addresses if address in found}
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
-        # Flushed: a deletion that power loss undoes is repeated by the next prune; one kept too early is not.
+        # Flushed is enough: the next prune repeats a deletion that power loss undoes.
         names = sorted(set(addresses))
         return self._database.write(
             lambda c: c.execute(sql.DELETE_BLOBS, (names, untouched_since)).rowcount, synced=False
@@ -295,7 +298,7 @@ class PostgresStore:
         def take(connection: Connection) -> list[RunRow]:
             rows = [judged_row(row) for row in connection.execute(sql.CLAIM, values, binary=True).fetchall()]
             damaged = [row.run for row in rows if row.damage]
-            if damaged:  # no worker can do anything with them, and they stand in the way of the others
+            if damaged:  # no worker can run them, and they would block the others
                 connection.execute(sql.GIVE_BACK, (damaged,))
             return rows
 
@@ -371,10 +374,11 @@ class PostgresStore:
         return reclaimed(self._database, thoroughly=thoroughly)
 
     def find_index(self, *, makes: bool = True) -> PostgresIndex | None:
-        self._database.check()  # before the lock: in a fork it may be held by a thread that does not exist there
+        # before the lock: in a forked child a thread that does not exist there may hold it
+        self._database.check()
         with self._indexing:
             if self._index is not None and not self._index.is_in_place():
-                self._index.close()  # thrown away by another process: what is in memory of it leads astray
+                self._index.close()  # another process has replaced it: cached data of it would be wrong
                 self._index = None
             is_wanted = self._index is None and not self._is_refused
             if is_wanted and (makes or self._database.read(is_made)):
@@ -413,7 +417,7 @@ class PostgresStore:
                     self._index.close()
 
     def _record(self, connection: Connection, space: str, key: str) -> Record | None:
-        """The record, checked. Corrupt."""
+        """The record, checked. Raises Corrupt."""
         found = connection.execute(sql.GET_RECORD, (space, key), binary=True).fetchone()
         if found is None:
             return None
@@ -427,7 +431,7 @@ class PostgresStore:
         return True
 
     def _fences(self, connection: Connection, statement: LiteralString) -> tuple[int, str]:
-        """The highest fence of a deleted run, and the store's id. Corrupt."""
+        """The highest fence of a deleted run, and the store's id. Raises Corrupt."""
         ((fences, id_, crc),) = connection.execute(statement).fetchall()
         return row_checksums.sound_fences(fences, id_, crc, self.url), id_
 
@@ -437,7 +441,7 @@ class PostgresStore:
         connection.execute(sql.SET_FENCES, (raised, row_checksums.meta_crc(id_, raised)))
 
     def _guarded(self, work: Any, *, synced: bool = True) -> bool:
-        """Whether the work went through; where something refused it, nothing of it is there."""
+        """Whether the work succeeded; if it was refused, nothing of it is written."""
         try:
             self._database.write(work, synced=synced)
         except _Refused:
@@ -452,7 +456,7 @@ def _must(connection: Connection, statement: LiteralString, values: Any) -> None
 
 
 def _found(connection: Connection, statement: LiteralString, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The one row that is there, or refuse."""
+    """The one existing row, or refuse."""
     row: tuple[Any, ...] | None = connection.execute(statement, values, binary=True).fetchone()
     if row is None:
         raise _Refused

@@ -1,11 +1,11 @@
-"""What was committed without waiting for the disk, until a later commit has waited for it.
+"""Commits without a sync, until a later commit has synced them.
 
-A crash of the server takes such commits back while this process lives on, which knows nothing better than an embedded store:
-there both end together. Its journal would go on behind a gap. So the items of flushed appends are kept here until they are
-safe, for whoever finds a head where it should not be to put them back.
+A crash of the server undoes such commits while this process lives on. (With an embedded store both end
+together.) Its journal would continue after a gap. So the items of flushed appends are kept here until they
+are safe, to be written again if a head is not where it should be.
 
-Knows that the server's log has one order: a commit that waited for the disk made everything durable that was committed before
-it began. The invariant: what is not covered by such a commit is counted here, whatever interrupted its writer.
+The server's log has one order: a synced commit makes everything durable that was committed before it began.
+The invariant: a commit that no synced one covers is counted here, whatever interrupted its writer.
 """
 
 import threading
@@ -15,11 +15,11 @@ from typing import Final
 from holdfast.model.store_rows import Append
 
 ITEMS_MAX: Final = 1_000
-"""Past this, a store syncs by itself: nobody above it does."""
+"""Past this, the store syncs by itself: no caller does."""
 
 
-class Flushed:
-    """The flushed commits of one process to one store, numbered in the order in which they were seen to end."""
+class UnsyncedCommits:
+    """The flushed commits of one process to one store, numbered in the order in which they ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Flushed:
 
     @property
     def any(self) -> bool:
-        """Whether there is something that a loss of power could take."""
+        """Whether a power loss could take something."""
         return self._count > self._covered
 
     @property
@@ -44,20 +44,23 @@ class Flushed:
             self._items.extend((self._count, item) for item in items)
 
     def keep(self, *items: Append) -> None:
-        """These were posted and are not there: no commit that is under way covers them."""
+        """These were posted and did not arrive: no current commit covers them."""
         if items:
             self.add(*items)
             with self._lock:
                 self._astray.extend(items)
 
     def astray(self) -> list[Append]:
-        """What was posted and is not there, each once."""
+        """What was posted and did not arrive, each once."""
         with self._lock:
             astray, self._astray = self._astray, []
         return astray
 
     def mark(self) -> int:
-        """To be asked for before a synced commit begins, and covered when it has ended and has written something."""
+        """Take a mark before a synced commit starts.
+
+        Pass it to ``cover`` when that has ended and written something.
+        """
         return self._count
 
     def cover(self, mark: int) -> None:
@@ -71,7 +74,7 @@ class Flushed:
         """The items that led a run from this head to that one, if they are all here."""
         found: list[Append] = []
         with self._lock:
-            # From the end: of two for one place, the first was given up.
+            # From the end: of two items for one place, the first was abandoned.
             for _, item in reversed(self._items):
                 if item.run == run and item.events and item.events[-1].seq == after_seq:
                     found.append(item)

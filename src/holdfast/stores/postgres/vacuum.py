@@ -1,8 +1,8 @@
-"""Giving space back: VACUUM lets others use what is free, VACUUM FULL rewrites every table and gives the rest back.
+"""Returns space: VACUUM makes it reusable, VACUUM FULL rewrites every table and returns it to the system.
 
-On a connection of its own and without a statement timeout: it takes what it takes. A table that is being rewritten is locked;
-whoever cannot get it within the lock timeout is told StoreBusy, and calling again goes on. The server's write-ahead log, its
-archive and its backups keep what was deleted for as long as their owner says: that is not ours to change.
+It has its own connection and no statement timeout, because it may take long. A table that is being rewritten
+is locked; a caller that does not get it within the lock timeout gets StoreBusy, and may call again. The
+server's write-ahead log, its archive and its backups keep deleted data for as long as their owner configured.
 """
 
 from typing import Final

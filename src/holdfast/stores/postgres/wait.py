@@ -1,10 +1,12 @@
-"""Waiting until a run stands elsewhere: woken by the server's notifications, looking by itself now and then.
+"""Waits until a run has changed: woken by the server's notifications, and polling slowly.
 
-Writers notify only about runs that somebody waits for, since a notification takes a lock that all commits of the server
-share; so a waiter first says what it waits for. A notification that was missed (the writer had looked just before, the
-connection was lost) costs a look's interval and nothing else. Behind a pooler nobody can listen: there the looks are closer.
+Writers notify only about runs that are waited for, since a notification takes a lock that all commits of the
+server share; so a waiter first registers what it waits for. A missed notification (the writer had looked just
+before, the connection was lost) costs one polling interval and nothing else. Behind a pooler listening is
+impossible: there the polling is faster.
 
-One thread listens for all waiters of a store. It starts with the first, and ends when nobody has waited for a while.
+One thread listens for all waiters of a store. It starts with the first, and ends after a while without
+waiters.
 """
 
 import threading
@@ -27,7 +29,7 @@ _LINGER_S: Final = 5.0
 
 
 class Waiting:
-    """What one store's waiters share: the listening thread, and what was said to be waited for."""
+    """What one store's waiters share: the listening thread, and the registered runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +41,7 @@ class Waiting:
         self._listens = False
 
     def wait_for_change(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
-        """See ``StorePort.wait``. A run that does not exist stands at the cursor (0, 0, 0)."""
+        """See ``StorePort.wait``. A run that does not exist has the cursor (0, 0, 0)."""
         database = self._database
         deadline = SystemClock.monotonic() + timeout_s
         moved = self._moved(cursors)
@@ -51,7 +53,7 @@ class Waiting:
                 news = self._news
                 if not database.polls:
                     self._want(cursors)
-                moved = self._moved(cursors)  # also after wanting: what happened before then was not told
+                moved = self._moved(cursors)  # after registering: earlier changes were not notified
                 left_s = deadline - SystemClock.monotonic()
                 if moved or left_s <= 0:
                     return moved
@@ -65,18 +67,18 @@ class Waiting:
                 self._waiters -= 1
 
     def wake_here(self) -> None:
-        """Something was committed through this very handle: its waiters need not hear that from the server."""
+        """Something was committed through this handle: wake its waiters without the server."""
         if self._waiters:
             self.wake()
 
     def wake(self) -> None:
-        """Let every waiter look."""
+        """Make every waiter check."""
         with self._heard:
             self._news += 1
             self._heard.notify_all()
 
     def close(self) -> None:
-        """The store is closed: waiters are told, and the thread ends."""
+        """The store is closed: wake the waiters and end the thread."""
         self.wake()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -103,7 +105,7 @@ class Waiting:
             del self._wanted_until[run]
         self._wanted_until.update(dict.fromkeys(new, now + _WANTED_S / 2))
 
-    # -- listening ---------------------------------------------------------------------------------------------
+    # -- listen ----------------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
         with self._heard:
@@ -120,14 +122,14 @@ class Waiting:
                 with self._database.own_connection() as connection:
                     connection.execute(composing.SQL("LISTEN {}").format(channel))
                     self._listens = True
-                    self.wake()  # what happened until now was not heard
+                    self.wake()  # earlier notifications were missed
                     while not self._is_over(idle_since):
                         for _ in connection.notifies(timeout=_SLICE_S, stop_after=1):
                             self.wake()
                         if self._waiters:
                             idle_since = SystemClock.monotonic()
                     return
-            except (HoldfastError, psycopg.Error):  # waiters look by themselves, and tell what is wrong
+            except (HoldfastError, psycopg.Error):  # waiters poll by themselves, and raise what is wrong
                 self._listens = False
             if self._is_over(idle_since):
                 return

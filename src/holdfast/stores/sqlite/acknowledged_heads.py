@@ -1,8 +1,8 @@
 """The acknowledged head of each run, kept outside of SQLite.
 
-A chain of checksums cannot notice that its last links are gone, as after a deleted WAL or an older copy of the file put in
-its place. So each synced append leaves in the side file how far the run's journal goes: after the sync, and not synced
-itself. It is never ahead of what was acknowledged, so it never alarms falsely; it survives every kill; after a power cut
+A chain of checksums cannot show that its last links are gone, as after a deleted WAL or an older copy of the
+file. So each synced append writes the run's head to the side file: after the sync, and not synced itself. It
+is never ahead of what was acknowledged, so it gives no false alarm; it survives every kill; after a power cut
 it is as old as the disk's own cache made it.
 
 A slot lies where the run's row has its number. It holds the head (birth, fence, seq, chain and a checksum) and the run's

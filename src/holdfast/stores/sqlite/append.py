@@ -1,8 +1,8 @@
-"""Appending to journals: the hot path and the general path.
+"""Appends: the hot path and the general path.
 
-Knows the guarded statement and the order inside an item. The invariant: an item is in the journal whole or not
-at all, whatever happens to the items around it; everything that can refuse it is asked before it writes. That
-threads share commits is not decided here but above the port, where it serves every store.
+It knows the guarded statement and the order inside an item. The invariant: an item is in the journal
+completely or not at all, whatever happens to the items around it; all checks come before its writes. Group
+commit of threads is not done here but above the port, where it serves every store.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,10 @@ class Appender:
         self._database = database
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        """See ``StorePort.append``. One event of one run is one statement, without the layers of the general path."""
+        """See ``StorePort.append``.
+
+        One event of one run is one statement, without the layers of the general path.
+        """
         if len(items) != 1:
             return self._commit(items)
         run, fence, after_seq, events, blobs, consumed, status, synced, _ = items[0]
@@ -57,7 +60,7 @@ class Appender:
                 database.begin_turn()
                 connection = database.synced if synced else database.flushed
                 if not synced:
-                    database.dirty = True  # before it is: an interrupt may fall right behind the commit
+                    database.dirty = True  # before the commit: an interrupt may come right after it
                 try:
                     connection.execute(
                         APPEND_EVENT,
@@ -100,6 +103,7 @@ class Appender:
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
     """Write one item inside an open transaction, or write nothing of it."""
     absent = missing(connection, item.blobs) if item.blobs else ()
+    # APPEND_EVENT checks fence and head by itself; an item without events needs the check here.
     if absent or not item.events:
         refusal = _refusal(connection, item, absent)
         if refusal is not None:
@@ -123,7 +127,7 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
 
 
 def keep_blobs(connection: apsw.Connection, blobs: Sequence[Blob], at: float) -> None:
-    """Put each, or touch the one that is without data, inside an open transaction."""
+    """Put each, or touch the one without data, inside an open transaction."""
     for address, data in blobs:
         if data is None:
             connection.execute(TOUCH_BLOB, (at, address))
@@ -132,7 +136,7 @@ def keep_blobs(connection: apsw.Connection, blobs: Sequence[Blob], at: float) ->
 
 
 def missing(connection: apsw.Connection, blobs: Sequence[Blob]) -> tuple[str, ...]:
-    """The addresses that are neither kept nor brought along."""
+    """The addresses that are neither stored nor in the append."""
     brought = {address for address, data in blobs if data is not None}
     return tuple(
         address
@@ -142,7 +146,7 @@ def missing(connection: apsw.Connection, blobs: Sequence[Blob]) -> tuple[str, ..
 
 
 def _refusal(connection: apsw.Connection, item: Append, missing: tuple[str, ...]) -> Refusal | None:
-    """What speaks against an item; a stale writer learns that first, before anything about blobs."""
+    """Why an item is refused; a stale fence is reported first, before missing blobs."""
     found = connection.execute(HEAD_AND_LEASE, (item.run,)).fetchone()
     if found is None:
         return Refusal("unknown")
@@ -156,7 +160,7 @@ def _refusal(connection: apsw.Connection, item: Append, missing: tuple[str, ...]
 
 @reread
 def _refusal_now(database: Database, item: Append) -> Refusal:
-    """Why the guarded statement wrote nothing, asked a moment later and outside its transaction."""
+    """Why the guarded statement wrote nothing; queried afterwards, outside its transaction."""
     with database.read() as connection:
-        # If the reason is gone since (another process moved the head just there), a conflict is what it was.
+        # If the reason is gone by now (another process moved the head in between), report a conflict.
         return _refusal(connection, item, ()) or Refusal("conflict", item.after_seq, Lease(item.fence))

@@ -1,7 +1,7 @@
-"""Opening one connection: every setting that durability rests on is set here, and read back before use.
+"""Opens one connection: sets every setting that durability depends on, and reads it back.
 
-Knows pragmas; knows no table. The invariant: a connection that leaves this module has the settings below, or
-an error was raised. SQLite ignores a pragma it does not like without a word, so setting alone proves nothing.
+It knows pragmas; it knows no table. The invariant: a connection that leaves this module has the settings
+below, or an error was raised. SQLite ignores an unknown pragma silently, so setting alone proves nothing.
 """
 
 from pathlib import Path
@@ -13,12 +13,12 @@ from holdfast import limits
 from holdfast.errors import NewerFormat, NotAStore, NotDurable
 
 APPLICATION_ID: Final = 0x484F4C44
-"""'HOLD' in the file's header, so that ``file`` and we can tell the file from any other database."""
+"""'HOLD' in the file's header, so that ``file`` and we can recognise our databases."""
 FORMAT_VERSION: Final = 2
 
 
 class Shape(NamedTuple):
-    """What a file of ours is: by its header, and by the schema that it is built with."""
+    """A kind of our files: by its header, and by its schema."""
 
     application_id: int
     version: int
@@ -47,13 +47,17 @@ SETTINGS: Final[dict[str, int | str]] = {
     "trusted_schema": 0,  # a file is data: its views may not call functions with side effects
     "cell_size_check": 1,  # notice damaged pages earlier
     "mmap_size": 0,  # a mapped read of a bad sector is a SIGBUS, not an error
-    "wal_autocheckpoint": 0,  # ``database`` folds the WAL: SQLite would say nothing of what goes wrong there
+    # ``database`` runs the checkpoints: SQLite's automatic ones would hide their errors
+    "wal_autocheckpoint": 0,
     "journal_size_limit": _WAL_SIZE_BYTES_MAX,
 }
 
 
 def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connection:
-    """A connection to an existing file with its settings proven. May raise apsw.Error, NotDurable, NewerFormat."""
+    """A connection to an existing file with its settings verified.
+
+    May raise apsw.Error, NotDurable, NewerFormat.
+    """
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         settle(connection, path, role)
@@ -88,7 +92,7 @@ def header_of(path: Path) -> bytes:
 
 
 def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
-    """Set what the role needs and prove each setting by reading it."""
+    """Set what the role needs and read each setting back."""
     wanted = dict(SETTINGS)
     wanted["synchronous"] = SYNC_FULL if role == "synced" else SYNC_NORMAL
     wanted["query_only"] = int(role == "reading")
@@ -96,7 +100,8 @@ def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
         int(limits.BUSY_TIMEOUT_S * 1000)
     )  # first: the pragmas below may have to wait
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    # Whoever closes last would delete the WAL; who that is, SQLite tells by locks that others may have lost.
+    # The last connection to close would delete the WAL. SQLite finds out which is last by locks, which may be
+    # lost.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for name, value in wanted.items():
         connection.execute(f"PRAGMA {name} = {value}")
@@ -118,7 +123,10 @@ def check_version(version: int, path: Path, shape: Shape = STORE) -> None:
 
 
 def _check_identity(connection: apsw.Connection, path: Path, shape: Shape) -> None:
-    """Once more, through the WAL: a newer Holdfast may have changed what the file's own header does not show yet."""
+    """Once more, through the WAL.
+
+    The file's own header may not show yet what a newer Holdfast has changed.
+    """
     if connection.pragma("application_id") != shape.application_id:
         raise NotAStore(store=str(path), problem="this SQLite database belongs to another application")
     check_version(connection.pragma("user_version"), path, shape)

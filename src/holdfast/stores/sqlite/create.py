@@ -1,8 +1,8 @@
-"""Making the file, or refusing the one that is there.
+"""Creates the file, or refuses an existing one.
 
-Knows the file system and the header of a SQLite file. The invariant: a file at a store's path is either not
-ours and left as it is, byte for byte, or it is a whole store. A store is built under another name and moved
-into place, so that nobody ever sees a half-made one: not a second process, not the next start after a crash.
+It knows the file system and the header of a SQLite file. The invariant: a file at a store's path is either
+not ours and stays unchanged, byte for byte, or it is a complete store. A store is built under another name
+and moved into place, so that a half-made one is never visible: not to a second process, not after a crash.
 """
 
 import os
@@ -30,9 +30,11 @@ _creating = threading.Lock()
 
 
 def ensure_store(path: Path, shape: Shape = STORE, owners: Owners | None = None) -> None:
-    """See that a store lies at an absolute, resolved path. Durable when it returns; may raise OSError, apsw.Error.
+    """Make sure that a store exists at an absolute, resolved path.
 
-    Of another ``shape`` it is a file that belongs to a store; ``owners`` are those of that store.
+    Durable on return. Raises OSError, apsw.Error.
+
+    With another ``shape`` it is a file that belongs to a store; ``owners`` are those of that store.
     """
     _refuse_network(path)
     if _is_ours(path, shape):
@@ -63,7 +65,7 @@ def _refuse_network(path: Path) -> None:
 
 
 def _is_ours(path: Path, shape: Shape) -> bool:
-    """True for a store of ours, False where one is to be made; anything else raises."""
+    """True for a store of ours, False if one is to be made; anything else raises."""
     try:
         if path.stat().st_size == 0:
             return False
@@ -81,7 +83,7 @@ def _is_ours(path: Path, shape: Shape) -> bool:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make what is missing of a directory, private to the user, and sync each name into its parent."""
+    """Create the missing part of a directory, private to the user, and sync each name into its parent."""
     if directory.is_dir():
         return
     _make_directory(directory.parent)
@@ -98,7 +100,7 @@ def _forget_heads(path: Path, owners: Owners) -> None:
 
 def _build(path: Path, shape: Shape) -> None:
     draft = path.with_name(path.name + "-new")
-    # Of a crashed attempt, or of a database that somebody deleted: a stale WAL would be replayed into the new file.
+    # From a crashed attempt, or a deleted database: a stale WAL would be replayed into the new file.
     for leftover in (
         draft,
         *(path.with_name(base + end) for base in (draft.name, path.name) for end in _BESIDE),

@@ -1,7 +1,7 @@
-"""What SQLite and the file system say, in the words of ``holdfast.errors``.
+"""Maps the errors of SQLite and the file system to ``holdfast.errors``.
 
-Knows every exception class of apsw; a test fails when apsw brings one that is not listed. The invariant:
-no apsw exception leaves this package, and a write that failed is never reported as one that did not happen.
+It knows every exception class of apsw; a test fails when apsw adds one that is not listed. The invariant: no
+apsw exception leaves this package, and a failed write is never reported as one that did not happen.
 """
 
 import errno
@@ -33,7 +33,7 @@ MAPPED: Final[dict[type[apsw.Error], type[StoreError]]] = {
     apsw.PermissionsError: StoreReadOnly,
     apsw.NotADBError: NotAStore,
     apsw.CorruptError: Corrupt,
-    # What follows is an I/O failure, or a defect of this package: either way the outcome is not known.
+    # The rest are I/O failures, or defects of this package: either way the outcome is unknown.
     apsw.AbortError: StoreUnavailable,
     apsw.AuthError: StoreUnavailable,
     apsw.BindingsError: StoreUnavailable,
@@ -70,11 +70,11 @@ MAPPED: Final[dict[type[apsw.Error], type[StoreError]]] = {
 
 
 def translated(error: apsw.Error, path: Path, *, system_errno: int = 0) -> StoreError:
-    """The StoreError for what SQLite said about the file at ``path``, with its cause set."""
+    """The StoreError for a SQLite error about the file at ``path``, with its cause set."""
     found = MAPPED.get(type(error), StoreUnavailable)
     if found is StoreUnavailable and system_errno in _NO_SPACE:
         found = (
-            DiskFull  # a quota, or the shared-memory file that could not grow: SQLite calls these I/O errors
+            DiskFull  # a quota, or a shared-memory file that could not grow: SQLite calls these I/O errors
         )
     if isinstance(error, apsw.CantOpenError) and not is_writable(path):
         found = StoreReadOnly
@@ -85,7 +85,7 @@ def translated(error: apsw.Error, path: Path, *, system_errno: int = 0) -> Store
 
 
 def translated_os(error: OSError, path: Path) -> StoreError:
-    """The StoreError for what the file system said about ``path`` or its directory, with its cause set."""
+    """The StoreError for a file system error about ``path`` or its directory, with its cause set."""
     found: type[StoreError] = StoreUnavailable
     if error.errno in _NO_SPACE:
         found = DiskFull
@@ -95,12 +95,12 @@ def translated_os(error: OSError, path: Path) -> StoreError:
 
 
 def undecodable(error: UnicodeDecodeError, path: Path) -> Corrupt:
-    """The error for text on the disk that is not text any more."""
+    """The error for stored text that is not valid UTF-8 any more."""
     return Corrupt(store=str(path), problem=f"a text column does not decode: {error}").because(error)
 
 
 def error_code(error: apsw.Error) -> int:
-    """The extended result code; 0 for the classes that are apsw's own."""
+    """The extended result code; 0 for apsw's own classes."""
     return getattr(error, "extendedresult", 0)
 
 

@@ -1,6 +1,7 @@
-"""Whose the files of a store are. As with git's ``safe.directory``, the owner decides, and not what others may write there.
+"""The owner of a store's files. As with git's ``safe.directory``, the owner decides, not write permissions.
 
-Looks at names only, and opens nothing: closing a descriptor of the database would drop the locks that this process has on it.
+It reads only metadata and opens nothing: closing a descriptor of the database would drop this process's locks
+on it.
 """
 
 import os
@@ -20,7 +21,7 @@ def other_owner(database: Path, *, brought_by: int | None = None) -> str:
     The directory may be root's, like ``/tmp``. Under sudo the files of the user who called it are as good as one's own.
     ``brought_by`` owned a log that was brought into the database before, see ``log_owner``.
     """
-    if not hasattr(os, "geteuid"):  # Windows: the system has no such owner, and a profile is one user's
+    if not hasattr(os, "geteuid"):  # Windows has no such owners, and a profile belongs to one user
         return ""
     own = _own()
     uids = [_owner(database.with_name(database.name + end)) for end in ENDS]

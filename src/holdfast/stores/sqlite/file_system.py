@@ -1,7 +1,7 @@
-"""What kind of file system a path lies on, and whether SQLite's promises hold there.
+"""The file system of a path, and whether SQLite's guarantees hold there.
 
-Knows names of file systems; knows nothing of SQLite. ``filesystem_of`` is pure over the text of
-``/proc/self/mountinfo``; where there is no such file the answer is that nobody knows, which refuses nothing.
+It knows names of file systems; it knows nothing of SQLite. ``filesystem_of`` is pure over the text of
+``/proc/self/mountinfo``; without such a file the answer is unknown, which refuses nothing.
 """
 
 import re
@@ -18,7 +18,7 @@ NETWORK: Final = frozenset(
         "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf",
     }
 )  # fmt: skip
-"""Locks or syncs of these do not keep SQLite's promises: a store on one of them is refused."""
+"""Their locks or syncs do not give SQLite's guarantees: a store there is refused."""
 
 VOLATILE: Final[dict[str, str]] = {
     "tmpfs": "lives in memory and is gone after a reboot",
@@ -28,11 +28,11 @@ VOLATILE: Final[dict[str, str]] = {
     "virtiofs": "is shared with a host, whose disk decides what a sync means",
     "fuse.grpcfuse": "is shared with a host, whose disk decides what a sync means",
 }
-"""These keep the promises as long as they exist, which may be shorter than people think."""
+"""These give the guarantees as long as they exist, which may be shorter than people expect."""
 
 
 def filesystem_of(mountinfo_text: str, path: str) -> str:
-    """The type of the file system that holds an absolute, resolved path; empty if the text does not tell."""
+    """The type of the file system that holds an absolute, resolved path; empty if it is unknown."""
     found, depth = "", -1
     for line in mountinfo_text.splitlines():
         before, separator, after = line.partition(" - ")
@@ -47,7 +47,7 @@ def filesystem_of(mountinfo_text: str, path: str) -> str:
 
 
 def filesystem_at(path: Path) -> str:
-    """The type of the file system that holds a path on this machine; empty if nobody knows."""
+    """The type of the file system that holds a path on this machine; empty if it is unknown."""
     try:
         text = _MOUNTINFO.read_text(errors="surrogateescape")
     except OSError:

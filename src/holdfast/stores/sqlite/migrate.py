@@ -1,8 +1,8 @@
 """From format 1 to format 2: chains, checksums of rows, and an id of the store.
 
-A store of format 1 is read as it is, through views that stand before its tables and show what is missing as empty. It is
-brought to this format with the first write, in one transaction: killed anywhere, it is of the one format or of the other.
-Old rows stay unchanged; they get their checksums when they are written again.
+A store of format 1 is read unchanged, through temporary views that hide its tables and show missing columns
+as empty. The first write migrates it, in one transaction: a kill leaves the one format or the other. Old rows
+stay unchanged; they get their checksums when they are next written.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ _SHOWN: Final = {
     "meta": "SELECT *, '' AS store, NULL AS crc FROM main.meta",
 }
 VIEWS: Final = Path(__file__).with_name("views.sql")
-"""What people ask a store by, as this version has it."""
+"""The views for people, in this version."""
 
 
 def is_old(connection: apsw.Connection, shape: Shape) -> bool:
@@ -39,18 +39,18 @@ def is_old(connection: apsw.Connection, shape: Shape) -> bool:
 
 
 def show_as_new(connection: apsw.Connection) -> None:
-    """Let a connection read an old store by the statements of this format."""
+    """Let a connection read an old store with the statements of this format."""
     writes = connection.pragma("query_only")
     connection.execute(
         "PRAGMA query_only = 0"
-    )  # nothing of the file is written: temporary views lie in memory
+    )  # nothing is written to the file: temporary views are in memory
     for name, text in _SHOWN.items():
         connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
     connection.execute(f"PRAGMA query_only = {writes}")
 
 
 def show_as_is(connection: apsw.Connection) -> None:
-    """And from then on the tables themselves: the store was brought to this format."""
+    """Drop the temporary views: the store was migrated."""
     writes = connection.pragma("query_only")
     connection.execute("PRAGMA query_only = 0")
     for name in _SHOWN:
@@ -59,7 +59,7 @@ def show_as_is(connection: apsw.Connection) -> None:
 
 
 def migrate(connection: apsw.Connection) -> None:
-    """Bring the store to this format, inside an open transaction; nothing is left to do where another process has."""
+    """Migrate the store, inside an open transaction; does nothing if another process has done it."""
     if not is_old(connection, STORE):
         return
     for statement in _ADDED:
@@ -70,7 +70,7 @@ def migrate(connection: apsw.Connection) -> None:
 
 
 def seal_meta(connection: apsw.Connection) -> None:
-    """Give what a store knows of itself its checksum."""
+    """Write the checksum of the store's own data."""
     rows: Any = connection.execute("SELECT store, fences FROM meta").fetchall()
     ((store, fences),) = rows
     connection.execute("UPDATE meta SET crc = ?", (meta_crc(store, fences),))

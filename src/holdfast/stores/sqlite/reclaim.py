@@ -1,7 +1,7 @@
-"""Giving space back to the file system, and, when asked, seeing that nothing deleted is left in the files.
+"""Returns space to the file system and, if asked, removes all traces of deleted data from the files.
 
-Knows free pages, VACUUM and the WAL. The invariant: every step has a turn of its own and is a transaction, so that others
-get theirs in between, and a kill at any moment leaves a sound store and some space to reclaim.
+It knows free pages, VACUUM and the WAL. The invariant: every step has its own turn and transaction, so that
+others can write in between, and a kill at any time leaves a sound store and some space to reclaim.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def reclaimed(database: Database, *, thoroughly: bool) -> int:
         _step(database, REWRITE)
     else:
         _free_pages_go(database)
-    _fold_wal(database)
+    _truncate_wal(database)
     return max(0, before - _size(database.path))
 
 
@@ -38,15 +38,15 @@ def _free_pages_go(database: Database) -> None:
     while free:
         _step(database, SHRINK)
         left = _step(database, FREE_PAGES)[0][0]
-        if left >= free:  # others free pages too: what is left is theirs
+        if left >= free:  # others free pages too, and reclaim them themselves
             return
         free = left
 
 
-def _fold_wal(database: Database) -> None:
-    """Everything into the main file, and the WAL to nothing.
+def _truncate_wal(database: Database) -> None:
+    """Checkpoint everything into the main file, and truncate the WAL.
 
-    SQLite would wait for readers with the write lock in its hands; many short looks let the writers through.
+    SQLite would wait for readers while holding the write lock; many short tries let the writers through.
     """
     deadline = SystemClock.monotonic() + BUSY_TIMEOUT_S
     while _step(database, FOLD_WAL, wait_ms=_LOOK_MS)[0][0]:
@@ -59,7 +59,7 @@ def _fold_wal(database: Database) -> None:
 
 
 def _step(database: Database, statement: str, *, wait_ms: int = int(BUSY_TIMEOUT_S * 1000)) -> list[Any]:
-    """One statement outside of any transaction, in a turn of its own; its answer."""
+    """One statement outside of any transaction, in its own turn; returns its answer."""
     with database.alone():
         connection = database.synced
         connection.set_busy_timeout(wait_ms)

@@ -1,8 +1,10 @@
-"""What a store in a file is found by: a second file beside it, with FTS5 for words and vectors for meaning.
+"""The search index of a store in a file.
 
-A file of its own, because writing to it must never make a recording wait, and because it is derived: deleted, damaged or
-of another format, it is made anew. Vectors are read once and kept in memory, each by a number that is never given twice; a
-document that went since is noticed when it is looked up.
+A second file beside it, with FTS5 for words and vectors for meaning.
+
+It is a separate file, because writing to it must never make a recording wait, and because it is derived:
+deleted, damaged or of another format, it is recreated. Vectors are read once and kept in memory, each by a
+number that is never reused; a document that was removed since is noticed when it is looked up.
 """
 
 import threading
@@ -31,7 +33,7 @@ _opening: Final = threading.Lock()
 """Threads of one process: file locks do not keep them apart."""
 _FILES: Final = ("", "-wal", "-shm")
 _AHEAD: Final = 4
-"""How many times as many of the nearest are looked at before it is found out what lies within bounds."""
+"""How many times more of the nearest are read before the bounds are applied."""
 _SEPARATOR: Final = "\x1f"
 _WORDS: Final = {space: f"{space}_words" for space in SPACES}
 
@@ -61,20 +63,20 @@ _FORGET_NOTES: Final = "DELETE FROM notes WHERE name >= ? AND name < ?"
 
 
 def index_path(store: Path) -> Path:
-    """Where the index of a store lies."""
+    """The path of a store's index."""
     return store.with_name(store.name + "-search")
 
 
 def find_index(store: Path, owners: Owners, *, makes: bool = True) -> "SqliteIndex | None":
-    """The index beside a store, made where there is none or a damaged one; None where it cannot be had.
+    """The index beside a store, created if it is missing or damaged; None if it cannot be opened.
 
-    With ``makes`` off nothing is thrown away: a damaged one raises what is wrong with it.
+    With ``makes`` off nothing is deleted: a damaged one raises its error.
     """
     path = index_path(store)
     for is_last in (False, True):
         try:
             ensure_store(path, SHAPE, owners)
-            with _opening, owners.creating():  # or it might be thrown away between its file and its WAL
+            with _opening, owners.creating():  # or it might be deleted between its file and its WAL
                 return SqliteIndex(path, owners)
         except (apsw.Error, OSError, StoreError) as error:
             if not makes:
@@ -83,16 +85,16 @@ def find_index(store: Path, owners: Owners, *, makes: bool = True) -> "SqliteInd
                 return None
             if not throw_away(store, owners, None, is_damaged=True):
                 return None
-            _log("the search index %s is damaged, and is made anew: %s", path, error)
+            _log("the search index %s is damaged, and is recreated: %s", path, error)
     return None
 
 
 def throw_away(store: Path, owners: Owners, lost: "SqliteIndex | None", *, is_damaged: bool) -> bool:
-    """Remove the files of an index; whether they are gone. Those who have them open notice when they next ask for it.
+    """Remove the files of an index; returns whether they are gone. Other users notice at their next request.
 
-    Where it ``is_damaged``, only the one that is: another process may have met the same damage, and made another one.
-    The database goes first: killed behind that, the rest is removed before one is made. The other way round, an older
-    state of the index might seem whole.
+    If it ``is_damaged``, only that one: another process may have found the same damage, and recreated it. The
+    database is deleted first: after a kill, the rest is removed before a new one is made. The other way
+    round, an older state of the index might seem complete.
     """
     path = index_path(store)
     if not path.exists():
@@ -125,7 +127,7 @@ def _said(error: Exception, path: Path) -> StoreError:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether it is the file's fault, and not that of the disk, of rights or of others."""
+    """Whether the file itself is damaged, and not the disk, permissions or other processes at fault."""
     return not isinstance(
         error,
         (
@@ -175,7 +177,7 @@ class SqliteIndex:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be used in this process, and is still the file at its place."""
+        """Whether it can still be used in this process, and is still the file at its path."""
         if self._database.is_gone:
             return False
         with suppress(StoreError):
@@ -183,7 +185,7 @@ class SqliteIndex:
             return True
         return False
 
-    # -- writing ---------------------------------------------------------------------------------------------
+    # -- write -----------------------------------------------------------------------------------------------
 
     def put(
         self,
@@ -223,7 +225,7 @@ class SqliteIndex:
             connection.execute(f"INSERT INTO {_WORDS[space]} ({_WORDS[space]}) VALUES ('delete-all')")  # noqa: S608
             connection.execute(_FORGET_NOTES, (space, after_prefix(space)))
 
-    # -- finding ---------------------------------------------------------------------------------------------
+    # -- find ------------------------------------------------------------------------------------------------
 
     @reread
     def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
@@ -231,7 +233,7 @@ class SqliteIndex:
         if not asked:
             return []
         words, (where, bound) = _WORDS[space], _where(within)
-        # Where there are no bounds, which document it is need be known only of the best.
+        # Without bounds, only the best documents need the join.
         joined = f"JOIN documents d ON d.id = {words}.rowid " if where else ""
         ranked = f"SELECT {words}.rowid AS id, rank FROM {words} {joined}WHERE {words} MATCH ?{where}"  # noqa: S608
         found = (
@@ -268,11 +270,11 @@ class SqliteIndex:
 
     @reread
     def _loaded(self, space: str, model: str) -> Nearest:
-        """All vectors of this space and model, those included that were put since."""
+        """All vectors of this space and model, including new ones."""
         nearest = self._nearest.setdefault((space, model), Nearest())
         with self._database.read() as connection:
             after = nearest.last_id
-            if not after:  # the newest only, where there are more than are looked at
+            if not after:  # only the newest, if there are more than the maximum
                 after = (connection.execute(_FIRST_VECTOR, (space, model, VECTORS_MAX)).get) or 0
             nearest.extend(_rows(connection, _VECTORS, after, space, model))
         return nearest
@@ -281,7 +283,7 @@ class SqliteIndex:
     def _top_within(
         self, nearest: Nearest, space: str, vector: bytes, within: Within, limit: int
     ) -> dict[int, float]:
-        """The nearest within bounds. Where most of what is near lies within, it need not be known what else does."""
+        """The nearest within bounds. If most of the near ones are within, the others need not be checked."""
         if within == EVERYWHERE:
             return self._alive(nearest, vector, limit)
         where, bound = _where(within)
@@ -302,7 +304,7 @@ class SqliteIndex:
     def _alive(
         self, nearest: Nearest, vector: bytes, limit: int, among: Sequence[int] | None = None
     ) -> dict[int, float]:
-        """The nearest that are still there, best first: others may have dropped some since they were read."""
+        """The nearest that still exist, best first: others may have removed some since they were read."""
         while True:
             top = nearest.top(vector, limit, among)
             there = self._there([id_ for id_, _ in top])
@@ -335,20 +337,20 @@ class SqliteIndex:
     # -- the rest --------------------------------------------------------------------------------------------
 
     def reclaim(self, *, thoroughly: bool) -> int:
-        """See ``StorePort.reclaim``, of which this is a part."""
-        if thoroughly:  # the terms of what was dropped stay in their segments until these are merged
+        """See ``StorePort.reclaim``; this is a part of it."""
+        if thoroughly:  # the terms of removed documents stay in their segments until these are merged
             for words in _WORDS.values():
                 with self._database.write(synced=True) as connection:
                     connection.execute(f"INSERT INTO {words} ({words}) VALUES ('optimize')")  # noqa: S608 - a constant
         return reclaimed(self._database, thoroughly=thoroughly)
 
     def close(self) -> None:
-        """Let go of the file; idempotent."""
+        """Close the file; idempotent."""
         self._database.close()
 
 
 def _match(row: Any, path: Path) -> Match:
-    """A row as a match. A flipped bit may have made another type of a field, which SQLite does not mind."""
+    """A row as a match. A flipped bit may have changed the type of a field, which SQLite allows."""
     if tuple(map(type, row)) != _MATCH_TYPES:
         raise _bent(path)
     return Match(*row)
@@ -359,7 +361,7 @@ def _bent(path: Path) -> Corrupt:
 
 
 def _rows(connection: apsw.Connection, statement: str, *bindings: str | int | None) -> list[Any]:
-    """All of them at once, so that no statement stays open; what types they hold, the schema tells."""
+    """All of them at once, so that no statement stays open. The schema decides their types."""
     return list(connection.execute(statement, bindings))
 
 
@@ -378,7 +380,7 @@ def _tagged(tags: Iterable[str]) -> str:
 
 
 def _where(within: Within) -> tuple[str, tuple[str | None, ...]]:
-    """The rest of a WHERE that keeps to these bounds, and what is bound to it."""
+    """The rest of a WHERE for these bounds, and its parameters."""
     parts: list[str] = []
     bound: list[str | None] = []
     if within.prefixes:
@@ -391,7 +393,7 @@ def _where(within: Within) -> tuple[str, tuple[str | None, ...]]:
 
 
 def _asked(query: Query) -> str:
-    """The query in the words of FTS5: all phrases, and any of the terms for the score."""
+    """The query in FTS5's syntax: all phrases, and any of the terms for the score."""
     phrases = [_quoted(" ".join(phrase)) for phrase in query.phrases]
     terms = [_quoted(term) for term in query.terms]
     if not phrases:

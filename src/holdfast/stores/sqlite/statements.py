@@ -1,8 +1,8 @@
-"""Every statement the store runs, as constant texts: apsw caches a prepared statement by its text.
+"""Every statement of the store, as constant texts: apsw caches a prepared statement by its text.
 
-Knows the tables of ``schema.sql`` and nothing of Python's values. A run's head is nowhere stored: it is its highest
-seq, or where it was forked as long as it has no event of its own. An event's id is its run's id and its seq in
-one integer, so the table itself is the index: one descent finds a head, and a journal is one range.
+It knows the tables of ``schema.sql`` and nothing of Python's values. A run's head is not stored: it is its
+highest seq, or its fork point as long as it has no event of its own. An event's id is its run's id and its
+seq in one integer, so the table itself is the index: one descent finds a head, and a journal is one range.
 """
 
 from typing import Final
@@ -19,14 +19,15 @@ _RUN: Final = (
     "SELECT r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, "  # noqa: S608 - constants
     f"{_HEAD}, r.revision, {_LEASE}, {shared.QUEUE}, {shared.SUMS} FROM runs r "
 )
-# The same with texts as bytes: what is no text any more can be read that way, and listed among the others.
+# The same with texts as bytes: invalid text can be read that way, and listed among the others.
 _RAW_RUN: Final = (
     "SELECT CAST(r.run AS BLOB), CAST(r.birth AS BLOB), r.created_at, CAST(r.status AS BLOB), r.body, "  # noqa: S608 - constants
-    f"CAST(r.origin AS BLOB), r.origin_seq, {_HEAD}, r.revision, r.fence, CAST(r.owner AS BLOB), r.beat, r.since, "
+    f"CAST(r.origin AS BLOB), r.origin_seq, {_HEAD}, r.revision, r.fence, CAST(r.owner AS BLOB), r.beat, "
+    "r.since, "
     f"r.beat_at, r.lease_s, CAST(r.agent AS BLOB), r.due_at, {shared.SUMS} FROM runs r "
 )
 
-# -- runs -----------------------------------------------------------------------------------------------------
+# -- runs ----------------------------------------------------------------------------------------------------
 
 CREATE_RUN: Final = (
     "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at, crc, status_crc, id) "
@@ -68,10 +69,11 @@ HEAD_OF_RUN: Final = f"SELECT r.id, r.birth, {_HEAD} FROM runs r WHERE r.run = ?
 HEADS: Final = f"SELECT CAST(r.run AS BLOB), CAST(r.birth AS BLOB), {_HEAD} FROM runs r"  # noqa: S608 - constants
 HEAD_AND_LEASE: Final = f"SELECT {_HEAD}, {_LEASE} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 
-# -- events ---------------------------------------------------------------------------------------------------
+# -- events --------------------------------------------------------------------------------------------------
 
-# The whole append of one event: guarded and written by one statement, which is its own transaction. An explicit
-# transaction around an UPDATE of the run and an INSERT was measured at 1.3 times a bare insert, this at 1.1.
+# The complete append of one event: guarded and written by one statement, which is its own transaction. An
+# explicit transaction around an UPDATE of the run and an INSERT was measured at 1.3 times a bare insert, this
+# at 1.1.
 APPEND_EVENT: Final = (
     "INSERT INTO events (id, at, kind, name, key, fence, body, crc, chain) "  # noqa: S608 - constants
     f"SELECT {_FIRST} | ?, ?, ?, ?, ?, ?, ?, ?, ? FROM runs r "
@@ -94,7 +96,7 @@ MEASURE: Final = (
     f"ON e.id BETWEEN {_FIRST} AND {_LAST} WHERE r.run = ?"
 )
 
-# -- blobs ----------------------------------------------------------------------------------------------------
+# -- blobs ---------------------------------------------------------------------------------------------------
 
 # Time only moves forward: of two references the later one protects.
 PUT_BLOB: Final = (
@@ -108,18 +110,19 @@ SCAN_BLOBS: Final = shared.SCAN_BLOBS
 DELETE_BLOB: Final = "DELETE FROM blobs WHERE address = ? AND touched_at < ?"
 SHRINK: Final = "PRAGMA incremental_vacuum(2000)"
 
-# -- leases ---------------------------------------------------------------------------------------------------
+# -- leases --------------------------------------------------------------------------------------------------
 
 GET_LEASE: Final = shared.GET_LEASE
 TAKE_LEASE: Final = (
-    "UPDATE runs SET fence = max(fence, ?7) + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, lease_s = ?3 "
+    "UPDATE runs SET fence = max(fence, ?7) + 1, owner = ?1, beat = 0, since = ?2, beat_at = ?2, "
+    "lease_s = ?3 "
     "WHERE run = ?4 AND (owner = '' OR (fence = ?5 AND beat = ?6))"
 )
 HOLDS_A_RUN: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1"
 BEAT: Final = "UPDATE runs SET beat = beat + 1, beat_at = ? WHERE run = ? AND fence = ? AND owner <> ''"
 RELEASE: Final = shared.RELEASE
 
-# -- the queue ------------------------------------------------------------------------------------------------
+# -- the queue -----------------------------------------------------------------------------------------------
 
 CLAIMABLE: Final = _RAW_RUN + (  # noqa: S608 - constants
     "WHERE r.agent IN (SELECT value FROM json_each(?1)) AND r.due_at <= ?2 AND r.owner = '' "
@@ -133,7 +136,7 @@ SET_DUE: Final = shared.SET_DUE
 NOT_DUE: Final = "UPDATE runs SET due_at = NULL WHERE run = CAST(? AS TEXT)"
 CALL_UP: Final = "UPDATE runs SET due_at = min(coalesce(due_at, ?1), ?1) WHERE run = ?2 AND agent <> ''"
 
-# -- records --------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 
 GET_RECORD: Final = shared.GET_RECORD
 ADD_RECORD: Final = shared.ADD_RECORD
@@ -143,14 +146,15 @@ DELETE_RECORD: Final = shared.DELETE_RECORD
 CONSUME_LETTER: Final = "DELETE FROM records WHERE space = ? AND key = ?"
 SCAN_RECORDS: Final = (
     "SELECT CAST(key AS BLOB), revision, body, crc FROM records "
-    "WHERE space = ?1 AND key > CAST(?2 AS TEXT) AND key >= ?3 AND (?4 IS NULL OR key < ?4) ORDER BY key LIMIT ?5"
+    "WHERE space = ?1 AND key > CAST(?2 AS TEXT) AND key >= ?3 AND (?4 IS NULL OR key < ?4) ORDER BY key "
+    "LIMIT ?5"
 )
 STANDING: Final = (
     f"SELECT r.fence, {_HEAD}, (SELECT count(*) FROM records WHERE space = ?2) "  # noqa: S608 - constants
     "FROM runs r WHERE r.run = ?1"
 )
 
-# -- the rest -------------------------------------------------------------------------------------------------
+# -- the rest ------------------------------------------------------------------------------------------------
 
 FREE_PAGES: Final = "PRAGMA freelist_count"
 REWRITE: Final = "VACUUM"
@@ -158,7 +162,8 @@ FOLD_WAL: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 BUMP: Final = "UPDATE meta SET syncs = syncs + 1"
 DATA_VERSION: Final = "PRAGMA data_version"
 ALL_EVENTS: Final = (
-    "SELECT CAST(r.run AS BLOB), e.seq, e.at, CAST(e.kind AS BLOB), CAST(e.name AS BLOB), CAST(e.key AS BLOB), "
+    "SELECT CAST(r.run AS BLOB), e.seq, e.at, CAST(e.kind AS BLOB), CAST(e.name AS BLOB), "
+    "CAST(e.key AS BLOB), "
     "e.fence, e.body, e.crc, e.chain, e.run FROM events e LEFT JOIN runs r ON r.id = e.run "
     "WHERE r.status IS NOT 'importing' ORDER BY e.id"
 )
@@ -169,11 +174,15 @@ LATE_FENCES: Final = (
     f"JOIN events e ON e.id = (SELECT max(id) FROM events WHERE id BETWEEN {_FIRST} AND {_LAST}) "
     "WHERE e.fence > r.fence AND e.chain <> 0 AND r.status IS NOT 'importing'"
 )
-ALL_RECORDS: Final = "SELECT CAST(space AS BLOB), CAST(key AS BLOB), revision, body, crc FROM records WHERE crc IS NOT NULL ORDER BY id"
+ALL_RECORDS: Final = (
+    "SELECT CAST(space AS BLOB), CAST(key AS BLOB), revision, body, crc FROM records "
+    "WHERE crc IS NOT NULL ORDER BY id"
+)
 PARTIAL_RUNS: Final = "SELECT CAST(run AS BLOB) FROM runs WHERE status = 'importing' ORDER BY run"
 GAPPED: Final = (
     "SELECT r.id, CAST(r.run AS BLOB), r.origin_seq FROM events e JOIN runs r ON r.id = e.run "
-    "WHERE r.status <> 'importing' GROUP BY e.run HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
+    "WHERE r.status <> 'importing' GROUP BY e.run HAVING min(e.seq) <> r.origin_seq + 1 "
+    "OR count(*) <> max(e.seq) - r.origin_seq"
 )
 OWN_EVENTS: Final = (
     "SELECT seq, at, CAST(kind AS BLOB), '', '', 0, body, 0 FROM events "

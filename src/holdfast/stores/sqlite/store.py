@@ -1,7 +1,7 @@
-"""The port's verbs over one SQLite file.
+"""The port's methods over one SQLite file.
 
-Knows the statements and the rows; the connections, locks and errors are ``database``'s, the hot path is
-``appending``'s. The invariant: every verb is one transaction, and what it says is durable is so when it returns.
+It knows the statements and the rows; ``database`` has the connections, locks and errors, ``append`` the hot
+path. The invariant: every method is one transaction, and what it calls durable is so on return.
 """
 
 import os
@@ -58,7 +58,7 @@ _QUOTED: Final = str.maketrans(
 
 
 class SqliteStore:
-    """A store in one file on a local disk; made when it is not there. Implements ``StorePort``."""
+    """A store in one file on a local disk; created if it does not exist. Implements ``StorePort``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Final = Path(os.path.realpath(path))
@@ -134,7 +134,7 @@ class SqliteStore:
                 bindings = (*bindings, before.created_at, as_bytes(before.run))
             try:
                 rows = _rows(connection.execute(statement, bindings))
-            except UnicodeDecodeError:  # some text of some row is none any more
+            except UnicodeDecodeError:  # some row has invalid text
                 return [raw_run_row(row) for row in connection.execute(raw, bindings)]
             return [judged_row(row) for row in rows]
 
@@ -260,7 +260,7 @@ class SqliteStore:
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
         deleted = 0
-        # Flushed: a deletion that power loss undoes is repeated by the next prune; one kept too early is not.
+        # Flushed is enough: the next prune repeats a deletion that power loss undoes.
         with self._database.write(synced=False) as connection:
             for address in addresses:
                 connection.execute(sql.DELETE_BLOB, (address, untouched_since))
@@ -321,7 +321,7 @@ class SqliteStore:
         bounds.check_claim(agents, limit)
         self._database.check_in_place()
         bindings = (_names(agents), at, limit)
-        with self._database.read() as connection:  # nothing to do is the common answer, and needs no lock
+        with self._database.read() as connection:  # usually there is nothing to do, which needs no lock
             if not _rows(connection.execute(sql.CLAIMABLE, bindings)):
                 return []
         with self._database.write(synced=True) as connection:
@@ -333,7 +333,7 @@ class SqliteStore:
             ]
             for row in found:
                 connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, row.run, -1, -1, 0))
-            for row in due:  # no worker can do anything with it, and it stands in the way of the others
+            for row in due:  # no worker can run it, and it would block the others
                 if row not in found:
                     connection.execute(sql.NOT_DUE, (as_bytes(row.run),))
         return [
@@ -415,9 +415,9 @@ class SqliteStore:
         try:
             index = self.find_index(makes=False)
             of_index = index.reclaim(thoroughly=thoroughly) if index else 0
-        except StoreBusy:  # a reader is in the way; called again, it goes on
+        except StoreBusy:  # a reader blocks it; another call continues
             raise
-        except StoreError as error:  # a damaged index gives its space back as a whole
+        except StoreError as error:  # a damaged index is removed completely
             if not self.drop_index(because=error):
                 raise
         return of_index + reclaimed(self._database, thoroughly=thoroughly)
@@ -433,12 +433,12 @@ class SqliteStore:
 
     def drop_index(self, *, because: StoreError | None = None) -> bool:
         with self._indexing:
-            if isinstance(because, StoreReadOnly):  # of others, it may be, who can write it
+            if isinstance(because, StoreReadOnly):  # another process may be able to write it
                 return False
             lost, self._index = self._index, None
             thrown = throw_away(self.path, self._owners, lost, is_damaged=because is not None)
             if lost is not None:
-                with suppress(StoreError):  # what it could not write is not wanted any more
+                with suppress(StoreError):  # what it could not write is not needed any more
                     lost.close()
             return thrown
 
@@ -454,13 +454,13 @@ class SqliteStore:
         if self._index is not None:
             self._index.close()
         self._database.close()
-        # Who still holds a run may still be acting for it: such a process must not look dead while it lives.
+        # A process that still holds a run may still act for it: it must not look dead while it lives.
         let_go(self._owners, keeps_its_byte=holds)
 
     # -- rows ------------------------------------------------------------------------------------------------
 
     def _found(self, connection: apsw.Connection, run: str) -> RunRow | None:
-        """The run's row, judged."""
+        """The run's row, checked."""
         try:
             found = connection.execute(sql.FIND_RUN, (run,)).fetchone()
         except UnicodeDecodeError as error:
@@ -468,14 +468,14 @@ class SqliteStore:
         return None if found is None else judged_row(found)
 
     def _record(self, connection: apsw.Connection, space: str, key: str) -> Record | None:
-        """The record, checked. Corrupt."""
+        """The record, checked. Raises Corrupt."""
         found: Any = connection.execute(sql.GET_RECORD, (space, key)).fetchone()
         if found is None:
             return None
         return row_checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
 
     def _fences(self, connection: apsw.Connection) -> tuple[int, str]:
-        """The highest fence of a deleted run, and the store's id. Corrupt."""
+        """The highest fence of a deleted run, and the store's id. Raises Corrupt."""
         ((fences, id_, crc),) = _rows(connection.execute(sql.META))
         return row_checksums.sound_fences(fences, id_, crc, self.url), id_
 
@@ -486,7 +486,7 @@ class SqliteStore:
 
 
 def _rows(cursor: apsw.Cursor) -> list[Any]:
-    """All of them at once, so that no statement stays open; what types they hold, the schema tells."""
+    """All of them at once, so that no statement stays open. The schema decides their types."""
     return list(cursor)
 
 

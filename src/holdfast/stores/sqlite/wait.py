@@ -1,7 +1,7 @@
-"""Waiting until a run stands elsewhere: woken by this process's own commits, polling for those of others.
+"""Waits until a run has changed: woken by this process's own commits, polling for those of others.
 
-Knows ``PRAGMA data_version``, which changes whenever any other connection commits and costs a few microseconds to
-ask. Reads nothing else until it does.
+It knows ``PRAGMA data_version``, which changes whenever any other connection commits and costs a few
+microseconds. It reads nothing else until then.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _POLL_S: Final = 0.02
 
 
 def wait_for_change(database: Database, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
-    """See ``StorePort.wait``. A run that does not exist stands at the cursor (0, 0, 0)."""
+    """See ``StorePort.wait``. A run that does not exist has the cursor (0, 0, 0)."""
     deadline = SystemClock.monotonic() + timeout_s
     seen = -1
     with _waiter(database):

@@ -1,1 +1,1 @@
-"""The rules of the store contract, one module a noun; ``holdfast.testing.store_contract`` puts them together."""
+"""The rules of the store contract, one module per noun; ``holdfast.testing.store_contract`` combines them."""

@@ -1,4 +1,4 @@
-"""Rules about blobs: kept by address, referenced by appends, deleted only when nobody touched them lately."""
+"""Rules about blobs: stored by address, referenced by appends, deleted only if not touched lately."""
 
 import pytest
 
@@ -22,14 +22,17 @@ class BlobRules:
         assert store.get_blobs([A, A]) == {A: bytes(range(256))}
 
     def test_putting_again_keeps_what_is_there_and_touches_it(self, store: StorePort) -> None:
-        """An address stands for its content; the second put only says that it is still wanted."""
+        """An address stands for its content; the second put only marks it as still in use."""
         store.put_blobs([Blob(A, b"content")], at=1.0)
         store.put_blobs([Blob(A, b"content")], at=5.0)
         assert store.delete_blobs([A], untouched_since=5.0) == 0
         assert store.get_blobs([A]) == {A: b"content"}
 
     def test_deletion_spares_what_was_touched_at_or_after_the_time(self, store: StorePort) -> None:
-        """The answer is the number deleted; absent ones do not count, nor does one named twice count twice."""
+        """The answer is the number deleted.
+
+        Absent ones do not count, nor does one named twice count twice.
+        """
         store.put_blobs([Blob(A, b"a")], at=1.0)
         store.put_blobs([Blob(B, b"b")], at=2.0)
         assert store.delete_blobs([A, B, C, A], untouched_since=2.0) == 1
@@ -63,7 +66,7 @@ class BlobRules:
         assert store.get_blobs([A]) == {A: b"a"}
 
     def test_a_reference_to_absent_content_refuses_the_item(self, store: StorePort) -> None:
-        """The answer names every missing address, and the head and lease that stand."""
+        """The answer names every missing address, and the current head and lease."""
         store.put_blobs([Blob(B, b"b")], at=1.0)
         fence = held(store)
         found = store.find_run("r")
@@ -96,7 +99,7 @@ class BlobRules:
         assert append(store, an_append("r", fence, 0, blobs=(Blob(A, b"a"),))) == 1
 
     def test_blobs_are_listed_by_address_without_their_content(self, store: StorePort) -> None:
-        """Each with its size as stored and when it was last wanted; ``after`` continues right behind an address."""
+        """Each with its stored size and its last use; ``after`` continues right after an address."""
         store.put_blobs([Blob(B, b"four"), Blob(C, b""), Blob(A, bytes(100_000))], at=1.0)
         store.put_blobs([Blob(C, b"")], at=5.0)
         everything = [BlobInfo(A, 100_000, 1.0), BlobInfo(B, 4, 1.0), BlobInfo(C, 0, 5.0)]

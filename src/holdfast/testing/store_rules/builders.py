@@ -1,4 +1,4 @@
-"""Making the nouns that the rules put into a store, with right checksums and dull contents."""
+"""Builders of the nouns that the rules store, with correct checksums and plain contents."""
 
 from collections.abc import Callable
 from threading import Thread
@@ -33,7 +33,7 @@ def an_event(
 
 
 def an_append(run: str, fence: int, after_seq: int, count: int = 1, **fields: Any) -> Append:
-    """An item of so many events, right behind ``after_seq``."""
+    """An item of so many events, right after ``after_seq``."""
     seqs = range(after_seq + 1, after_seq + 1 + count)
     return Append(run, fence, after_seq, tuple(an_event(run, seq, fence=fence) for seq in seqs))._replace(
         **fields
@@ -41,7 +41,7 @@ def an_append(run: str, fence: int, after_seq: int, count: int = 1, **fields: An
 
 
 def held(store: StorePort, run: str = "r", **fields: Any) -> int:
-    """Create a run, and the one it is to be a fork of where that is not there; take its lease; the fence."""
+    """Create a run, and its origin if that does not exist; take its lease; returns the fence."""
     row = a_run(run, **fields)
     if row.origin is not None:
         store.create_run(a_run(row.origin))
@@ -52,14 +52,14 @@ def held(store: StorePort, run: str = "r", **fields: Any) -> int:
 
 
 def revision_of(store: StorePort, run: str) -> int:
-    """The revision of a run that must be there."""
+    """The revision of a run that must exist."""
     found = store.find_run(run)
     assert found is not None, run
     return found.revision
 
 
 def append(store: StorePort, item: Append) -> int:
-    """Append one item that must be taken; the new head."""
+    """Append one item that must be accepted; returns the new head."""
     (outcome,) = store.append([item])
     assert isinstance(outcome, Appended), outcome
     return outcome.head

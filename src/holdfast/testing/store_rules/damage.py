@@ -1,4 +1,4 @@
-"""Rules about what is not what was written any more: named, never used, and no reason to lose the rest."""
+"""Rules about damaged data: it is named and never used, and the rest stays available."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from holdfast.testing.store_rules.builders import AT, a_run, an_event, append, h
 
 
 class DamageRules:
-    """What every verb promises about a damaged row, and the examination about a journal that does not hold together."""
+    """What every method promises about a damaged row, and the self-check about a broken journal."""
 
     def damage(self, store: StorePort, what: str, *place: str) -> None:
-        """Change one bit of what the store keeps, behind its back.
+        """Change one bit of the stored data, bypassing the store.
 
-        Of the ``record`` with this space and key, or of the ``run`` with this id, that is a bit of its body; of the
-        ``status`` of a run, one of that. A store whose suite does not say how is not asked about damaged rows.
+        For the ``record`` with this space and key, or the ``run`` with this id, a bit of its body; for the
+        ``status`` of a run, a bit of that. A suite that does not override it is not tested with damaged rows.
         """
-        pytest.skip(f"nobody says how a {what} of {store.url} is damaged: {place}")
+        pytest.skip(f"the suite does not say how to damage a {what} of {store.url}: {place}")
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -34,7 +34,10 @@ class DamageRules:
         assert store.get_record("inbox/r", "b") == Record("inbox/r", "b", 1, b"100")
 
     def test_a_scan_leaves_a_damaged_record_out(self, store: StorePort) -> None:
-        """A page is as full as it would be without it: a short one would look like the last. Who asks for it is given it, marked."""
+        """A page is as full as without it: a short one would look like the last.
+
+        On request it is included, marked.
+        """
         for key in "abcdef":
             store.put_record("s", key, b"100", revision=0)
         for key in "abd":
@@ -47,7 +50,7 @@ class DamageRules:
         ]  # fmt: skip
 
     def test_a_damaged_record_can_be_written_again(self, store: StorePort) -> None:
-        """As if there were none, or nobody could ever give an answer again; and it can be taken away."""
+        """As if there were none, or no answer could ever be given again; and it can be deleted."""
         for key in ("k", "gone"):
             store.put_record("s", key, b"100", revision=0)
             self.damage(store, "record", "s", key)
@@ -71,7 +74,10 @@ class DamageRules:
 
     @pytest.mark.parametrize("what", ["run", "status"])
     def test_a_damaged_run_is_named_and_the_others_are_listed(self, store: StorePort, what: str) -> None:
-        """Asked for, it is Corrupt; in a list it is marked; and nothing is written over it as if it were sound."""
+        """A request for it raises Corrupt; in a list it is marked.
+
+        And nothing overwrites it as if it were sound.
+        """
         for number, run in enumerate(("sound-1", "hurt", "sound-2")):
             store.create_run(a_run(run, created_at=AT + number))
         revision = revision_of(store, "hurt")
@@ -90,7 +96,7 @@ class DamageRules:
         assert "hurt" in failure.text
 
     def test_a_damaged_run_is_nobodys_to_claim(self, store: StorePort) -> None:
-        """A worker gets the others, and it does not stand in their way."""
+        """A worker gets the others, and it does not block them."""
         for number, run in enumerate(("hurt", "sound")):
             store.create_run(a_run(run, created_at=AT + number, agent="a", due_at=AT))
         self.damage(store, "run", "hurt")
@@ -115,7 +121,7 @@ class DamageRules:
     # -- journals --------------------------------------------------------------------------------------------
 
     def test_a_chain_is_kept_as_it_was_appended(self, store: StorePort) -> None:
-        """Positive, negative and none; alone, together and in the place of others."""
+        """Positive, negative and none; alone, together and as a replacement."""
         fence = held(store)
         events = chained("r", 4)
         append(store, Append("r", fence, 0, (events[0],)))
@@ -130,7 +136,7 @@ class DamageRules:
         assert [finding for finding in store.examine() if finding.verdict == "failure"] == []
 
     def test_a_swapped_event_is_named(self, store: StorePort) -> None:
-        """Intact by itself, and not what stood there: of another copy of the same journal."""
+        """Intact by itself, but not the original: from another copy of the same journal."""
         fence = held(store)
         events = chained("r", 6)
         other = chained("r", 6, body=b"[]")
@@ -165,7 +171,7 @@ class DamageRules:
         assert "wrong" in failure.text
 
     def test_a_fence_below_that_of_the_last_event_is_named(self, store: StorePort) -> None:
-        """It never goes down: then a late writer could write."""
+        """It never decreases: otherwise a late writer could write."""
         fence = held(store, "r")
         events = chained("r", 1, fence=fence + 7)
         append(store, Append("r", fence, 0, tuple(events)))

@@ -1,4 +1,4 @@
-"""Rules about events that are taken: what was appended is read back, in order, in pages, with its consequences."""
+"""Rules about accepted events: what was appended is read back, in order, in pages, with its consequences."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from holdfast.testing.store_rules.builders import AT, an_append, an_event, appen
 
 
 class EventRules:
-    """What ``append`` and ``read_events`` promise about items that are taken."""
+    """What ``append`` and ``read_events`` promise about accepted items."""
 
     def test_an_appended_event_is_read_back_as_stored(self, store: StorePort) -> None:
         """Every field, whatever the bytes and the letters."""
@@ -34,7 +34,10 @@ class EventRules:
         assert found.head == 6
 
     def test_an_event_that_stands_for_a_stretch_may_skip_it(self, store: StorePort) -> None:
-        """From its beginning, at the start of a journal and later, alone and among others; the head is its seq."""
+        """From its beginning, at the start of a journal and later, alone and among others.
+
+        The head is its seq.
+        """
         fence = held(store)
 
         def covering(first: int, seq: int) -> Event:
@@ -50,7 +53,7 @@ class EventRules:
                 store.append([Append("r", fence, 31, (short,))])
 
     def test_a_second_item_of_a_batch_builds_on_the_first(self, store: StorePort) -> None:
-        """Items are taken in order, in one transaction."""
+        """Items are accepted in order, in one transaction."""
         fence = held(store)
         items = [an_append("r", fence, 0, 2), an_append("r", fence, 2), an_append("r", fence, 3, 3)]
         assert store.append(items) == [Appended(2), Appended(3), Appended(6)]
@@ -61,7 +64,7 @@ class EventRules:
         assert store.append([]) == []
 
     def test_runs_have_journals_of_their_own(self, store: StorePort) -> None:
-        """A fork's events are its own only: borrowing the parent's is the reader's business."""
+        """A fork's events are its own only: the reader borrows the parent's."""
         fence_a, fence_b = held(store, "a"), held(store, "b", origin="a", origin_seq=1)
         outcomes = store.append([an_append("a", fence_a, 0, 3), an_append("b", fence_b, 1, 2)])
         assert outcomes == [Appended(3), Appended(3)]
@@ -119,7 +122,7 @@ class EventRules:
         assert (found.status, found.revision, found.body) == ("running", 2, b'{"goal":"x"}')
 
     def test_consumed_letters_go_with_the_append(self, store: StorePort) -> None:
-        """Those named go, the others stay, and so do letters of other runs under the same id."""
+        """Those named are deleted, the others stay, and so do letters of other runs under the same id."""
         fence = held(store)
         for key in ("l1", "l2", "l3"):
             assert store.put_record(inbox_space("r"), key, b"letter", revision=0)
@@ -129,7 +132,7 @@ class EventRules:
         assert store.get_record(inbox_space("other"), "l1") is not None
 
     def test_a_letter_that_is_gone_does_not_refuse_the_append(self, store: StorePort) -> None:
-        """Only the holder consumes, so an absent letter was taken back by who wrote it."""
+        """Only the holder consumes, so a missing letter was taken back by its writer."""
         fence = held(store)
         assert append(store, an_append("r", fence, 0, consumed=("gone",))) == 1
 
@@ -147,7 +150,7 @@ class EventRules:
         assert (found.status, found.head) == ("parked", 1)
 
     def test_flushed_and_synced_items_are_in_one_order(self, store: StorePort, other: StorePort) -> None:
-        """A flushed append is there for everybody at once, and what follows builds on it."""
+        """A flushed append is visible to all at once, and the next one builds on it."""
         fence = held(store)
         assert append(store, an_append("r", fence, 0, synced=False)) == 1
         assert [event.seq for event in other.read_events("r", limit=10)] == [1]
@@ -158,7 +161,7 @@ class EventRules:
         assert [event.seq for event in other.read_events("r", limit=10)] == [1, 2, 3, 4]
 
     def test_a_hasty_item_is_seen_by_the_same_handle_and_built_upon(self, store: StorePort) -> None:
-        """By every verb that asks about the run, and by whatever is appended behind it, alone or among others."""
+        """By every method that reads the run, and by whatever is appended after it, alone or among others."""
         fences = {run: held(store, run) for run in ("r", "s")}
 
         def hasty(run: str, after_seq: int) -> Append:
@@ -180,7 +183,7 @@ class EventRules:
         assert [event.seq for event in store.read_events("s", limit=9)] == [1, 2, 3, 4, 5]
 
     def test_a_hasty_item_may_be_anything(self, store: StorePort) -> None:
-        """Several events, blobs, letters, a status: whatever a store cannot hurry with, it does not."""
+        """Several events, blobs, letters, a status: a store that cannot hurry with them does not."""
         fence = held(store)
         blob = Blob("ab" * 32, b"content")
         item = an_append("r", fence, 0, 3, synced=False, hasty=True, blobs=(blob,), status="running")

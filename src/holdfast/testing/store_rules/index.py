@@ -1,4 +1,4 @@
-"""What an index must do, for stores that have one."""
+"""The rules of a search index, for stores that have one."""
 
 from importlib.util import find_spec
 
@@ -37,17 +37,20 @@ def _filled(store: StorePort) -> IndexPort | None:
 
 
 def _has_vectors(index: IndexPort) -> bool:
-    """Whether things are found by meaning here: a store's own index may do without numpy, ours does not."""
+    """Whether this index finds by meaning: a third party's index may work without numpy, ours does not."""
     return find_spec("numpy") is not None or bool(
         index.find_near(FACTS, _vector(1), "m", EVERYWHERE, limit=1)
     )
 
 
 class IndexRules:
-    """Every sentence of ``IndexPort``. A store without an index passes: its things are looked through instead."""
+    """Every sentence of ``IndexPort``. A store without an index passes: its searches read everything."""
 
     def test_words_are_found_best_first(self, store: StorePort) -> None:
-        """Any of the terms; a term that looks like an identifier as a whole; nothing for terms that are nowhere."""
+        """Any of the terms; a term that looks like an identifier as a whole.
+
+        Nothing for terms that are nowhere.
+        """
         if (index := _filled(store)) is None:
             return
         found = index.find_words(FACTS, Query(("coffee", "like", "user")), EVERYWHERE, limit=9)
@@ -73,7 +76,7 @@ class IndexRules:
         assert index.find_words(FACTS, Query((), (("tea", "green"),)), EVERYWHERE, limit=9) == []
 
     def test_what_is_searched_can_be_narrowed(self, store: StorePort) -> None:
-        """By beginnings of keys and by tags, all of them; for words and for vectors."""
+        """By key prefixes and by tags, all of them; for words and for vectors."""
         if (index := _filled(store)) is None:
             return
         one = Within(("users/1\x1f", "users/1/"))
@@ -90,7 +93,7 @@ class IndexRules:
         assert index.find_words(FACTS, the, Within(tags=("x", "z")), limit=9) == []
 
     def test_vectors_are_found_nearest_first(self, store: StorePort) -> None:
-        """By their cosine, of their own model; keys that were asked for beside; what is gone is not found."""
+        """By their cosine, of their own model; requested keys too; removed ones are not found."""
         if (index := _filled(store)) is None:
             return
         if not _has_vectors(index):
@@ -123,7 +126,7 @@ class IndexRules:
         assert index.count(FACTS) == index.count(FACTS, "m") == 3
 
     def test_notes_are_kept_with_documents(self, store: StorePort) -> None:
-        """In one transaction; dropped with what they tell of, and with their space."""
+        """In one transaction; removed with their documents, and with their space."""
         if (index := _filled(store)) is None:
             return
         index.put(
@@ -140,7 +143,10 @@ class IndexRules:
         assert index.find_words(FACTS, Query(("sky",)), EVERYWHERE, limit=9) == []
 
     def test_another_handle_sees_the_same(self, store: StorePort, other: StorePort) -> None:
-        """What one process indexes, another finds; what one drops, the other does not, though it had it in memory."""
+        """What one process indexes, another finds.
+
+        What one removes, the other no longer finds, though it was cached.
+        """
         if (index := _filled(store)) is None or (beside := other.find_index()) is None:
             return
         assert len(beside.find_words(FACTS, Query(("the",)), EVERYWHERE, limit=9)) == 4
@@ -151,7 +157,7 @@ class IndexRules:
             assert [m.key for m in near + again] == ["users/1\x1fcoffee", "users/12\x1ftea"]
 
     def test_thrown_away_it_is_made_anew(self, store: StorePort, other: StorePort) -> None:
-        """Empty; whoever had it open is told that it is not in place any more, and gets the new one."""
+        """Empty; other handles notice that it was replaced, and get the new one."""
         if (index := _filled(store)) is None or (beside := other.find_index()) is None:
             assert not store.drop_index()
             return

@@ -18,7 +18,7 @@ class LeaseRules:
         assert found.lease == grant.lease
 
     def test_a_held_run_is_refused_with_the_lease_that_stands(self, store: StorePort) -> None:
-        """Also to the process that holds it: a second attempt is a second attempt."""
+        """Also for the process that holds it: a second attempt is a second attempt."""
         store.create_run(a_run("r"))
         first = store.acquire("r", at=AT, lease_s=30.0)
         assert store.acquire("r", at=AT + 1, lease_s=30.0) == Grant(False, first.lease)
@@ -49,7 +49,10 @@ class LeaseRules:
     def test_of_a_run_that_nobody_holds_fence_and_head_decide(
         self, store: StorePort, other: StorePort
     ) -> None:
-        """Whoever knows both may append, two at once only the first; once somebody holds it, the old fence is stale."""
+        """A writer that knows both may append, of two at once only the first.
+
+        After an acquire, the old fence is stale.
+        """
         store.create_run(a_run("r"))
         assert append(store, an_append("r", 0, 0)) == 1
         (refused,) = other.append([an_append("r", 0, 0)])
@@ -62,14 +65,14 @@ class LeaseRules:
         assert late.reason == "fenced"
 
     def test_a_released_run_needs_no_over(self, store: StorePort) -> None:
-        """Nobody holds it, so whatever was seen before does not matter."""
+        """No process holds it, so an earlier lease does not matter."""
         fence = held(store)
         assert store.release("r", fence=fence)
         stale = Lease(fence + 40, "somebody", 3)
         assert store.acquire("r", at=AT, lease_s=30.0, over=stale).lease.fence == fence + 1
 
     def test_the_new_fence_can_be_asked_to_lie_above_another(self, store: StorePort) -> None:
-        """For a history that was written elsewhere: its fences are behind, as those of the run itself always are."""
+        """For a history from another store: its fences are lower, as those of the run itself always are."""
         fence = held(store)
         store.release("r", fence=fence)
         grant = store.acquire("r", at=AT, lease_s=30.0, above=fence + 6)
@@ -102,7 +105,7 @@ class LeaseRules:
         assert store.renew({}, at=AT) == frozenset()
 
     def test_release_keeps_the_fence_number(self, store: StorePort) -> None:
-        """Nobody holds the run, and nothing else is left of the lease."""
+        """No process holds the run, and nothing else is left of the lease."""
         fence = held(store)
         assert store.release("r", fence=fence)
         found = store.find_run("r")
@@ -135,18 +138,18 @@ class LeaseRules:
         assert fences == [1, 2, 3, 4, 5, 6]
 
     def test_appending_needs_the_fence_and_not_the_beat(self, store: StorePort) -> None:
-        """A holder that was slow to beat still writes, as long as nobody took over."""
+        """A holder with a late heartbeat still writes, as long as no other process took over."""
         fence = held(store)
         store.release("r", fence=fence)
         assert append(store, an_append("r", fence, 0)) == 1
 
     def test_this_process_is_alive(self, store: StorePort, other: StorePort) -> None:
-        """Whoever asks."""
+        """For any prober."""
         assert store.probe(store.owner) == "alive"
         assert other.probe(store.owner) == "alive"
         assert store.probe(store.owner) == "alive", "asking must not change the answer"
 
     def test_what_cannot_be_proven_is_unknown(self, store: StorePort) -> None:
-        """No owner is declared dead because its name is not understood."""
+        """No owner is declared dead because its name is unknown."""
         for owner in ("", "nobody", "1@elsewhere/0.0", "12@host/ffff.1", "x" * 300, "é@ü/1.2"):
             assert store.probe(owner) == "unknown"

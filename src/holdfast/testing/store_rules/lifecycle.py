@@ -1,4 +1,4 @@
-"""Rules about the handle: waiting, syncing, examining, closing, and opening again."""
+"""Rules about the handle: wait, sync, check, close, and open again."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _SHORT_S = 0.05
 
 
 class HandleRules:
-    """What ``wait``, ``sync``, ``reclaim``, ``examine``, ``close``, ``url``, ``owner`` and ``owned_by`` promise."""
+    """What ``wait``, ``sync``, ``reclaim``, ``examine``, ``close``, ``url`` and the owners promise."""
 
     def make_store(self, directory: Path) -> StorePort:
         raise NotImplementedError
@@ -34,7 +34,7 @@ class HandleRules:
     # -- wait ------------------------------------------------------------------------------------------------
 
     def test_wait_returns_at_once_when_a_run_stands_elsewhere(self, store: StorePort) -> None:
-        """By fence, by head or by letters; the answer is exactly the runs that moved."""
+        """By fence, by head or by letters; the answer is exactly the changed runs."""
         for run in ("fence", "head", "letters", "still"):
             append(store, an_append(run, held(store, run), 0))
         cursors = {run: Cursor(1, 1, 0) for run in ("fence", "head", "letters", "still")}
@@ -53,7 +53,7 @@ class HandleRules:
         assert _SHORT_S <= time.monotonic() - before < _LONG_S
 
     def test_a_run_that_does_not_exist_stands_at_nothing(self, store: StorePort) -> None:
-        """So a follower can wait for a run to be taken up."""
+        """So a follower can wait for a run to start."""
         assert store.wait({"r": Cursor(0, 0)}, timeout_s=0.0) == frozenset()
         assert store.wait({"r": Cursor(1, 0)}, timeout_s=0.0) == {"r"}
         held(store)
@@ -61,7 +61,7 @@ class HandleRules:
 
     @pytest.mark.parametrize("through", ["the same handle", "another handle"])
     def test_a_waiter_is_woken_by_a_change(self, store: StorePort, other: StorePort, through: str) -> None:
-        """Long before its timeout, whoever makes the change."""
+        """Long before its timeout, whichever handle makes the change."""
         fence = held(store)
         writer = store if through == "the same handle" else other
         answers: list[frozenset[str]] = []
@@ -105,7 +105,7 @@ class HandleRules:
         assert store.find_run("r") == before
 
     def test_a_sound_store_has_no_failures(self, store: StorePort) -> None:
-        """Every finding says what it is about; a warning may be about where the store lies."""
+        """Every finding names its subject; a warning may be about the place of the store."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 3, blobs=(Blob("ab" * 32, b"x"),)))
         findings = store.examine()
@@ -114,7 +114,7 @@ class HandleRules:
         assert [finding for finding in findings if finding.verdict == "failure"] == []
 
     def test_an_event_that_fails_its_checksum_is_named(self, store: StorePort) -> None:
-        """The store keeps what it was given and reads it back; the examination tells run and seq."""
+        """The store keeps what it was given and reads it back; the self-check names run and seq."""
         fence = held(store, "damaged-run")
         sound, broken = an_event("damaged-run", 1), an_event("damaged-run", 2)._replace(crc=1)
         append(store, Append("damaged-run", fence, 0, (sound, broken)))
@@ -124,7 +124,7 @@ class HandleRules:
         assert " 2 " in failure.text
 
     def test_a_stretch_that_no_event_covers_is_named(self, store: StorePort) -> None:
-        """Removing leaves an event that tells where its stretch began; without one, something was lost."""
+        """Removal leaves an event that names the start of its range; without one, something was lost."""
         fence = held(store, "gapped-run")
         append(store, an_append("gapped-run", fence, 0, 9))
         for after_seq, upto_seq, kind in (
@@ -163,7 +163,10 @@ class HandleRules:
     def test_reclaiming_changes_nothing_that_can_be_read(
         self, store: StorePort, other: StorePort, thoroughly: bool
     ) -> None:
-        """Whatever it shrinks by, also while another handle is open; and it may be called when there is nothing to do."""
+        """Whatever it shrinks by, also while another handle is open.
+
+        And it may be called when there is nothing to do.
+        """
         fence = held(store)
         addresses = [f"{number:02x}" * 32 for number in range(20)]
         store.put_blobs([Blob(address, bytes(10_000)) for address in addresses], at=1.0)
@@ -190,7 +193,7 @@ class HandleRules:
         store.close()
 
     def test_every_verb_of_a_closed_handle_raises(self, store: StorePort) -> None:
-        """HandleClosed, and not an empty answer. Only its name is still known."""
+        """HandleClosed, and not an empty answer. Only its name is still available."""
         held(store)
         url, owner = store.url, store.owner
         store.close()
@@ -256,10 +259,10 @@ class HandleRules:
             again.close()
 
     def test_the_url_and_owner_are_words_for_people(self, store: StorePort) -> None:
-        """The URL has a scheme; the owner tells process and machine."""
+        """The URL has a scheme; the owner names process and machine."""
         assert "://" in store.url
         assert "@" in store.owner
 
     def test_a_store_of_ones_own_belongs_to_nobody_else(self, store: StorePort) -> None:
-        """Made by this user, it is his; or it is a server's, and then nobody's."""
+        """Made by this user, it is theirs; a server's is shared."""
         assert store.owned_by in {"", None}

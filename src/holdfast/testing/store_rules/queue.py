@@ -1,4 +1,4 @@
-"""Rules about the queue: due runs are claimed, each by one, the longest due first; held ones are listed."""
+"""Rules about the queue: each due run is claimed by one, the longest due first; held ones are listed."""
 
 from holdfast.model.store_rows import Lease, RunRow
 from holdfast.stores.port import StorePort
@@ -21,12 +21,12 @@ def queued(store: StorePort, run: str, due_at: float | None = AT, agent: str = "
 
 
 def claim(store: StorePort, *agents: str, at: float = AT, limit: int = 10) -> list[str]:
-    """Claim, and give the names of the runs in the order of the answer."""
+    """Claim, and return the names of the runs in the order of the answer."""
     return [row.run for row in store.claim(agents or ("auditor",), at=at, lease_s=30.0, limit=limit)]
 
 
 def found(store: StorePort, run: str) -> RunRow:
-    """A run that must be there."""
+    """A run that must exist."""
     row = store.find_run(run)
     assert row is not None, run
     return row
@@ -44,7 +44,7 @@ class QueueRules:
         assert {row.run: row.due_at for row in store.list_runs(limit=5)} == {"r": AT + 0.25, "plain": None}
 
     def test_a_due_run_is_claimed_with_its_lease(self, store: StorePort, other: StorePort) -> None:
-        """The row shows what stands from now on, and the holder appends under that fence."""
+        """The row has the new lease, and the holder appends under that fence."""
         queued(store, "r")
         (row,) = other.claim(["auditor"], at=AT + 1, lease_s=12.5, limit=5)
         assert row.lease == Lease(1, other.owner, 0, AT + 1, AT + 1, 12.5)
@@ -52,7 +52,7 @@ class QueueRules:
         assert append(other, an_append("r", row.lease.fence, 0)) == 1
 
     def test_what_is_claimed_is_not_claimed_again(self, store: StorePort, other: StorePort) -> None:
-        """Until it is let go; then the fence grows."""
+        """Until it is released; then the fence grows."""
         queued(store, "r")
         assert claim(store) == ["r"]
         assert claim(other) == claim(store) == []
@@ -61,7 +61,7 @@ class QueueRules:
         assert found(store, "r").lease.fence == 2
 
     def test_the_longest_due_come_first(self, store: StorePort) -> None:
-        """Whatever agent of those that were asked for they belong to; no more than so many."""
+        """For all requested agents together; no more than the limit."""
         queued(store, "second", AT - 5)
         queued(store, "third", AT - 1, agent="clerk")
         queued(store, "first", AT - 50, agent="clerk")
@@ -80,7 +80,7 @@ class QueueRules:
         assert claim(store, at=AT + 0.5) == ["later"]
 
     def test_a_run_with_a_higher_fence_behind_it_is_claimed_above_it(self, store: StorePort) -> None:
-        """The fence never goes down, whoever takes the run."""
+        """The fence never decreases, whichever process takes the run."""
         fence = held(store, "r", agent="auditor", due_at=AT)
         store.release("r", fence=fence)
         grant = store.acquire("r", at=AT, lease_s=30.0, above=40)
@@ -89,7 +89,7 @@ class QueueRules:
         assert row.lease.fence == grant.lease.fence + 1
 
     def test_the_holder_says_when_it_is_due_next(self, store: StorePort) -> None:
-        """Later, or never; while it is held nobody claims it, however long it is due."""
+        """Later, or never; while it is held no other process claims it, however long it is due."""
         queued(store, "r")
         assert claim(store) == ["r"]
         assert store.set_due("r", fence=1, due_at=AT + 60)
@@ -102,7 +102,7 @@ class QueueRules:
         assert claim(store, at=AT + 1e9) == []
 
     def test_only_the_holder_says_so(self, store: StorePort) -> None:
-        """A stale fence, a run that nobody holds, and one that is not there are refused."""
+        """A stale fence, an unheld run, and an unknown one are refused."""
         queued(store, "r")
         assert not store.set_due("r", fence=0, due_at=None)
         assert claim(store) == ["r"]
@@ -133,7 +133,7 @@ class QueueRules:
         assert found(store, "plain").due_at is None
 
     def test_neither_revision_nor_journal_is_touched_by_it(self, store: StorePort) -> None:
-        """Who decided something on a revision is not disturbed by the queue."""
+        """A decision on a revision is not disturbed by the queue."""
         queued(store, "r", None)
         before = revision_of(store, "r")
         store.call_up("r", at=AT)
@@ -143,7 +143,7 @@ class QueueRules:
         assert found(store, "r").head == 0
 
     def test_held_runs_are_listed_by_name(self, store: StorePort, other: StorePort) -> None:
-        """With their leases, whoever holds them and whether they are due; paged; none of other agents."""
+        """With their leases, for any holder, due or not; paged; none of other agents."""
         for run in ("c", "a", "b", "free"):
             queued(store, run, None)
         queued(store, "other", agent="clerk")
@@ -170,7 +170,7 @@ class QueueRules:
         assert claim(store) == ["r"]
 
     def test_a_run_that_takes_over_events_stays_where_it_was_in_the_queue(self, store: StorePort) -> None:
-        """Its agent and when it is due are its own, not those of the run it took them from."""
+        """Its agent and its due time are its own, not those of the run it took them from."""
         fences = {run: held(store, run, agent="auditor", due_at=due) for run, due in (("r", AT), ("s", None))}
         for run, fence in fences.items():
             append(store, an_append(run, fence, 0))

@@ -27,12 +27,12 @@ class RecordRules:
         assert store.get_record("s", "k") == Record("s", "k", 2, b"2")
 
     def test_replacing_what_is_not_there_is_refused(self, store: StorePort) -> None:
-        """Somebody deleted it meanwhile; that is news for the writer."""
+        """It was deleted meanwhile, which the writer must learn."""
         assert not store.put_record("s", "k", b"1", revision=1)
         assert store.get_record("s", "k") is None
 
     def test_spaces_are_apart(self, store: StorePort) -> None:
-        """The same key in two spaces is two records, also where one space's name begins like the other's."""
+        """The same key in two spaces is two records, also if one space's name is a prefix of the other's."""
         store.put_record("s", "tk", b"1", revision=0)
         store.put_record("st", "k", b"2", revision=0)
         assert store.get_record("s", "k") is None
@@ -41,7 +41,7 @@ class RecordRules:
         assert store.scan_records("none", limit=9) == []
 
     def test_a_scan_is_in_order_of_key(self, store: StorePort) -> None:
-        """By code point, in pages, each starting right behind the last key of the one before."""
+        """By code point, in pages, each starting right after the last key of the one before."""
         keys = ["b", "a", "a/2", "a/10", "Z", "é", "z", "日", "\U0001f600"]
         for key in keys:
             store.put_record("s", key, key.encode(), revision=0)
@@ -72,7 +72,7 @@ class RecordRules:
             store.scan_records("s", limit=limits.RECORD_PAGE_MAX + 1)
 
     def test_a_record_is_deleted_at_its_revision(self, store: StorePort) -> None:
-        """And only there; afterwards it starts anew at 1."""
+        """And only there; afterwards it starts at 1 again."""
         store.put_record("s", "k", b"1", revision=0)
         store.put_record("s", "k", b"2", revision=1)
         for revision in (0, 1, 3):

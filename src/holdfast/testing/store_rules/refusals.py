@@ -1,4 +1,4 @@
-"""Rules about items that are refused: each by itself, whole, with the state that refused it."""
+"""Rules about refused items: each alone, completely, with the state that refused it."""
 
 import pytest
 
@@ -10,16 +10,16 @@ from holdfast.testing.store_rules.builders import AT, an_append, an_event, appen
 
 
 class RefusalRules:
-    """What ``append`` promises about items that are not taken."""
+    """What ``append`` promises about refused items."""
 
     def test_an_unknown_run_refuses(self, store: StorePort) -> None:
-        """There is no head and no lease to tell of."""
+        """There is no head and no lease to report."""
         assert store.append([an_append("nobody", 1, 0)]) == [Refusal("unknown")]
         assert store.append([an_append("nobody", 1, 0, 2)]) == [Refusal("unknown")]
 
     @pytest.mark.parametrize("count", [1, 2])
     def test_another_fence_refuses(self, store: StorePort, count: int) -> None:
-        """Older or newer: only the run's own fence writes. The answer shows the lease that stands."""
+        """Older or newer: only the run's own fence writes. The answer has the current lease."""
         fence = held(store)
         append(store, an_append("r", fence, 0))
         found = store.find_run("r")
@@ -30,7 +30,7 @@ class RefusalRules:
 
     @pytest.mark.parametrize("count", [1, 2])
     def test_another_head_refuses(self, store: StorePort, count: int) -> None:
-        """Behind or ahead of the head: nobody overwrites and nobody leaves a gap."""
+        """Below or above the head: no writer overwrites, and none leaves a gap."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 3))
         found = store.find_run("r")
@@ -55,7 +55,7 @@ class RefusalRules:
     def test_a_late_writer_in_haste_is_fenced_by_its_next_append(
         self, store: StorePort, other: StorePort, count: int
     ) -> None:
-        """It may be told so only then; but nothing of either is written, and nothing comes later."""
+        """It may learn that only then; but nothing of either is written, and nothing arrives later."""
         fence = held(store)
         found = store.find_run("r")
         assert found is not None
@@ -70,7 +70,7 @@ class RefusalRules:
         assert [event.fence for event in store.read_events("r", limit=9)] == [grant.lease.fence]
 
     def test_a_refused_item_does_not_fail_the_others(self, store: StorePort) -> None:
-        """Each item is all or nothing by itself, wherever it stands in the batch."""
+        """Each item is all or nothing by itself, at any place in the batch."""
         fence_a, fence_b = held(store, "a"), held(store, "b")
         outcomes = store.append(
             [
@@ -89,7 +89,10 @@ class RefusalRules:
         assert [event.seq for event in store.read_events("b", limit=10)] == [1]
 
     def test_a_batch_of_single_events_is_judged_run_by_run(self, store: StorePort) -> None:
-        """What concurrent runs write together: each by its own fence and head, and each event in its own journal."""
+        """What concurrent runs write together.
+
+        Each by its own fence and head, and each event in its own journal.
+        """
         fences = {run: held(store, run) for run in ("taken", "fenced", "behind", "ahead", "too")}
         append(store, an_append("behind", fences["behind"], 0))
         items = [
@@ -142,7 +145,7 @@ class RefusalRules:
         assert store.delete_blobs(["aa" * 32], untouched_since=2.0) == 1, "a refused item must not touch"
 
     def test_a_stale_writer_hears_of_that_before_missing_blobs(self, store: StorePort) -> None:
-        """Bringing blobs would not help it."""
+        """Adding blobs would not help it."""
         fence = held(store)
         outcomes = store.append(
             [

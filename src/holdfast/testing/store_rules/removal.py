@@ -1,4 +1,4 @@
-"""Rules about forks and removal: whoever decided on an older state of a run finds that it has moved."""
+"""Rules about forks and removal: a decision on an older state of a run is refused."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ A, B = "aa" * 32, "bb" * 32
 
 
 def pruned(run: str, from_seq: int, seq: int, **fields: Any) -> Event:
-    """An event that stands for a stretch."""
+    """An event that replaces a range."""
     return an_event(run, seq, kind=Kind.PRUNED, body=b'{"from_seq":%d}' % from_seq, **fields)
 
 
 def replace(store: StorePort, fence: int, after_seq: int, upto_seq: int, **fields: Any) -> bool:
-    """Put one event in the place of a stretch of run ``r``, as it stands now."""
+    """Replace a range of run ``r`` by one event, at its current state."""
     told: dict[str, Any] = {
         "fence": fence,
         "revision": revision_of(store, "r"),
@@ -41,7 +41,7 @@ def replace(store: StorePort, fence: int, after_seq: int, upto_seq: int, **field
 
 
 class RemovalRules:
-    """What ``create_run`` of a fork, ``delete_run``, ``replace_events``, ``adopt_events`` and ``measure`` promise."""
+    """What forks, ``delete_run``, ``replace_events``, ``adopt_events`` and ``measure`` promise."""
 
     # -- forks -----------------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class RemovalRules:
 
     @pytest.mark.parametrize("off", [-1, 1])
     def test_a_fork_of_an_origin_that_moved_is_refused(self, store: StorePort, off: int) -> None:
-        """Nothing is written; so it is where the origin is not there."""
+        """Nothing is written; the same if the origin does not exist."""
         held(store)
         before = store.find_run("r")
         assert before is not None
@@ -71,7 +71,7 @@ class RemovalRules:
         assert store.find_run("r") == before
 
     def test_a_fork_under_a_taken_name_leaves_its_origin_alone(self, store: StorePort) -> None:
-        """Refused is refused whole."""
+        """A refusal changes nothing at all."""
         store.create_run(a_run("r"))
         store.create_run(a_run("f"))
         assert not store.create_run(a_run("f", origin="r", origin_seq=0), origin_revision=1)
@@ -127,7 +127,7 @@ class RemovalRules:
     def test_another_fence_or_revision_keeps_a_run(
         self, store: StorePort, fence_off: int, revision_off: int
     ) -> None:
-        """Who decided on an older state must look again."""
+        """A decision on an older state must be made again."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 2))
         store.put_record(inbox_space("r"), "l", b"letter", revision=0)
@@ -138,7 +138,7 @@ class RemovalRules:
         assert store.get_record(inbox_space("r"), "l") is not None
 
     def test_a_run_with_a_fork_is_kept(self, store: StorePort) -> None:
-        """Until the fork is gone: its history begins there."""
+        """Until the fork is gone: its history starts there."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 2))
         fork_fence = held(store, "f", origin="r", origin_seq=1)
@@ -166,7 +166,10 @@ class RemovalRules:
     # -- events ----------------------------------------------------------------------------------------------
 
     def test_a_stretch_is_replaced_and_the_head_stays(self, store: StorePort) -> None:
-        """At the beginning, in the middle and at the end; what lies around it is untouched; the journal goes on."""
+        """At the start, in the middle and at the end; the events around it are untouched.
+
+        The journal continues.
+        """
         fence = held(store)
         append(store, an_append("r", fence, 0, 12))
         expected = {event.seq: event for event in store.read_events("r", limit=99)}
@@ -183,7 +186,7 @@ class RemovalRules:
         assert append(store, an_append("r", fence, 12)) == 13
 
     def test_pages_of_a_journal_with_gaps_cover_each_event_once(self, store: StorePort) -> None:
-        """``after_seq`` and ``upto_seq`` are seqs and not positions, wherever they fall."""
+        """``after_seq`` and ``upto_seq`` are seqs and not positions."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 14))
         assert replace(store, fence, 2, 5)
@@ -196,7 +199,7 @@ class RemovalRules:
                 assert [event.seq for event in page] == within[:4]
 
     def test_a_forks_own_events_are_replaced_and_not_its_origins(self, store: StorePort) -> None:
-        """Of neither can a stretch reach into the other's."""
+        """A range of either never reaches into the other's."""
         held(store, "o")
         append(store, an_append("o", 1, 0, 5))
         fence = held(store, "r", origin="o", origin_seq=3)
@@ -233,7 +236,7 @@ class RemovalRules:
         )
 
     def test_a_replacement_brings_and_touches_its_blobs(self, store: StorePort) -> None:
-        """At the given time or the last event's, the later; one that is nowhere refuses the whole."""
+        """At the given time or the last event's, the later; a missing one refuses everything."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 4))
         assert not replace(store, fence, 0, 2, blobs=[Blob(A, b"a"), Blob(B)])
@@ -248,7 +251,7 @@ class RemovalRules:
         ]
 
     def test_a_replacement_is_bounded_like_an_append(self, store: StorePort) -> None:
-        """TooLarge, with nothing written; the limits themselves are taken."""
+        """TooLarge, with nothing written; the limits themselves are accepted."""
         fence = held(store)
         most = limits.APPEND_EVENTS_MAX
         append(store, an_append("r", fence, 0, most))
@@ -266,7 +269,7 @@ class RemovalRules:
     def test_a_replacement_that_does_not_fit_is_a_defect_of_the_caller(
         self, store: StorePort, seqs: tuple[int, ...]
     ) -> None:
-        """In order, inside the stretch, and the last at its end: otherwise the head would move."""
+        """In order, inside the range, and the last at its end: otherwise the head would move."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 5))
         with pytest.raises(AssertionError):
@@ -282,7 +285,10 @@ class RemovalRules:
         assert len(store.read_events("r", limit=9)) == 5
 
     def test_a_run_adopts_anothers_events_and_origin(self, store: StorePort) -> None:
-        """It is the same run as before, lease, letters and forks included; the other one is gone with its letters."""
+        """It is the same run as before, lease, letters and forks included.
+
+        The other one is gone with its letters.
+        """
         held(store, "o")
         append(store, an_append("o", 1, 0, 5))
         fence = held(store, "r", origin="o", origin_seq=3, status="running", body=b"mine")
@@ -313,7 +319,7 @@ class RemovalRules:
 
     @pytest.mark.parametrize("origin", ["o", "top"])
     def test_who_adopts_is_listed_where_the_other_was(self, store: StorePort, origin: str) -> None:
-        """As a fork of the other's origin, be that its own or another one; the copy is listed nowhere."""
+        """As a fork of the other's origin, its own or another one; the copy is listed nowhere."""
         held(store, "o", origin="top", origin_seq=1)
         fence = held(store, "r", origin="o", origin_seq=3)
         append(store, an_append("r", fence, 3, 4))
@@ -342,7 +348,7 @@ class RemovalRules:
         assert len(store.read_events("copy", limit=9)) == len(store.read_events("r", limit=9)) == 2
 
     def test_an_adoption_that_would_move_the_head_is_a_defect_of_the_caller(self, store: StorePort) -> None:
-        """Whoever follows the run would not notice, or would find it cut off."""
+        """A follower of the run would not notice, or would find it cut off."""
         fence = held(store)
         append(store, an_append("r", fence, 0, 2))
         append(store, an_append("copy", held(store, "copy"), 0, 3))
@@ -351,7 +357,10 @@ class RemovalRules:
         assert len(store.read_events("r", limit=9)) == 2
 
     def test_a_run_is_measured_by_its_own_events(self, store: StorePort) -> None:
-        """Their number and the bytes of their bodies; a fork without events, and an unknown run, have none."""
+        """Their number and the bytes of their bodies.
+
+        A fork without events, and an unknown run, have none.
+        """
         fence = held(store)
         append(store, an_append("r", fence, 0, 3))
         events = (an_event("r", 4, body=bytes(50_000)), an_event("r", 5, body=b""))

@@ -13,13 +13,16 @@ class RunRules:
     """What ``create_run``, ``find_run``, ``list_runs``, ``list_forks`` and ``swap_run`` promise."""
 
     def test_a_created_run_is_found_as_it_was(self, store: StorePort) -> None:
-        """Every field that the creator sets comes back; head 0, revision 1 and an empty lease are the store's."""
+        """Every field that the creator sets comes back.
+
+        Head 0, revision 1 and an empty lease are the store's.
+        """
         row = a_run("café/1:ß", body=bytes(range(256)), status="running")
         assert store.create_run(row)
         assert store.find_run("café/1:ß") == row._replace(head=0, revision=1, lease=Lease())
 
     def test_head_revision_and_lease_of_a_new_row_are_ignored(self, store: StorePort) -> None:
-        """A run begins without events, at revision 1, held by nobody."""
+        """A run starts without events, at revision 1, unheld."""
         assert store.create_run(a_run("r", head=9, revision=7, lease=Lease(5, "somebody")))
         assert store.find_run("r") == a_run("r", head=0, revision=1, lease=Lease())
 
@@ -30,11 +33,14 @@ class RunRules:
         assert store.find_run("r") == a_run("r")
 
     def test_an_unknown_run_is_not_found(self, store: StorePort) -> None:
-        """find_run may miss."""
+        """find_run returns None."""
         assert store.find_run("nobody") is None
 
     def test_a_fork_begins_where_it_was_cut(self, store: StorePort) -> None:
-        """Until it has an event of its own, a fork's head is its origin_seq; then its own events go on from there."""
+        """Until it has an event of its own, a fork's head is its origin_seq.
+
+        Then its own events go on from there.
+        """
         fence = held(store, "fork", origin="parent", origin_seq=44)
         found = store.find_run("fork")
         assert found is not None
@@ -55,7 +61,7 @@ class RunRules:
         assert store.list_runs(limit=1) == [store.find_run("r")]
 
     def test_pages_of_runs_cover_each_run_once(self, store: StorePort) -> None:
-        """``before`` continues right behind a row, also among rows of the same time."""
+        """``before`` continues right after a row, also among rows of the same time."""
         for number in range(7):
             store.create_run(a_run(f"r{number}", created_at=AT + number // 3))
         seen: list[str] = []
@@ -81,7 +87,7 @@ class RunRules:
             store.list_runs(limit=limits.RUN_PAGE_MAX + 1)
 
     def test_forks_are_listed_by_their_origin(self, store: StorePort) -> None:
-        """In order of id, as ``find_run`` has them; not a fork's own forks, nor a run whose name only begins alike."""
+        """In order of id, as ``find_run`` has them; not a fork's own forks, nor a run with a similar name."""
         for fork, origin in (("c", "r"), ("a", "r"), ("é", "r"), ("deeper", "a"), ("other", "r2")):
             append(store, an_append(fork, held(store, fork, origin=origin, origin_seq=3), 3, 2))
         assert store.list_forks("r", limit=9) == [store.find_run(fork) for fork in ("a", "c", "é")]
@@ -90,7 +96,7 @@ class RunRules:
         assert store.list_forks("nobody", limit=9) == []
 
     def test_pages_of_forks_cover_each_fork_once(self, store: StorePort) -> None:
-        """``after`` continues right behind a name, whether or not there is a fork of that name."""
+        """``after`` continues right after a name, whether or not there is a fork of that name."""
         for number in range(5):
             held(store, f"f{number}", origin="r", origin_seq=1)
         assert [row.run for row in store.list_forks("r", limit=2)] == ["f0", "f1"]
@@ -111,7 +117,7 @@ class RunRules:
         assert store.find_run("r") == before._replace(status="finished", body=b"new", revision=2)
 
     def test_a_swap_at_another_revision_changes_nothing(self, store: StorePort) -> None:
-        """Compare-and-set: who read an older row must read again."""
+        """Compare-and-set: a reader of an older row must read again."""
         store.create_run(a_run("r"))
         assert store.swap_run("r", revision=1, status="running", body=b"1")
         for revision in (0, 1, 3):

@@ -1,4 +1,7 @@
-"""Rules about threads: of those who want the same, exactly one gets it; those who want different things all do."""
+"""Rules about threads: of those who want the same, exactly one gets it.
+
+Those who want different things all do.
+"""
 
 from collections import Counter
 
@@ -19,12 +22,12 @@ _ROUNDS = 25
 
 
 class RaceRules:
-    """What the port promises about calls at the same time, through one handle and through two."""
+    """What the port promises about concurrent calls, through one handle and through two."""
 
     def test_of_writers_to_one_run_exactly_one_wins_each_seq(
         self, store: StorePort, other: StorePort
     ) -> None:
-        """Every refused one sees a conflict, and the journal is one of the winners' after the other."""
+        """Every refused one gets a conflict, and the journal has the winners' events in order."""
         fence = held(store)
         wins: Counter[int] = Counter()
 
@@ -43,10 +46,10 @@ class RaceRules:
         events = store.read_events("r", limit=_ROUNDS + 1)
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert wins == Counter({event.seq: 1 for event in events})
-        assert events, "somebody must win"
+        assert events, "one writer must win"
 
     def test_writers_to_different_runs_lose_nothing(self, store: StorePort, other: StorePort) -> None:
-        """Whether their commits are shared or not, each outcome is the writer's own."""
+        """Whether or not their commits are shared, each outcome is the writer's own."""
         fences = [held(store, f"r{number}") for number in range(_THREADS)]
 
         def write(number: int) -> None:
@@ -61,7 +64,7 @@ class RaceRules:
             assert seqs == list(range(1, _ROUNDS + 1))
 
     def test_of_those_who_create_a_run_one_succeeds(self, store: StorePort, other: StorePort) -> None:
-        """And its row is the one that stands."""
+        """And its row is the stored one."""
         created: list[str] = []
 
         def create(number: int) -> None:
@@ -90,7 +93,7 @@ class RaceRules:
             assert granted == [round_]
 
     def test_no_compare_and_set_is_lost(self, store: StorePort, other: StorePort) -> None:
-        """A counter raised by many is raised by each as often as it was told."""
+        """A counter that many increment is incremented by each as often as intended."""
         store.put_record("s", "counter", b"0", revision=0)
 
         def count(number: int) -> None:
@@ -111,7 +114,7 @@ class RaceRules:
     def test_letters_posted_while_the_holder_drains_are_not_lost(
         self, store: StorePort, other: StorePort
     ) -> None:
-        """Each is consumed by exactly one append: by name, not by emptying the box."""
+        """Each is consumed by exactly one append: by name, not by emptying the inbox."""
         fence = held(store)
         consumed: list[str] = []
 

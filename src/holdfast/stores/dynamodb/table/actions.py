@@ -1,6 +1,6 @@
-"""Items and actions as the service spells them, made from plain values.
+"""Items and actions in the service's form, made from plain values.
 
-Expressions are written with ``#name`` and ``:value``: every attribute is aliased, because the service reserves some 600
+Expressions use ``#name`` and ``:value``: every attribute is aliased, because the service reserves some 600
 words, ``status`` and ``owner`` among them.
 """
 
@@ -12,7 +12,7 @@ from holdfast.stores.dynamodb.table.keys import Key
 
 _NAME: Final = re.compile(r"#(\w+)")
 _NUMBER_MAX: Final = 9e125
-"""The service's numbers end there; an infinite time is as good as that."""
+"""The largest number of the service; it stands for an infinite time."""
 
 
 class Action(NamedTuple):
@@ -24,14 +24,14 @@ class Action(NamedTuple):
 
 
 def put(item: Mapping[str, Any], when: str = "", **values: Any) -> Action:
-    """Write the whole item."""
+    """Write the complete item."""
     return Action(
         "Put", {"Item": encoded(item), **_expressions({"ConditionExpression": when}, values)}, size_of(item)
     )
 
 
 def update(key: Key, change: str, when: str = "", **values: Any) -> Action:
-    """Change some attributes of the item, or make it."""
+    """Change some attributes of the item, or create it."""
     expressions = {"UpdateExpression": change, "ConditionExpression": when}
     return Action(
         "Update", {"Key": encoded(key), **_expressions(expressions, values)}, size_of({**key, **values})
@@ -39,28 +39,28 @@ def update(key: Key, change: str, when: str = "", **values: Any) -> Action:
 
 
 def delete(key: Key, when: str = "", **values: Any) -> Action:
-    """Remove the item; one that is not there is no failure."""
+    """Remove the item; a missing one is not an error."""
     return Action("Delete", {"Key": encoded(key), **_expressions({"ConditionExpression": when}, values)}, 200)
 
 
 def check(key: Key, when: str, **values: Any) -> Action:
-    """Write nothing, and let the transaction happen only then."""
+    """Write nothing, but make the transaction depend on this condition."""
     expressions = _expressions({"ConditionExpression": when}, values)
     return Action("ConditionCheck", {"Key": encoded(key), **expressions}, 200)
 
 
 def projection(attributes: Iterable[str]) -> dict[str, Any]:
-    """Ask for these attributes only."""
+    """Request these attributes only."""
     return _expressions({"ProjectionExpression": ", ".join(f"#{name}" for name in attributes)}, {})
 
 
 def encoded(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values as typed ones; what is None is left out."""
+    """Plain values as typed ones; None is left out."""
     return {name: _typed(value) for name, value in item.items() if value is not None}
 
 
 def decoded(item: Mapping[str, Any]) -> dict[str, Any]:
-    """And back; numbers with a fraction are floats."""
+    """The reverse; numbers with a fraction are floats."""
     return {name: _plain(value) for name, value in item.items()}
 
 

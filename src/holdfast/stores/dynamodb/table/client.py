@@ -1,9 +1,9 @@
-"""A line to one service: a client, patience, and what is heard in the words of ``holdfast.errors``.
+"""A connection to one service: a client, retries, and errors mapped to ``holdfast.errors``.
 
-Every request that goes over a line may be repeated: transactions carry a token under which the service acts once, parts
-and objects are written under names of their own, and a beat too many does no harm. So a lost answer is asked for again,
-with growing pauses and jitter, for as long as another store would wait for a lock; then the caller hears what is known:
-Throttled where nothing was done, StoreUnavailable where nobody can tell.
+Every request here may be repeated: transactions carry a token under which the service acts once, parts and
+objects have unique names, and an extra heartbeat does no harm. So a request with a lost answer is repeated,
+with growing pauses and jitter, for as long as another store would wait for a lock. Then the caller gets what
+is known: Throttled if nothing was done, StoreUnavailable if the outcome is unknown.
 """
 
 import os
@@ -37,13 +37,13 @@ from holdfast.stores.dynamodb.errors import (
 _PAUSE_S: Final = 0.02
 _PAUSE_S_MAX: Final = 1.0
 _NO: Final = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed", "NoSuchKey"})
-"""Answers, not failures: a condition does not hold, there is no such object."""
+"""Answers, not failures: a condition does not hold, or there is no such object."""
 _loader: Final = create_loader()
-"""What describes a service is megabytes of JSON: read once, opening a store takes 20 ms instead of 200."""
+"""A service's description is megabytes of JSON: read once, opening a store takes 20 ms instead of 200."""
 
 
 class Line:
-    """One service as this process uses it; requests may come from any thread."""
+    """One service in this process; requests may come from any thread."""
 
     def __init__(self, service: Service, target: Target) -> None:
         self._service: Final = service
@@ -56,7 +56,7 @@ class Line:
         return not self.closing.is_set() and self._pid == os.getpid()
 
     def check(self) -> None:
-        """ForkedHandle or HandleClosed, where this handle is not to be used."""
+        """Raises ForkedHandle or HandleClosed if this handle must not be used."""
         what = f"store {self._service.store}"
         if self._pid != os.getpid():
             raise ForkedHandle(what=what, opened_by=self._pid, used_by=os.getpid())
@@ -69,7 +69,7 @@ class Line:
             self.client.close()
 
     def ask(self, request: Callable[[Any], Any]) -> Any:
-        """What the service answers to a request; None where that is no."""
+        """The service's answer to a request; None if it is a no."""
         deadline, unknown = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S, False
         for pause_s in _pauses():
             self.check()
@@ -82,7 +82,7 @@ class Line:
                 passes = may_pass(error) or bool(reasons & (THROTTLED | CONTENDED))
                 unknown = unknown or (passes and not is_answered(error) and not reasons)
                 if not passes or SystemClock.monotonic() + pause_s > deadline:
-                    self.check()  # a client that was closed under a request fails in ways of its own
+                    self.check()  # a client that was closed during a request fails in its own ways
                     raise self._failed(error, reasons, unknown=unknown) from error
             self.pause(pause_s)
         raise AssertionError("pauses do not end")
@@ -90,7 +90,7 @@ class Line:
     def _failed(self, error: Exception, reasons: frozenset[str], *, unknown: bool) -> Exception:
         if unknown:
             made = translated(error, self._service)
-            problem = f"no answer, so nobody knows whether it happened: {made.problem}"
+            problem = f"no answer, so it is unknown whether it happened: {made.problem}"
             return StoreUnavailable(store=self._service.store, problem=problem).because(error)
         if reasons & (THROTTLED | CONTENDED) and isinstance(error, ClientError):
             code = min(reasons & (THROTTLED | CONTENDED))
@@ -98,7 +98,7 @@ class Line:
         return translated(error, self._service)
 
     def patience(self) -> Iterator[float]:
-        """Pauses until the time is up; then Throttled."""
+        """Pauses until the time is up; then raises Throttled."""
         deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
         for pause_s in _pauses():
             if SystemClock.monotonic() > deadline:
@@ -113,16 +113,16 @@ class Line:
 
 
 def client_of(kind: str, target: Target) -> Any:
-    """A client that makes each request once: whether to repeat it is this package's decision. Raises BadUrl."""
+    """A client that makes each request once: this package decides about retries. Raises BadUrl."""
     endpoint = target.objects_at if kind == "s3" else target.endpoint
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=3,
-        # An object is megabytes that the server has to bring to its disks before it answers.
+        # An object is megabytes, which the server must write to its disks before it answers.
         read_timeout=limits.BUSY_TIMEOUT_S / (1 if kind == "s3" else 3),
         max_pool_connections=64,
         tcp_keepalive=True,
-        # A bucket as part of a host's name is something that only Amazon's own name servers know.
+        # Only Amazon's own name servers know bucket names as part of a host name.
         s3={"addressing_style": "path" if endpoint else "auto"},
     )
     told: dict[str, Any] = {"region_name": target.region or None, "endpoint_url": endpoint or None}
@@ -138,6 +138,6 @@ def client_of(kind: str, target: Target) -> Any:
 
 
 def _pauses() -> Iterator[float]:
-    """Longer and longer, each anywhere up to its bound: those who collided do not meet again."""
+    """Growing, each random up to its bound, so that writers that collided do not collide again."""
     for attempt in count():
         yield random.uniform(0, min(_PAUSE_S_MAX, _PAUSE_S * 2 ** min(attempt, 10)))  # noqa: S311 - no secret

@@ -1,4 +1,4 @@
-"""Where everything lies in the table, and how it is ordered there.
+"""The keys of everything in the table, and their order.
 
 ====================  ====================================  ============================================================
 pk                    sk                                    what
@@ -18,8 +18,9 @@ pk                    sk                                    what
 ``held/AGENT``        id                                    which runs of an agent somebody holds; a row says whether it is so
 ====================  ====================================  ============================================================
 
-A run's name leads to its events only through its row, so that deleting, adopting and creating anew under an old name are
-each one write of that row. Sort keys are compared by their UTF-8 bytes, which is the order of code points.
+A run's name leads to its events only through its row, so that deleting, adopting and creating again under an
+old name are each one write of that row. Sort keys are compared by their UTF-8 bytes, which is the order of
+code points.
 """
 
 import struct
@@ -104,6 +105,6 @@ def new_id() -> str:
 
 
 def ordered(number: float) -> str:
-    """Sixteen digits that sort as the number does, the negative ones included."""
+    """Sixteen digits that sort as the number does, negative ones included."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", number))
     return f"{bits ^ (0xFFFFFFFFFFFFFFFF if bits >> 63 else 1 << 63):016x}"

@@ -1,7 +1,8 @@
 """A run's row as an item, and back.
 
-Beside what ``RunRow`` has, the row keeps how many runs are forks of it and whether each has its note, the name of its journal, the journal's edition
-(which grows whenever events already written are changed), and what of the journal is void.
+Besides the fields of ``RunRow``, the row has the number of its forks and whether each has its note, the name
+of its journal, the journal's edition (which grows whenever existing events are changed), and the void part of
+the journal.
 """
 
 from typing import Any, Final
@@ -14,7 +15,7 @@ from holdfast.stores.dynamodb.table.table import Item, Table
 from holdfast.stores.row_checksums import judged, run_crc, status_crc
 
 ROW_BODY_BYTES_MAX: Final = 2_000
-"""Every append rewrites the row, and pays for its size: a longer body lies elsewhere."""
+"""Every append rewrites the row, and pays for its size: a longer body is stored in parts."""
 
 FENCE: Final = "(#fence2 = :fence OR #fence = :fence)"
 """A run of format 1 has its fence under the other name, one of this format has none there: so an older Holdfast, which asks
@@ -35,7 +36,7 @@ def known(table: Table, item: Item) -> Item:
 
 
 def find_row(table: Table, run: str) -> RunRow | None:
-    """The row, whole."""
+    """The complete row."""
     while True:
         found = find_item(table, run)
         if found is None:
@@ -46,7 +47,7 @@ def find_row(table: Table, run: str) -> RunRow | None:
 
 
 def row_of(item: Item, body: bytes) -> RunRow:
-    """The row, judged."""
+    """The row, checked."""
     row = RunRow(
         run=item["pk"].removeprefix("run/"),
         birth=item["birth"],
@@ -82,7 +83,10 @@ def lease_of(item: Item) -> Lease:
 
 
 def fields_of(row: RunRow, journal: str) -> dict[str, Any]:
-    """What a new run's item begins with; not its body, and not its fence, which an earlier one may have left."""
+    """The first fields of a new run's item.
+
+    Without its body, and without its fence, which an earlier run may have left.
+    """
     return {
         "birth": row.birth,
         "created_at": row.created_at,

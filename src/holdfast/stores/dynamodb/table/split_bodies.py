@@ -1,7 +1,8 @@
-"""Bodies of any size: short ones lie in their item, long ones in parts that the item names, or in an object.
+"""Bodies of any size: short ones are in their item, long ones in parts that the item names, or in an object.
 
-Parts are written once under a name of their own, the stage, and never changed; an object's name ends in one. So a reader that finds an item finds its
-whole body, or finds that the item has another one by now; and whoever deletes a stage deletes nobody else's bytes.
+Parts are written once under a unique name, the stage, and never changed; an object's name ends in one. So a
+reader that finds an item finds its complete body, or finds that the item has changed; and deleting a stage
+deletes no other bytes.
 """
 
 from collections.abc import Mapping
@@ -12,18 +13,18 @@ from holdfast.stores.dynamodb.table.keys import new_id, part_key, trash_key
 from holdfast.stores.dynamodb.table.table import Table
 
 PART_BYTES_MAX: Final = 340_000
-"""Below the service's 400 KB an item, with room for keys."""
+"""Below the service's 400 KB per item, with room for keys."""
 
 
 class Body(NamedTuple):
-    """A body as it is written: the attributes of the item, and the actions that write the parts."""
+    """A body to write: the attributes of the item, and the actions that write the parts."""
 
     attributes: dict[str, Any]
     parts: list[Action]
 
 
 def bodied(body: bytes, inline_max: int) -> Body:
-    """How to write a body of which so much may lie in the item itself."""
+    """How to write a body of which so much may be in the item itself."""
     if len(body) <= inline_max:
         return Body({"body": body, "size": len(body)}, [])
     stage = new_id()
@@ -37,7 +38,7 @@ def bodied(body: bytes, inline_max: int) -> Body:
 
 
 def read_body(table: Table, item: Mapping[str, Any]) -> bytes | None:
-    """The body of an item; None when it is not this item's any more, so that the item must be read again."""
+    """The body of an item; None if the item has changed meanwhile and must be read again."""
     if "stage" not in item:
         return bytes(item["body"])
     if "object" in item:
@@ -48,11 +49,11 @@ def read_body(table: Table, item: Mapping[str, Any]) -> bytes | None:
 
 
 def discarded(item: Mapping[str, Any]) -> list[Action]:
-    """What to add to the transaction that lets go of an item, so that its parts or its object are swept."""
+    """Actions for the transaction that deletes an item: they mark its parts or its object for sweeping."""
     return [put(marker(item))] if "stage" in item else []
 
 
 def marker(item: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """What says that the parts or the object of an item are to be swept."""
+    """The marker that says that the parts or the object of an item are to be swept."""
     told = {"object": item["object"], "size": item["size"]} if "object" in item else {}
     return {**trash_key(item["stage"]), "what": "part", **told, **more}

@@ -1,4 +1,4 @@
-"""The one place that talks to DynamoDB: transactions, batches, pages. Patience is the line's."""
+"""The only module that calls DynamoDB: transactions, batches, pages. ``client`` does the retries."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ _WRITE_MAX: Final = 25
 
 
 class Table:
-    """One table as this process uses it; its requests may come from any thread."""
+    """One table in this process; requests may come from any thread."""
 
     def __init__(self, target: Target) -> None:
         self.target: Final = target
@@ -34,29 +34,32 @@ class Table:
         return self.line.is_open
 
     def check(self) -> None:
-        """ForkedHandle or HandleClosed, where this handle is not to be used."""
+        """Raises ForkedHandle or HandleClosed if this handle must not be used."""
         self.line.check()
 
     def close(self) -> None:
         self.line.close()
         self.objects.close()
 
-    # -- writing ---------------------------------------------------------------------------------------------
+    # -- write -----------------------------------------------------------------------------------------------
 
     def transact(self, actions: Sequence[Action]) -> bool:
-        """Do all of it or nothing: False when a condition does not hold. What is done is durable."""
+        """Do all of it or nothing: False if a condition does not hold. What is done is durable."""
         assert 0 < len(actions) <= ACTIONS_MAX, f"a transaction of {len(actions)} actions"
         items = [{one.kind: {"TableName": self.target.table, **one.request}} for one in actions]
         request = {"TransactItems": items, "ClientRequestToken": new_id()}
         return self._ask("transact_write_items", request) is not None
 
     def update(self, action: Action) -> bool:
-        """One update outside of a transaction, for what may as well happen twice; False when its condition does not hold."""
+        """One update outside of a transaction, for what may happen twice.
+
+        False if its condition does not hold.
+        """
         request = {"TableName": self.target.table, **action.request}
         return self._ask("update_item", request) is not None
 
     def write_all(self, requests: Iterable[Mapping[str, Any]]) -> None:
-        """Put and delete without conditions, in any order, any number: for what nobody else looks at."""
+        """Put and delete without conditions, any number, in any order: only for data that no reader sees."""
         for batch in _batches(requests, _WRITE_MAX):
             left: Any = {self.target.table: list(batch)}
             for pause_s in self.line.patience():
@@ -70,7 +73,7 @@ class Table:
             {"DeleteRequest": {"Key": encoded({"pk": one["pk"], "sk": one["sk"]})}} for one in found
         )
 
-    # -- reading ---------------------------------------------------------------------------------------------
+    # -- read ------------------------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Item | None:
         request = {"TableName": self.target.table, "Key": encoded(key), "ConsistentRead": True}
@@ -78,7 +81,7 @@ class Table:
         return None if found is None else decoded(found)
 
     def get_all(self, wanted: Iterable[Key], attributes: Sequence[str] = ()) -> list[Item]:
-        """Those that are there, in any order; ``attributes`` must have the keys."""
+        """The existing ones of these items, in any order; ``attributes`` must include the keys."""
         items: list[Item] = []
         shape: dict[str, Any] = {"ConsistentRead": True, **(projection(attributes) if attributes else {})}
         for batch in _batches((encoded(key) for key in wanted), _GET_MAX):
@@ -105,7 +108,7 @@ class Table:
         page: int = 0,
         attributes: Sequence[str] = (),
     ) -> Iterator[Item]:
-        """The items of a partition in order of their sort key, as many as the caller takes; ``low`` and ``high`` included."""
+        """The items of a partition in sort order, read lazily; ``low`` and ``high`` are inclusive."""
         request: dict[str, Any] = projection(attributes) if attributes else {}
         names = request.setdefault("ExpressionAttributeNames", {})
         names["#pk"], condition, values = "pk", "#pk = :pk", {"pk": pk}
@@ -133,7 +136,10 @@ class Table:
             yield from map(decoded, answer["Items"])
 
     def scan(self, prefix: str) -> Iterator[Item]:
-        """The items of all partitions whose key begins like this, in any order. It reads the whole table, and costs so much."""
+        """The items of all partitions with this key prefix, in any order.
+
+        Reads, and pays for, the complete table.
+        """
         request: dict[str, Any] = {
             "TableName": self.target.table,
             "FilterExpression": "begins_with(#pk, :prefix)",
@@ -157,11 +163,11 @@ class Table:
         return sum(int(answer["Count"]) for answer in self._pages("query", request))
 
     def describe(self) -> Item:
-        """What the service tells of the table."""
+        """The service's description of the table."""
         told: Item = self._request("describe_table", TableName=self.target.table)["Table"]
         return told
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     def _pages(self, verb: str, request: dict[str, Any]) -> Iterator[Any]:
         """The answers to a request that is answered in pages, as many as the caller takes."""

@@ -1,1 +1,1 @@
-"""The verbs of the port on DynamoDB, by subject."""
+"""The port's methods on DynamoDB, by subject."""

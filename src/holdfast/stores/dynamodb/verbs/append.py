@@ -1,7 +1,8 @@
 """The hot path: an append is one TransactWriteItems, guarded by the run's fence and head.
 
-Nothing is read before it: the transaction is written for what is most likely, and only when the service refuses it is the
-state looked at, to tell who is refused and why. Items of different runs share a transaction as far as it goes.
+Nothing is read first: the transaction is written for the likely case, and only if the service refuses it is
+the state read, to find which item is refused and why. Items of different runs share a transaction if they
+fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,18 +37,21 @@ _JOURNALS_MAX: Final = 10_000
 _GUARD: Final = f"{FENCE} AND #head = :after AND #journal = :journal"
 
 
-class Sight(NamedTuple):
-    """What was found by looking, beside the row: blobs, and letters whose bodies lie in parts."""
+class ReadState(NamedTuple):
+    """What was read besides the row: blobs, and letters whose bodies are in parts."""
 
     blobs: Known
     letters: Mapping[str, Item]
 
 
-_NOTHING_SEEN: Final = Sight({}, {})
+_NOTHING_SEEN: Final = ReadState({}, {})
 
 
 class Appender:
-    """Appends for one handle. Remembers which journal a run has: it changes only when a run is made anew or adopts."""
+    """Appends for one handle.
+
+    Caches each run's journal, which changes only when a run is recreated or adopts.
+    """
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -66,7 +70,7 @@ class Appender:
         return outcomes
 
     def _groups(self, items: Sequence[Append]) -> list[list[Append]]:
-        """Neighbours whose runs and blobs are different ones, as many as a transaction takes."""
+        """Adjacent items with different runs and blobs, as many as fit into a transaction."""
         groups: list[list[Append]] = []
         touched: set[tuple[str, str]] = set()
         count = size = 0
@@ -79,6 +83,7 @@ class Appender:
             actions = self._actions(item, item.run, _NOTHING_SEEN)
             more = sum(action.size for action in actions)
             fits = count + len(actions) <= ACTIONS_MAX and size + more <= TRANSACTION_BYTES_MAX
+            # A transaction must not name one item twice.
             if not groups or own & touched or not fits:
                 groups.append([])
                 touched, count, size = set(), 0, 0
@@ -101,36 +106,37 @@ class Appender:
         )
 
     def _alone(self, item: Append) -> AppendOutcome:
-        sight, blobs = _NOTHING_SEEN, item.blobs
+        read_state, blobs = _NOTHING_SEEN, item.blobs
         for _ in range(TRIES_MAX):
             journal = self._journal(item.run)
             if journal is None:
                 return Refusal("unknown")
-            if into_bucket(self._table, wanted(blobs), sight.blobs):
-                refused, sight = self._look(item)  # before anything of it can be seen
+            if into_bucket(self._table, wanted(blobs), read_state.blobs):
+                refused, read_state = self._look(item)  # before any part of it becomes visible
                 if refused is not None:
                     return refused
-                known = keep_objects(self._table, wanted(blobs), item.events[0].at, sight.blobs)
-                sight = sight._replace(blobs=known)
-            actions = self._actions(item._replace(blobs=blobs), journal, sight)
+                known = keep_objects(self._table, wanted(blobs), item.events[0].at, read_state.blobs)
+                read_state = read_state._replace(blobs=known)
+            actions = self._actions(item._replace(blobs=blobs), journal, read_state)
             if len(actions) > ACTIONS_MAX or sum(action.size for action in actions) > TRANSACTION_BYTES_MAX:
                 if not blobs:
                     raise _too_many(item)
-                refused, _ = self._look(item)  # as above
+                refused, _ = self._look(item)  # likewise
                 if refused is not None:
                     return refused
                 keep_blobs(self._table, wanted(blobs), item.events[0].at)
                 blobs = ()
             elif self._table.transact(actions):
-                sweep_let_go(self._table, sight.letters.values())
+                sweep_let_go(self._table, read_state.letters.values())
                 return Appended(_head(item))
             else:
-                refused, sight = self._look(item)
+                # Without a reason to refuse it by now, try again with what was just read.
+                refused, read_state = self._look(item)
                 if refused is not None:
                     return refused
         raise contended(self._table, f"run {item.run}")
 
-    def _actions(self, item: Append, journal: str, sight: Sight) -> list[Action]:
+    def _actions(self, item: Append, journal: str, read_state: ReadState) -> list[Action]:
         change = "SET #head = :head, #fence2 = :fence, #format = :format"  # see rows.FENCE
         told: dict[str, Any] = {"fence": item.fence, "after": item.after_seq, "journal": journal}
         if item.status is not None:
@@ -141,17 +147,17 @@ class Appender:
         for event in item.events:
             actions += event_actions(journal, event)
         for blob in wanted(item.blobs):
-            actions += blob_actions(blob, item.events[0].at, sight.blobs)
+            actions += blob_actions(blob, item.events[0].at, read_state.blobs)
         for letter in dict.fromkeys(item.consumed):
-            seen = sight.letters.get(letter)
+            seen = read_state.letters.get(letter)
             when = "attribute_not_exists(#stage)" if seen is None else "#stage = :stage"
             values = {} if seen is None else {"stage": seen["stage"]}
             actions.append(delete(record_key(inbox_space(item.run), letter), when, **values))
             actions += discarded(seen or {})
         return actions
 
-    def _look(self, item: Append) -> tuple[Refusal | None, Sight]:
-        """Why an item was refused; None if by now it would not be, with what is to be known for that."""
+    def _look(self, item: Append) -> tuple[Refusal | None, ReadState]:
+        """Why an item was refused; None if it would be accepted by now, with what was read for that."""
         row = find_item(self._table, item.run)
         if row is None:
             self._journals.pop(item.run, None)
@@ -168,7 +174,7 @@ class Appender:
             return Refusal("missing", row["head"], lease_of(row), lacking), _NOTHING_SEEN
         keys = [record_key(inbox_space(item.run), letter) for letter in dict.fromkeys(item.consumed)]
         letters = {found["sk"][1:]: found for found in self._table.get_all(keys) if "stage" in found}
-        return None, Sight(known, letters)
+        return None, ReadState(known, letters)
 
     def _journal(self, run: str) -> str | None:
         known = self._journals.get(run)
@@ -181,7 +187,7 @@ class Appender:
         return known
 
     def remember(self, run: str, journal: str) -> None:
-        """Whoever took the lease has read the row: its first append need not."""
+        """The lease holder has read the row: its first append need not."""
         if len(self._journals) >= _JOURNALS_MAX:
             self._journals.clear()
         self._journals[run] = journal

@@ -1,10 +1,10 @@
-"""Blobs: put or touched as part of a transaction, or by themselves; deleted only if nobody touched them.
+"""Blobs: put or touched in a transaction, or alone; deleted only if they were not touched.
 
-The service cannot take the later of two times. So a blob's actions are written for what is known of it: at first that it
-is new, or there and touched earlier; when that turns out wrong, what was found by looking.
+The service cannot store the later of two times. So a blob's actions are written for what is known of it:
+first that it is new, or exists and was touched earlier; if that is wrong, then for what was read.
 
-A content that goes into a bucket, or that no transaction holds, is staged: a marker comes first, then the content, then the
-head while the marker goes. A crash in between leaves what the marker names, and nobody sees.
+Content for a bucket, or too large for a transaction, is staged: first a marker, then the content, then the
+head, which deletes the marker. A crash in between leaves what the marker names, which no reader sees.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from holdfast.stores.dynamodb.table.table import ACTIONS_MAX, TRANSACTION_BYTES_
 from holdfast.stores.dynamodb.verbs.sweep import sweep_let_go
 
 BLOB_INLINE_BYTES_MAX: Final = 8_000
-"""Touching a blob pays for its item's size: a larger content lies in parts."""
+"""Touching a blob pays for its item's size: larger content is stored in parts."""
 TRIES_MAX: Final = 20
 _HEAD: Final = ("pk", "sk", "touched", "size", "stage", "object")
 _UNTOUCHED: Final = "#touched < :since AND attribute_not_exists(#stage)"
@@ -36,18 +36,18 @@ _NEW: Final = "attribute_not_exists(#pk)"
 _UNSWEPT: Final = "attribute_exists(#pk) AND attribute_not_exists(#swept)"
 
 Known = Mapping[str, float | None]
-"""When blobs were touched last; None where there is none. What is not in it has not been looked at."""
+"""When blobs were last touched; None if there is none. Absent addresses have not been read."""
 
 
 class Wanted(NamedTuple):
-    """A blob as it is to be kept: with its data wherever the caller brings it."""
+    """A blob to keep, with its data if the caller has it."""
 
     address: str
     data: bytes | None
 
 
 def wanted(blobs: Iterable[Blob]) -> list[Wanted]:
-    """Each address once: a transaction takes one action an item."""
+    """Each address once: a transaction takes one action per item."""
     found: dict[str, bytes | None] = {}
     for address, data in blobs:
         if found.get(address) is None:
@@ -63,12 +63,12 @@ def look(table: Table, blobs: Iterable[Wanted]) -> dict[str, float | None]:
 
 
 def missing(blobs: Iterable[Wanted], known: Known) -> tuple[str, ...]:
-    """The addresses that are neither kept nor brought along."""
+    """The addresses that are neither stored nor in the append."""
     return tuple(blob.address for blob in blobs if blob.data is None and known[blob.address] is None)
 
 
 def blob_actions(blob: Wanted, at: float, known: Known) -> list[Action]:
-    """Put or touch one blob, as far as is known of it."""
+    """Put or touch one blob, for what is known of it."""
     key, touched = blob_key(blob.address), known.get(blob.address)
     if touched is not None and touched >= at:
         return [check(key, "#touched >= :at", at=at)]
@@ -79,7 +79,7 @@ def blob_actions(blob: Wanted, at: float, known: Known) -> list[Action]:
 
 
 def into_bucket(table: Table, blobs: Iterable[Wanted], known: Known) -> list[Wanted]:
-    """Those whose content must be in the bucket before a transaction can name them."""
+    """The blobs whose content must be in the bucket before a transaction can name them."""
     if not table.target.blobs:
         return []
     return [
@@ -92,14 +92,14 @@ def into_bucket(table: Table, blobs: Iterable[Wanted], known: Known) -> list[Wan
 
 
 def keep_objects(table: Table, blobs: Iterable[Wanted], at: float, known: Known) -> Known:
-    """Bring those into the bucket that belong there; what is known then."""
+    """Put those into the bucket that belong there; returns what is known then."""
     brought = into_bucket(table, blobs, known)
     keep_blobs(table, brought, at)
     return {**known, **{blob.address: at for blob in brought}}
 
 
 def keep_blobs(table: Table, blobs: Iterable[Wanted], at: float) -> None:
-    """Put or touch each, in as many transactions as it takes."""
+    """Put or touch each, in as many transactions as needed."""
     group: list[Wanted] = []
     actions = size = 0
     for blob in blobs:
@@ -130,7 +130,10 @@ def _keep_group(table: Table, group: Sequence[Wanted], at: float) -> None:
 
 
 def _keep_staged(table: Table, blob: Wanted, at: float) -> None:
-    """A content that no transaction holds: it comes first, under a marker that goes when the head comes."""
+    """Content that is too large for a transaction.
+
+    It is written first, under a marker that the head deletes.
+    """
     assert blob.data is not None, f"blob {blob.address} is staged without content"
     for _ in range(TRIES_MAX):
         known = look(table, [blob])
@@ -139,11 +142,13 @@ def _keep_staged(table: Table, blob: Wanted, at: float) -> None:
                 return
             continue
         attributes, parts = _outside(table, blob.address, blob.data)
+        # The marker first: a crash after it leaves something to sweep, and never a part without a name.
         table.write_all([{"PutRequest": put(marker(attributes, staged_at=SystemClock.wall())).request}])
         if "object" in attributes:
             table.objects.put(attributes["object"], blob.data)
         table.write_all({"PutRequest": part.request} for part in parts)
         head = put({**blob_key(blob.address), "touched": at, **attributes}, _NEW)
+        # In one transaction: if a sweeper has claimed the marker, the head must not appear.
         if table.transact([head, delete(trash_key(attributes["stage"]), _UNSWEPT)]):
             return
         sweep_let_go(table, [attributes])
@@ -151,7 +156,7 @@ def _keep_staged(table: Table, blob: Wanted, at: float) -> None:
 
 
 def _outside(table: Table, address: str, data: bytes) -> Body:
-    """How to write a content that does not lie in its head."""
+    """How to write content that is not in its head."""
     if not into_bucket(table, [Wanted(address, data)], {}):
         return bodied(data, BLOB_INLINE_BYTES_MAX)
     stage = new_id()
@@ -159,7 +164,7 @@ def _outside(table: Table, address: str, data: bytes) -> Body:
 
 
 def get_blobs(table: Table, addresses: Iterable[str]) -> dict[str, bytes]:
-    """See ``StorePort.get_blobs``. A head whose content somebody took away is as good as none."""
+    """See ``StorePort.get_blobs``. A head whose content was removed from outside counts as missing."""
     found: dict[str, bytes] = {}
     for item in table.get_all(map(blob_key, dict.fromkeys(addresses))):
         head: Item | None = item
@@ -168,6 +173,7 @@ def get_blobs(table: Table, addresses: Iterable[str]) -> dict[str, bytes]:
             if body is not None:
                 found[head["sk"]] = body
                 break
+            # The blob may have been put again since its head was read. The same stage: its content is gone.
             gone, head = head, table.get(blob_key(head["sk"]))
             if head is not None and head["stage"] == gone["stage"]:
                 break
@@ -178,18 +184,22 @@ def delete_blobs(table: Table, addresses: Iterable[str], untouched_since: float)
     """See ``StorePort.delete_blobs``."""
     doomed = [item for item in _heads(table, addresses) if item["touched"] < untouched_since]
     deleted: list[Item] = []
+    # Up to two actions per blob: its head, and a marker for its content.
     for start in range(0, len(doomed), ACTIONS_MAX // 2):
         group = doomed[start : start + ACTIONS_MAX // 2]
         if _delete(table, group, untouched_since):
             deleted += group
-        else:  # somebody wants one of them after all, or has deleted it: each by itself
+        else:  # one of them was touched or deleted meanwhile: try each alone
             deleted += [item for item in group if _delete(table, [item], untouched_since)]
     sweep_let_go(table, deleted)
     return len(deleted)
 
 
 def _delete(table: Table, group: Sequence[Item], since: float) -> bool:
-    """Only as they were seen: of a blob that was deleted and put again meanwhile, the content would be left behind."""
+    """Deletes them only unchanged.
+
+    The content of a blob that was deleted and put again would be left behind.
+    """
     actions: list[Action] = []
     for item in group:
         same = {"stage": item["stage"]} if "stage" in item else {}
@@ -199,7 +209,7 @@ def _delete(table: Table, group: Sequence[Item], since: float) -> bool:
 
 
 def scan_blobs(table: Table, after: str, limit: int) -> Iterator[BlobInfo]:
-    """See ``StorePort.scan_blobs``; as many as the caller takes."""
+    """See ``StorePort.scan_blobs``; read lazily."""
     for shard in SHARDS:
         if shard < after[:1]:
             continue
@@ -212,7 +222,7 @@ def scan_blobs(table: Table, after: str, limit: int) -> Iterator[BlobInfo]:
 
 
 def contended(table: Table, what: str) -> Throttled:
-    """Many want the same thing at the same moment, for longer than is reasonable."""
+    """The error if too many writers wanted the same item for too long."""
     return Throttled(store=table.target.url, problem=f"others kept changing {what}")
 
 

@@ -1,8 +1,8 @@
 """A run's events as items, and reading them.
 
-A query is not a snapshot: events may be replaced or swept while it goes on, and of a transaction it may see the second
-event before the first. So a page ends at the head that the row had before, skips what the row says is void, and is
-read again if the journal is another or has another edition afterwards.
+A query is not a snapshot: events may be replaced or swept meanwhile, and of a transaction it may see the
+second event before the first. So a page ends at the head that the row had before, skips what the row lists as
+void, and is read again if the row has another journal or edition afterwards.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _NO_BODY: Final = ("sk", "size")
 
 
 def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
-    """How an event is written; one that replaces others says in which edition."""
+    """How an event is written; a replacement records its edition."""
     seq, at, kind, name, key, fence, body, crc, chain = event
     attributes, parts = bodied(body, PART_BYTES_MAX)
     told = {"at": at, "kind": kind, "name": name, "key": key, "fence": fence, "crc": crc}
@@ -64,7 +64,7 @@ def live_items(
     page: int = 0,
     attributes: tuple[str, ...] = (),
 ) -> Iterator[Item]:
-    """The items of a run's events, as its row says, in order of seq."""
+    """The items of a run's events according to its row, in order of seq."""
     last = row["head"] if upto_seq is None else min(upto_seq, row["head"])
     if after_seq >= last:
         return
@@ -76,7 +76,7 @@ def live_items(
 
 
 def is_void(void: Item, seq: int) -> bool:
-    """Whether an event is one of those that were replaced and not yet swept."""
+    """Whether an event was replaced and not yet swept."""
     return void["after"] < seq <= void["upto"] and seq not in void["kept"]
 
 

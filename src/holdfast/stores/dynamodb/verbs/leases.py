@@ -1,6 +1,6 @@
 """Leases: part of the run's row, so that the fence is checked where the head is.
 
-Of processes on other machines nothing can be proven: their leases are taken over when they fall silent.
+Nothing can be proven about processes on other machines: their leases are taken over when they fall silent.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ AS_SEEN: Final = f"{FENCE} AND #owner = :held_by AND #journal = :journal"
 def acquire(
     table: Table, run: str, *, at: float, lease_s: float, over: Lease | None, above: int
 ) -> tuple[Grant, Item | None]:
-    """See ``StorePort.acquire``; with the row as it was."""
+    """See ``StorePort.acquire``; also returns the row as it was."""
     for _ in range(TRIES_MAX):
         row = find_item(table, run)
         if row is None:
@@ -45,7 +45,10 @@ def acquire(
 
 
 def renew(table: Table, fences: Mapping[str, int], at: float) -> frozenset[str]:
-    """See ``StorePort.renew``. One request a run: a beat in a transaction of many would stand in the way of every append."""
+    """See ``StorePort.renew``.
+
+    One request per run: a heartbeat in a larger transaction would conflict with appends.
+    """
     change = "SET #beat = #beat + :one, #beat_at = :at"
     return frozenset(
         run
@@ -71,5 +74,5 @@ def take_values(lease: Lease) -> dict[str, Any]:
 
 
 def noted(row: Item) -> list[Action]:
-    """The note that a run of an agent is held now, for whoever looks for those whose holder is gone."""
+    """The note that a run of an agent is held, for workers that look for runs of dead holders."""
     return [put(held_key(row["agent"], row["pk"].removeprefix("run/")))] if "agent" in row else []

@@ -1,10 +1,10 @@
-"""Listing runs: a partition of its own says which there are, in order of creation, and another in order of id.
+"""Lists runs: one partition has them in order of creation, another in order of id.
 
-A page of all runs costs what the page has. Of those with a prefix the service cannot tell the newest ones by itself: all
-their ids are read, some 7,000 in a request, and only the rows of the page.
+A page of all runs costs what the page has. For a prefix the service cannot find the newest runs by itself:
+all ids with the prefix are read, some 7,000 per request, but only the rows of the page.
 
-Forks have a note each in a partition of their origin's, written and deleted with them. Runs that were there before notes
-were are not noted: the first who asks for the forks of such a one looks through all rows, and notes them.
+Each fork has a note in a partition of its origin, written and deleted with it. Runs from before there were
+notes have none: the first request for the forks of such a run scans all rows, and writes the notes.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,10 @@ from holdfast.stores.dynamodb.table.table import Table
 
 
 def list_runs(table: Table, *, limit: int, before: RunRow | None, prefix: str) -> list[RunRow]:
-    """See ``StorePort.list_runs``. A run that is deleted meanwhile is left out, and the page goes on behind it."""
+    """See ``StorePort.list_runs``.
+
+    A run that is deleted meanwhile is skipped, and the page continues after it.
+    """
     rows: list[RunRow] = []
     below = "" if before is None else listing_key(before.run, before.created_at)["sk"]
     while len(rows) < limit:
@@ -43,7 +46,10 @@ def list_runs(table: Table, *, limit: int, before: RunRow | None, prefix: str) -
 
 
 def list_forks(table: Table, run: str, *, after: str, limit: int) -> list[RunRow]:
-    """See ``StorePort.list_forks``. One that is deleted meanwhile is left out, and the page goes on behind it."""
+    """See ``StorePort.list_forks``.
+
+    A run that is deleted meanwhile is skipped, and the page continues after it.
+    """
     origin = find_item(table, run)
     if origin is None or not origin["forks"]:
         return []
@@ -63,7 +69,7 @@ def list_forks(table: Table, run: str, *, after: str, limit: int) -> list[RunRow
 
 
 def _note_forks(table: Table, run: str) -> None:
-    """Each only while it is a fork of this run: whoever deletes it meanwhile finds no note, and leaves none."""
+    """Writes each note only if it is still a fork of this run: a concurrent delete leaves no note."""
     for item in table.get_all(
         row_key(listed_run(one["sk"])) for one in table.query(RUNS, attributes=("sk",))
     ):
@@ -75,7 +81,7 @@ def _note_forks(table: Table, run: str) -> None:
 
 
 def _newest(table: Table, below: str, limit: int) -> list[str]:
-    """Places in the order of creation, the latest first."""
+    """Keys in the order of creation, the latest first."""
     items = table.query(RUNS, below=below, newest_first=True, page=limit, attributes=("sk",))
     return [item["sk"] for item in islice(items, limit)]
 

@@ -1,7 +1,7 @@
-"""The queue: partitions of their own say which runs of an agent are due and which are held; the rows say whether it is so.
+"""The queue: partitions that list the due and the held runs of an agent; the rows decide.
 
-Such a note comes and goes in the transaction that changes the row. A run that was deleted or adopted meanwhile may leave
-one behind: whoever meets it finds that the row says otherwise, and takes it away as long as it does.
+A note is written and deleted in the transaction that changes the row. A run that was deleted or adopted
+meanwhile may leave one behind: a reader that finds that the row disagrees deletes it, on that condition.
 """
 
 import random
@@ -26,7 +26,10 @@ _FIRST, _LAST = "0", "\U0010ffff"
 
 
 def claim(table: Table, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
-    """See ``StorePort.claim``. Each lease is taken by a conditional write; who loses one goes on to the next."""
+    """See ``StorePort.claim``.
+
+    Each lease is taken by a conditional write; after a lost race the next one is tried.
+    """
     claimed: list[RunRow] = []
     lease = Lease(0, owner_here(), 0, at, at, lease_s)
     notes = merge(*(_due(table, agent, at, limit) for agent in set(agents)), key=lambda note: note["sk"])
@@ -34,7 +37,7 @@ def claim(table: Table, agents: Sequence[str], *, at: float, lease_s: float, lim
         rows = _items(table, [due_run(note["sk"]) for note in page])
         confirmed = [rows[due_run(note["sk"])] for note in page if _is_so(table, note, rows)]
         free = [row for row in confirmed if not row.get("owner") and not _left_alone(table, row)]
-        random.shuffle(free)  # whoever claims at the same time sees the same ones
+        random.shuffle(free)  # concurrent claimers see the same runs
         taken = (_take(table, row, lease._replace(fence=row["fence"] + 1)) for row in free)
         claimed += [row for row in taken if row is not None]
     return sorted(claimed, key=lambda row: (row.due_at, row.created_at, row.run))
@@ -84,12 +87,12 @@ def call_up(table: Table, run: str, *, at: float) -> bool:
 
 
 def due_note(agent: str, due_at: float, created_at: float, run: str) -> Action:
-    """The note that a run is due then."""
+    """The note that a run is due at that time."""
     return put({**due_key(agent, due_at, created_at, run), "due_at": due_at, "created_at": created_at})
 
 
 def _move(table: Table, row: Item, due_at: float | None, when: str, **values: Any) -> bool:
-    """Write down when it is due, and its note with it, if the row is still the one that was read."""
+    """Write when it is due, and its note, if the row is unchanged since it was read."""
     run, was, created_at = _run(row), due_of(row), float(row["created_at"])
     told = {**values, "journal": row["journal"]}
     unchanged = "attribute_not_exists(#due_at)"
@@ -116,7 +119,7 @@ def _held(table: Table, agent: str, after: str, limit: int) -> Iterator[tuple[st
 
 
 def _is_so(table: Table, note: Item, rows: dict[str, Item]) -> bool:
-    """Whether the row says what the note does."""
+    """Whether the row agrees with the note."""
     run = due_run(note["sk"])
     row = rows.get(run, {})
     told = {"agent": note["pk"].removeprefix("due/"), "due": note["due_at"], "made": note["created_at"]}
@@ -138,7 +141,7 @@ def _take(table: Table, row: Item, lease: Lease) -> RunRow | None:
 
 
 def _left_alone(table: Table, item: Item) -> bool:
-    """Whether the row is damaged: then no worker can do anything with it, and it is not due any more."""
+    """Whether the row is damaged. Then no worker can run it, and it is made not due."""
     row = _whole(table, item)
     if row is None or not row.damage:
         return False

@@ -1,7 +1,7 @@
 """Records: one item each, written by one transaction, compared by revision.
 
-A body in parts is let go of with a marker. That it is in parts is not asked beforehand: the condition says that it is not,
-and only where that fails is the item read.
+A body in parts is deleted with a marker. Whether it is in parts is not read first: the condition assumes that
+it is not, and the item is read only if that fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def get_record(table: Table, space: str, key: str) -> Record | None:
 
 
 def _find(table: Table, space: str, key: str) -> Record | None:
-    """The record, judged."""
+    """The record, checked."""
     while True:
         found = table.get(record_key(space, key))
         if found is None:
@@ -69,7 +69,7 @@ def put_record(table: Table, space: str, key: str, body: bytes, revision: int) -
 
 
 def _replaced(table: Table, space: str, key: str, item: Item, parts: Sequence[Action]) -> bool:
-    """Whether there was a damaged record, and the item is in its place."""
+    """Whether there was a damaged record that this item has replaced."""
     found = _find(table, space, key)
     if found is None or not found.damage:
         return False
@@ -95,7 +95,7 @@ def delete_record(table: Table, space: str, key: str, revision: int) -> bool:
 
 
 def scan_records(table: Table, space: str, after: str, prefix: str, limit: int) -> Iterator[Record]:
-    """See ``StorePort.scan_records``; as many as the caller takes."""
+    """See ``StorePort.scan_records``; read lazily."""
     low = max(f".{after}", f".{prefix}")
     for item in table.query(f"space/{space}", low=low, page=limit + 1):
         key = item["sk"][1:]
@@ -110,7 +110,7 @@ def scan_records(table: Table, space: str, after: str, prefix: str, limit: int) 
 
 
 def every_record(table: Table) -> Iterator[Record]:
-    """All records of all spaces, judged, in any order."""
+    """All records of all spaces, checked, in any order."""
     for item in table.scan("space/"):
         space, body = item["pk"].removeprefix("space/"), read_body(table, item)
         record = _find(table, space, item["sk"][1:]) if body is None else _judged(space, item, body)
@@ -119,6 +119,6 @@ def every_record(table: Table) -> Iterator[Record]:
 
 
 def _long(table: Table, space: str, key: str, revision: int) -> Item | None:
-    """The item, if it is at that revision and its body lies in parts."""
+    """The item, if it has that revision and its body is in parts."""
     found = table.get(record_key(space, key))
     return found if found is not None and found["revision"] == revision and "stage" in found else None

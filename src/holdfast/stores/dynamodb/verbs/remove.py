@@ -1,7 +1,7 @@
-"""Deleting, replacing and adopting: what changes events that are already written.
+"""Delete, replace and adopt: the operations that change existing events.
 
-The row decides in one transaction; what it no longer names is swept afterwards. Sweeping may fail or be cut off without
-harm: the marker stays, and ``reclaim`` follows it up.
+The row decides in one transaction; what it no longer names is swept afterwards. Sweeping may fail or be
+interrupted without harm: the marker stays, and ``reclaim`` continues.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,9 +42,9 @@ from holdfast.stores.dynamodb.verbs.sweep import (
 from holdfast.stores.row_checksums import adopted, run_crc, sound
 
 _LETTERS_MAX: Final = 30
-"""So many go in the transaction that deletes the run, each with a marker if need be."""
+"""This many fit into the transaction that deletes the run, each with a marker if needed."""
 _OVERWRITTEN_LONG_MAX: Final = 8
-"""Room for the markers of long events that are written over: of one append's worth there are at most three."""
+"""Room for the markers of long events that are overwritten: one append has at most three."""
 _SAME: Final = f"{STANDS} AND #edition = :edition AND #forks = :none"
 
 
@@ -59,7 +59,7 @@ def delete_run(table: Table, run: str, fence: int, revision: int) -> bool:
             continue
         origin = _let_go_of_origin(row.get("origin"))
         notes = _notes_moved({_note(row)}, set())
-        if table.transact([*_farewell(row), *origin, *notes, *_doomed(row), *_letters_gone(run, letters)]):
+        if table.transact([*_delete_row(row), *origin, *notes, *_doomed(row), *_letters_gone(run, letters)]):
             with leaving_the_rest():
                 sweep_journal(table, row["journal"])
             sweep_let_go(table, [row, *letters])
@@ -89,7 +89,7 @@ def adopt_events(table: Table, run: str, of: str, fence: int, revision: int) -> 
         crc = run_crc(adopted(sound(row_of(row, own), url), sound(row_of(other, taken), url)))
         actions = [
             _takes_over(run, row, other, crc),
-            *_farewell(other),
+            *_delete_row(other),
             *_let_go_of_origin(row.get("origin")),
             *_notes_moved({_note(row), _note(other)}, {(other.get("origin"), run)}),
             *_doomed(row),
@@ -104,7 +104,7 @@ def adopt_events(table: Table, run: str, of: str, fence: int, revision: int) -> 
 
 
 class Stretch(NamedTuple):
-    """A part of a run's journal that is to be replaced, and the state of the run that this was decided on."""
+    """A range of a run's journal to replace, and the run's state when that was decided."""
 
     run: str
     fence: int
@@ -144,7 +144,10 @@ def replace_events(
 
 
 def _put_in_place(table: Table, stretch: Stretch, row: Item, brought: list[Action], seqs: set[int]) -> bool:
-    """New events come and old ones go: at once, or where there are too many, so that readers skip what is left of them."""
+    """Writes new events and deletes old ones.
+
+    At once or, if there are too many, so that readers skip the rest.
+    """
     wide = ("pk", "sk", "stage")
     old = list(live_items(table, row, stretch.after_seq, stretch.upto_seq, attributes=wide))
     gone = [delete({"pk": item["pk"], "sk": item["sk"]}) for item in old if int(item["sk"]) not in seqs]
@@ -182,8 +185,14 @@ def _moves_on(stretch: Stretch, row: Item, void: dict[str, Any] | None) -> Actio
 
 
 def _takes_over(run: str, row: Item, other: Item, crc: int) -> Action:
-    """The row of the run that adopts: another journal, another origin, and an edition that no reader has seen of either."""
-    change = "SET #journal = :journal, #origin_seq = :origin_seq, #revision = #revision + :one, #edition = :newer, #crc = :crc"
+    """The row of the adopting run.
+
+    Another journal, another origin, and an edition new to readers of either.
+    """
+    change = (
+        "SET #journal = :journal, #origin_seq = :origin_seq, #revision = #revision + :one, #edition = "
+        ":newer, #crc = :crc"
+    )
     values = {
         "journal": other["journal"],
         "origin_seq": other["origin_seq"],
@@ -201,8 +210,8 @@ def _takes_over(run: str, row: Item, other: Item, crc: int) -> Action:
     return update(row_key(run), change, STANDS, **values)
 
 
-def _farewell(row: Item) -> list[Action]:
-    """A run goes: its row leaves its fence behind, so that a late writer to it never fits a new run of that name."""
+def _delete_row(row: Item) -> list[Action]:
+    """Deletes a run. Its row keeps the fence, so that a late writer never fits a new run of that name."""
     run = row["pk"].removeprefix("run/")
     same = {"fence": row["fence"], "revision": row["revision"], "edition": row["edition"], "none": 0}
     return [
@@ -224,12 +233,12 @@ def _let_go_of_origin(origin: str | None) -> list[Action]:
 
 
 def _note(row: Item) -> tuple[str | None, str]:
-    """What a row is the fork of, and its name: where its origin's forks are listed."""
+    """The origin and the name of a fork, under which its origin lists it."""
     return row.get("origin"), row["pk"].removeprefix("run/")
 
 
 def _notes_moved(gone: set[tuple[str | None, str]], come: set[tuple[str | None, str]]) -> Iterator[Action]:
-    """The notes by which forks are found: one item is written once in a transaction."""
+    """The changes of fork notes: a transaction may write an item only once."""
     for origin, run in gone - come:
         if origin is not None:
             yield delete(fork_key(origin, run))
@@ -245,7 +254,10 @@ def _letters_gone(run: str, letters: Sequence[Item]) -> Iterator[Action]:
 
 
 def _last_letters(table: Table, row: Item) -> list[Item] | None:
-    """The letters that fit into the run's last transaction. Where there are more, these go first, and None is the answer."""
+    """The letters that fit into the run's last transaction.
+
+    If there are more, deletes these and returns None.
+    """
     run = row["pk"].removeprefix("run/")
     letters = list(table.query(f"space/{inbox_space(run)}", attributes=("sk", "stage")))
     if len(letters) <= _LETTERS_MAX:

@@ -1,4 +1,4 @@
-"""Making runs and changing what they are: the row with its place in the listing, and its fork's origin."""
+"""Creates and changes runs: the row, its place in the listing, and its fork's origin."""
 
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.dynamodb.table.actions import put, update

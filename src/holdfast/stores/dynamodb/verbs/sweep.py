@@ -1,7 +1,7 @@
-"""Sweeping what nobody can see any more: parts and objects that no item names, journals that no row names, events that are void.
+"""Sweeps invisible data: parts and objects without an item, journals without a row, void events.
 
-Markers in the partition ``trash`` say what; they were written with the deletion itself, so that a crash loses none. Sweeping
-is idempotent, and two may sweep the same thing.
+Markers in the partition ``trash`` list it; they were written with the deletion itself, so that a crash loses
+none. Sweeping is idempotent, and two processes may sweep the same thing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,17 +16,17 @@ from holdfast.stores.dynamodb.table.table import ACTIONS_MAX, Item, Table
 from holdfast.stores.dynamodb.verbs.events import is_void
 
 STAGED_S: Final = 3_600.0
-"""Parts that were staged this recently may be those of a blob that is being put."""
+"""Parts staged this recently may belong to a blob that is being put."""
 _OLDER: Final = "attribute_not_exists(#edition) OR #edition < :edition"
 
 
 def sweep_all(table: Table) -> int:
-    """Follow up every marker and every void; how many bytes of bodies went."""
+    """Process every marker and every void; returns the bytes of bodies that were deleted."""
     swept = 0
     for marker in list(table.query(TRASH)):
         if SystemClock.wall() - marker.get("staged_at", 0.0) < STAGED_S:
             continue
-        # From here on a late putter of that stage cannot bring its head any more.
+        # From here on a slow writer of that stage can no longer write its head.
         if table.update(
             update(trash_key(marker["sk"]), "SET #swept = :yes", "attribute_exists(#pk)", yes=True)
         ):
@@ -40,13 +40,13 @@ def sweep_all(table: Table) -> int:
 
 @contextmanager
 def leaving_the_rest() -> Iterator[None]:
-    """It is decided and durable; what cannot be swept now is swept by the next reclaim."""
+    """The change is durable; what cannot be swept now is swept by the next reclaim."""
     with suppress(StoreError):
         yield
 
 
 def sweep_let_go(table: Table, items: Iterable[Mapping[str, Any]]) -> None:
-    """Sweep what lies outside of items that were just let go of, as far as that works now."""
+    """Sweep what deleted items had outside of them, as far as that works now."""
     with leaving_the_rest():
         for item in items:
             if "stage" in item:
@@ -54,7 +54,7 @@ def sweep_let_go(table: Table, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _sweep_stage(table: Table, item: Mapping[str, Any]) -> int:
-    """Delete the parts or the object, then the marker; how many bytes of bodies went."""
+    """Delete the parts or the object, then the marker; returns the bytes of bodies."""
     if "object" in item:
         table.objects.delete(item["object"])
         size = int(item["size"])
@@ -65,7 +65,7 @@ def _sweep_stage(table: Table, item: Mapping[str, Any]) -> int:
 
 
 def sweep_journal(table: Table, journal: str) -> int:
-    """Delete the events with their parts, then the marker; how many bytes of bodies went."""
+    """Delete the events with their parts, then the marker; returns the bytes of bodies."""
     events = list(table.query(f"log/{journal}", attributes=("pk", "sk", "size", "stage")))
     for event in events:
         if "stage" in event:
@@ -78,7 +78,7 @@ def sweep_journal(table: Table, journal: str) -> int:
 def sweep_void(table: Table, row: Item) -> None:
     """Delete the events that a replacement has left; then the row may forget them.
 
-    Each only while it is older than the replacement: whoever sweeps late must not take what came after.
+    Each only while it is older than the replacement: a slow sweeper must not delete newer events.
     """
     void = row["void"]
     low, high = f"{void['after'] + 1:010d}", f"{void['upto']:010d}"
@@ -97,7 +97,7 @@ def sweep_void(table: Table, row: Item) -> None:
             delete({"pk": item["pk"], "sk": item["sk"]}, _OLDER, edition=void["edition"]) for item in group
         ]
         if not table.transact(actions):
-            return  # a later replacement came by, and swept before it began
+            return  # a later replacement swept this before it started
     run = row["pk"].removeprefix("run/")
     table.update(update(row_key(run), "REMOVE #void", "#void.#edition = :edition", edition=void["edition"]))
 
@@ -109,7 +109,7 @@ def _delete_parts(table: Table, stage: str) -> int:
 
 
 def sweep_voids(table: Table) -> None:
-    """Finish every replacement that was cut off."""
+    """Finish every interrupted replacement."""
     for listed in table.query(RUNS, attributes=("sk",)):
         row = table.get(row_key(listed_run(listed["sk"])))
         if row is not None and "void" in row:

@@ -1,11 +1,11 @@
-"""Waiting until a run stands elsewhere: by asking, at first often, then more and more seldom.
+"""Waits until a run has changed: polls, first often, then less and less.
 
-Whoever waits for long asks this store again and again for a short time each: a pace that began anew with each call would
-never become slower. So it goes on from one call to the next, for as long as the run is waited for at the same place.
+Long waits come as many calls with a short timeout each: an interval that restarted with each call would never
+grow. So the interval is kept between calls, as long as the wait is for the same cursor.
 
-The letters are counted by a query each. A number beside the row, kept up to date by whoever writes a letter, would be read
-in the same request as the row; but the service charges for each item that it reads and not for the request, so it would cost
-the waiter as much, and those who write twice.
+The letters are counted by a query each. A counter beside the row, updated by each writer of a letter, could
+be read in the same request as the row. But the service charges per item and not per request, so it would cost
+the waiter as much, and the writers twice.
 """
 
 from collections.abc import Iterable
@@ -20,12 +20,12 @@ from holdfast.stores.dynamodb.table.table import Table
 _POLL_S: Final = 0.05
 _POLL_S_MAX: Final = 1.0
 _FORGOTTEN_S: Final = 5.0
-"""Nobody has waited for it meanwhile: it begins anew."""
+"""After this long without a wait, the interval restarts."""
 _PACES_MAX: Final = 10_000
 
 
 class _Pace(NamedTuple):
-    """Where a run is waited for, and when it is looked at next."""
+    """The cursor that is waited for, and when to poll next."""
 
     cursor: Cursor
     poll_s: float
@@ -40,7 +40,7 @@ class Waiter:
         self._paces: dict[str, _Pace] = {}
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
-        """See ``StorePort.wait``. A run that does not exist stands at the cursor (0, 0, 0)."""
+        """See ``StorePort.wait``. A run that does not exist has the cursor (0, 0, 0)."""
         deadline = SystemClock.monotonic() + timeout_s
         while True:
             now = SystemClock.monotonic()
@@ -74,7 +74,7 @@ class Waiter:
 
 
 def _moved(table: Table, cursors: Cursors) -> frozenset[str]:
-    """The runs that stand elsewhere; where the row says so already, its letters are not counted."""
+    """The runs that have changed; if the row already shows it, the letters are not counted."""
     rows = {run: Cursor(0, 0) for run in cursors}
     for item in table.get_all(map(row_key, cursors), ("pk", "sk", "fence", "fence2", "head", "gone")):
         if "gone" not in item:

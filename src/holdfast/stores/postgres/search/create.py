@@ -1,8 +1,9 @@
-"""Making what a store is found by, or seeing what is there: tables beside the store's own, in its schema.
+"""Creates the search index, or reads its form: tables beside the store's own, in its schema.
 
-Knows ``index.sql`` and its format version, and the extension ``vector``: where it is there, or may be made, vectors are compared by the
-server; elsewhere they are kept as bytes and compared in this process. The invariant: made whole, in one transaction and by one
-process at a time. It is derived, so an older or broken one is made anew; the store's own tables and their format never change.
+It knows ``index.sql`` and its format version, and the extension ``vector``. If the extension exists, or can
+be created, the server compares vectors; otherwise they are stored as bytes and compared in this process. The
+invariant: the index is created completely, in one transaction and by one process at a time. It is derived
+data, so an older or broken one is recreated; the store's own tables and their format never change.
 """
 
 from pathlib import Path
@@ -41,19 +42,19 @@ _DROP: Final = (
 
 
 class Shape(NamedTuple):
-    """What an index is like: its format, and in which schema the type of its vectors is; None where they are bytes."""
+    """The form of an index: its format, and the schema of its vector type; None if vectors are bytes."""
 
     format: int
     extension: str | None
 
 
 def is_made(connection: Connection) -> bool:
-    """Whether there is one, of whatever format."""
+    """Whether there is an index, of any format."""
     return connection.execute("SELECT to_regclass('search_meta')").fetchone() != (None,)
 
 
 def identity(connection: Connection) -> int | None:
-    """Which index it is: one that is thrown away and made anew is another."""
+    """The identity of an index: a recreated one is another."""
     found: tuple[Any, ...] | None = connection.execute(
         "SELECT to_regclass('search_documents')::oid"
     ).fetchone()
@@ -61,7 +62,7 @@ def identity(connection: Connection) -> int | None:
 
 
 def drop_index(database: Database, lost: int | None, *, is_damaged: bool) -> None:
-    """Remove all of an index; where it ``is_damaged``, only this one: another process may have made it anew already."""
+    """Remove an index; if it ``is_damaged``, only this one: another process may already have recreated it."""
 
     def drop(connection: Connection) -> None:
         connection.execute(LOCK, (database.address.schema,))
@@ -72,7 +73,7 @@ def drop_index(database: Database, lost: int | None, *, is_damaged: bool) -> Non
 
 
 def ensure_index(database: Database) -> Shape | None:
-    """See that an index is there; None where a newer Holdfast made it. Raises AccessDenied where this user may not make one."""
+    """Make sure that an index exists; None if a newer Holdfast made it. AccessDenied if this user may not."""
     found = database.read(_shape)
     if found is None or found.format < FORMAT_VERSION:
         found = database.write(lambda connection: _ensured(connection, database.address.schema), synced=True)
@@ -80,7 +81,10 @@ def ensure_index(database: Database) -> Shape | None:
 
 
 def _shape(connection: Connection) -> Shape | None:
-    """What is there; None for nothing, and for what somebody has broken: whoever drops the extension takes a column along."""
+    """The form of the existing index.
+
+    None if there is none or it is broken: dropping the extension drops a column.
+    """
     column = connection.execute(_COLUMN).fetchone()
     if column is None or not is_made(connection):
         return None
@@ -108,13 +112,13 @@ def _ensured(connection: Connection, schema: str) -> Shape:
 
 
 def _extension(connection: Connection) -> str | None:
-    """The schema of the extension, made if that can be; None where there is none."""
+    """The schema of the extension, created if possible; None if it is unavailable."""
     place: tuple[Any, ...] | None = connection.execute(_PLACE, (EXTENSION,)).fetchone()
     if place is None and connection.execute(_AVAILABLE, (EXTENSION,)).fetchone() is not None:
-        connection.execute(_LOCK_EXTENSION)  # other stores of the database may be about to make it
+        connection.execute(_LOCK_EXTENSION)  # other stores of the database may be creating it
         try:
             with connection.transaction():
-                # not in the schema of this store: other stores use it, too, and this one may be dropped
+                # not in the schema of this store: other stores use it too, and this one may be dropped
                 connection.execute(
                     composing.SQL("CREATE EXTENSION IF NOT EXISTS {} WITH SCHEMA public").format(
                         composing.Identifier(EXTENSION)
@@ -128,4 +132,4 @@ def _extension(connection: Connection) -> str | None:
 
 
 _CANNOT: Final = frozenset({"42", "3F", "0A", "23", "58"})
-"""No right to, no such schema, not on this server, made by somebody else just now, or its files are not whole."""
+"""No permission, no such schema, not on this server, created concurrently, or its files are incomplete."""

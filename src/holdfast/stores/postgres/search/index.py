@@ -1,8 +1,9 @@
-"""What a store in PostgreSQL is found by: tables beside its own, with ``tsvector`` for words and pgvector for meaning where it is.
+"""The search index of a store in PostgreSQL: ``tsvector`` for words, and pgvector for meaning if available.
 
-Over connections of its own, so that whoever records waits for nobody who indexes or searches. Words are ranked by BM25, which PostgreSQL
-does not have: how many documents have a word is counted, how often one has it is told by its rank (``index.sql``), and the rest is a
-formula in the statement. The invariant: every verb that writes is one transaction.
+It has its own connections, so that recording never waits for indexing or searches. Words are ranked by BM25,
+which PostgreSQL does not have: the document frequency of a word is counted, its term frequency is derived
+from its rank (``index.sql``), and the rest is a formula in the statement. The invariant: every method that
+writes is one transaction.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,11 +22,14 @@ from holdfast.stores.postgres.statements import after_prefix
 
 _KNOWN_MAX: Final = 20_000
 _KNOWN_FROM: Final = 100
-"""A part that fewer documents have is counted in no time."""
+"""A part in fewer documents is counted at once."""
 
 
 class _Known(NamedTuple):
-    """How many documents have a part, and between which numbers of changes that is so: give or take a hundredth."""
+    """The document frequency of a part, and the change numbers between which it is valid.
+
+    Within one percent.
+    """
 
     documents: int
     since: int
@@ -33,7 +37,10 @@ class _Known(NamedTuple):
 
 
 def find_index(address: Address) -> "PostgresIndex | None":
-    """The index of a store, made where there is none; None where this user may not, or a newer Holdfast has made it."""
+    """The index of a store, created if there is none.
+
+    None without permission, or if a newer Holdfast made it.
+    """
     database = Database(address)
     index = None
     try:
@@ -59,7 +66,7 @@ class PostgresIndex:
         self._vectors: Final = vectors
         self._known: Final[dict[tuple[str, str], _Known]] = {}
 
-    # -- writing ---------------------------------------------------------------------------------------------
+    # -- write -----------------------------------------------------------------------------------------------
 
     def put(
         self,
@@ -114,7 +121,7 @@ class PostgresIndex:
 
         self._database.write(clear, synced=True)
 
-    # -- finding ---------------------------------------------------------------------------------------------
+    # -- find ------------------------------------------------------------------------------------------------
 
     def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:
         parts = tsvector.parts_of(query)
@@ -141,7 +148,10 @@ class PostgresIndex:
     def _best(
         self, connection: Connection, space: str, parts: Sequence[tsvector.Part], within: Within, limit: int
     ) -> list[Match]:
-        """The documents that fit best. The rarest parts first: what has only the others may be too little to matter."""
+        """The best documents.
+
+        Rare parts come first: documents with only the others may score too low to matter.
+        """
         documents, terms, weighed = self._weighed(connection, space, parts)
         if not weighed or sum(part.is_needed for part in parts) > sum(one.part.is_needed for one in weighed):
             return []
@@ -163,7 +173,10 @@ class PostgresIndex:
     def _weighed(
         self, connection: Connection, space: str, parts: Sequence[tsvector.Part]
     ) -> tuple[int, int, list[tsvector.Weighed]]:
-        """How many documents and terms there are, and what the parts tell. What many have is not counted every time."""
+        """The numbers of documents and terms, and the weights of the parts.
+
+        Frequent parts are not counted each time.
+        """
         asked = [part.asked for part in parts]
         known = [self._known.get((space, one), _Known(0, 0, -1)) for one in asked]
         counts, since, until = zip(*known, strict=True)
@@ -186,7 +199,7 @@ class PostgresIndex:
             self.count(space)
 
     def close(self) -> None:
-        """Let go of the connections; idempotent."""
+        """Close the connections; idempotent."""
         self._database.close()
 
 
@@ -214,7 +227,7 @@ def _remove(connection: Connection, statement: LiteralString, values: dict[str, 
 
 
 def _count(connection: Connection, space: str, changes: Iterable[tuple[Any, ...]]) -> None:
-    """Keep the sums of what came and went, by model; whoever holds these rows is the only one to put or remove of the model."""
+    """Update the sums by model. The lock of these rows serializes changes to documents of the model."""
     sums: dict[str, tuple[int, int, int]] = {}
     for model, documents, terms in changes:
         before = sums.get(model, (0, 0, 0))
@@ -226,7 +239,7 @@ def _count(connection: Connection, space: str, changes: Iterable[tuple[Any, ...]
 
 
 def _ranking(weighed: Sequence[tsvector.Weighed], within: Within) -> tuple[bytes, dict[str, Any]]:
-    """The statement that ranks documents by these parts, and what is bound to it."""
+    """The statement that ranks documents by these parts, and its parameters."""
     where, values = sql.narrowed(within)
     times: list[str] = []
     for place, (part, _, gain) in enumerate(weighed):

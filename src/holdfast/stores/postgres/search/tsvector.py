@@ -1,10 +1,10 @@
-"""Documents and queries in the words of ``tsvector``, and how much each part of a query tells: BM25 as FTS5 has it.
+"""Documents and queries as ``tsvector``, and the weight of each part of a query: BM25 as FTS5 has it.
 
-Knows what a ``tsvector`` can hold and the arithmetic; asks nobody anything.
+It knows the limits of a ``tsvector`` and the arithmetic; it runs no statement.
 
-A query's parts are its terms and its phrases. What a part adds to a document's score is at most ``ceiling``: documents that only
-have parts of little ceiling need not be looked at once enough others score higher, so a query of one rare and five common
-words costs about what the rare one does.
+A query's parts are its terms and its phrases. A part adds at most ``ceiling`` to a document's score:
+documents that have only parts with a low ceiling can be skipped once enough others score higher, so a query
+of one rare and five common words costs about what the rare one does.
 """
 
 from collections import Counter
@@ -19,21 +19,24 @@ from holdfast.stores.postgres.wire.nul_escape import escaped
 K1: Final = 1.2
 B: Final = 0.75
 _IDF_MIN: Final = 1e-6
-"""What a word tells that is in half of all documents or more."""
+"""The weight of a word that is in half of all documents or more."""
 _SAVING: Final = 4
 _WORD_BYTES_MAX: Final = 2000
-"""Of 2046 that the server takes, the rest being for what tells the same word's further places apart."""
+"""The server takes 2046; the rest is for the suffix that separates further positions of the same word."""
 _WORDS_BYTES_MAX: Final = 1_000_000
 _POSITION_MAX: Final = 16_382
-"""One less than the highest that there is."""
+"""One less than the highest position."""
 _POSITIONS_MAX: Final = 255
 _ENTRY_BYTES: Final = 8
 _MORE: Final = "\x02"
-"""Ends a word before the number of its further places: a ``tsvector`` has room for 255 of each. No term holds it."""
+"""Ends a word before the number of its further group of positions: a ``tsvector`` has 255 of each.
+
+No term has it.
+"""
 
 
 def steps() -> list[float]:
-    """The bounds between the ranks of a word that is there once, twice, … as often as a ``tsvector`` can tell."""
+    """The bounds between the ranks of a word that occurs once, twice, … up to a ``tsvector``'s maximum."""
     found, total = list[float](), 0.0
     for times in range(1, _POSITIONS_MAX + 1):
         share = 1 / times**2
@@ -43,7 +46,7 @@ def steps() -> list[float]:
 
 
 def word_of(term: str) -> str:
-    """A term as a lexeme: one that is too long for that is told from others by a hash at its end."""
+    """A term as a lexeme: one that is too long gets a hash at its end."""
     word = escaped(term)
     if len(word) * 4 <= _WORD_BYTES_MAX:
         return word
@@ -57,8 +60,8 @@ def word_of(term: str) -> str:
 def vector_of(terms: Sequence[str]) -> str:
     """The literal of a document's ``tsvector``; words past a megabyte are left out.
 
-    Where places end, they begin anew: what stands beside each other still does, and what never did may. So a phrase that is in a
-    document is found, and whoever asked looks at what of a very long one is found.
+    After the last position the numbers restart: adjacent words stay adjacent, and others may become so. So a
+    phrase in a document is always found, and the caller checks the hits in very long ones.
     """
     places: dict[str, list[int]] = {}
     times: Counter[str] = Counter()
@@ -74,7 +77,7 @@ def vector_of(terms: Sequence[str]) -> str:
             places[lexeme] = []
         round_, position = divmod(place, _POSITION_MAX)
         found = [position + 1]
-        if round_ and not position:  # beside the last one of the round before, too
+        if round_ and not position:  # adjacent to the last one of the round before, too
             found.append(_POSITION_MAX + 1)
         size += 2 * len(found)
         if size > _WORDS_BYTES_MAX:
@@ -87,7 +90,7 @@ def vector_of(terms: Sequence[str]) -> str:
 
 
 class Part(NamedTuple):
-    """A term or a phrase of a query: how often it counts, and whether a document must have it."""
+    """A term or a phrase of a query: its weight, and whether a document must have it."""
 
     words: tuple[str, ...]
     times: int
@@ -102,7 +105,7 @@ class Part(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """A part, in how many documents it is, and what it adds to the score of one at most."""
+    """A part, its document frequency, and the most it adds to a score."""
 
     part: Part
     documents: int
@@ -114,7 +117,7 @@ class Weighed(NamedTuple):
 
 
 def parts_of(query: Query) -> list[Part]:
-    """What is looked for. The first phrase counts twice, as it does in the query that FTS5 is given."""
+    """The parts of a query. The first phrase counts twice, as in the query for FTS5."""
     phrases = [tuple(map(word_of, filter(None, phrase))) for phrase in query.phrases]
     phrases = [phrase for phrase in phrases if phrase]
     times = Counter([*phrases[:1], *phrases, *((word_of(term),) for term in query.terms if term)])
@@ -122,7 +125,7 @@ def parts_of(query: Query) -> list[Part]:
 
 
 def weighed(parts: Sequence[Part], found: Sequence[int], documents: int) -> list[Weighed]:
-    """The parts that are anywhere, those that tell most first."""
+    """The parts that occur anywhere, the heaviest first."""
     there = [
         Weighed(part, count, part.times * _idf(count, documents))
         for part, count in zip(parts, found, strict=True)
@@ -132,19 +135,19 @@ def weighed(parts: Sequence[Part], found: Sequence[int], documents: int) -> list
 
 
 def _idf(found: int, documents: int) -> float:
-    if 2 * found >= documents:  # also where something was deleted between counting the one and the other
+    if 2 * found >= documents:  # also if documents were deleted between the two counts
         return _IDF_MIN
     return max(_IDF_MIN, log((documents - found + 0.5) / (found + 0.5)))
 
 
 def asked_of(parts: Sequence[Weighed]) -> str:
-    """The ``tsquery`` for the documents that may fit: those with all needed parts, or with any where none is needed."""
+    """The ``tsquery`` for candidates: documents with all required parts, or with any if none is required."""
     needed = [f"({one.part.asked})" for one in parts if one.part.is_needed]
     return " & ".join(needed) if needed else " | ".join(one.part.asked for one in parts)
 
 
 def first_few(parts: Sequence[Weighed], limit: int) -> int:
-    """How many parts to begin with: those that may be enough by themselves, if that saves most of the documents, or all."""
+    """How many parts to start with: few that may suffice, if that skips most of the documents; else all."""
     everything = sum(one.documents for one in parts)
     rest = sum(one.ceiling for one in parts)
     found, told = 0, 0.0
@@ -158,7 +161,7 @@ def first_few(parts: Sequence[Weighed], limit: int) -> int:
 
 
 def enough(parts: Sequence[Weighed], score: float) -> int:
-    """How many parts must be asked for, so that no document that has none of them reaches this score."""
+    """How many parts must be searched, so that no other document reaches this score."""
     rest = 0.0
     for place in range(len(parts), 0, -1):
         rest += parts[place - 1].ceiling
@@ -168,7 +171,7 @@ def enough(parts: Sequence[Weighed], score: float) -> int:
 
 
 def norm(documents: int, terms: int) -> tuple[float, float]:
-    """The two numbers of BM25's measure of length: it is the first, and the second for each term of the document."""
+    """The two numbers of BM25's length norm: a constant, and a factor for the terms of the document."""
     mean = terms / documents if terms else 1.0
     return K1 * (1 - B), K1 * B / mean
 

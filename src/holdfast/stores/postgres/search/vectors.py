@@ -1,7 +1,7 @@
-"""Which vectors are nearest to one: the server tells where it has pgvector, and this process finds out elsewhere.
+"""Finds the nearest vectors: on the server with pgvector, otherwise in this process.
 
-Both look at every vector of a space and model, up to the newest ``VECTORS_MAX``. A model is kept with the number of its dimensions
-before its name, so that only what can be compared is compared.
+Both compare every vector of a space and model, up to the newest ``VECTORS_MAX``. A model's stored name starts
+with its number of dimensions, so that only comparable vectors are compared.
 """
 
 import threading
@@ -23,21 +23,25 @@ _ADD: Final = (
     "FROM unnest(%s::bigint[], %s::text[], %s::{given}[]) AS o (document, model, vector)"
 )
 _OF_MODEL: Final = "v.space = %(space)s AND v.model = %(model)s"
-# Not looked for unless there must be one: that is a walk over all the numbers.
+# Only queried if there must be one: it walks over all numbers.
 _LAST_LEFT_OUT: Final = (
-    "SELECT CASE WHEN (SELECT documents FROM search_counts WHERE space = %(space)s AND model = %(name)s) > %(max)s THEN "  # noqa: S608
-    f"(SELECT v.number FROM search_vectors v WHERE {_OF_MODEL} ORDER BY v.number DESC LIMIT 1 OFFSET %(max)s) END"
+    "SELECT CASE WHEN (SELECT documents FROM search_counts WHERE space = %(space)s "  # noqa: S608
+    "AND model = %(name)s) > %(max)s THEN "
+    f"(SELECT v.number FROM search_vectors v WHERE {_OF_MODEL} ORDER BY v.number DESC "
+    "LIMIT 1 OFFSET %(max)s) END"
 )
 _BESIDE: Final = "JOIN search_documents d ON d.space = v.space AND d.id = v.document"
 _FIELDS: Final = "d.key, d.version, 1 - {distance}, d.at, d.uses, d.importance"
 _WHERE: Final = f"WHERE {_OF_MODEL} AND v.number > %(after)s"
 
-# A vector of nothing has no direction: at a right angle to everything.
+# A zero vector has no direction: orthogonal to everything.
 _DISTANCE: Final = "coalesce(nullif(v.vector OPERATOR({place}.<=>) %(vector)s::{place}.halfvec, 'NaN'), 1)"
 # Without the documents, which need not be read for that.
 _TOP: Final = (
-    f"SELECT {_FIELDS.format(distance='v.distance')} FROM (SELECT v.space, v.document, v.number, {_DISTANCE} AS distance "  # noqa: S608
-    f"FROM search_vectors v {_WHERE} ORDER BY distance LIMIT %(limit)s) AS v {_BESIDE} ORDER BY v.distance, v.number"
+    f"SELECT {_FIELDS.format(distance='v.distance')} "  # noqa: S608
+    f"FROM (SELECT v.space, v.document, v.number, {_DISTANCE} AS distance "
+    f"FROM search_vectors v {_WHERE} ORDER BY distance LIMIT %(limit)s) AS v {_BESIDE} "
+    "ORDER BY v.distance, v.number"
 )
 _TOP_WITHIN: Final = (
     f"SELECT {_FIELDS.format(distance=_DISTANCE)} FROM search_vectors v {_BESIDE} "  # noqa: S608
@@ -54,15 +58,18 @@ _MATCHES: Final = (
 
 
 def model_of(model: str, vector: bytes) -> str:
-    """A model as it is kept beside a vector."""
+    """The stored name of a model."""
     return f"{len(vector)} {model}"
 
 
 class Vectors(Protocol):
-    """How an index keeps vectors, and finds those that are near."""
+    """How an index stores vectors, and finds the near ones."""
 
     def add(self, connection: Connection, space: str, found: Sequence[tuple[int, str, bytes]]) -> None:
-        """Keep the vectors of documents: number, model, vector. Within a transaction that holds the lock of their count."""
+        """Store the vectors of documents: number, model, vector.
+
+        In a transaction that holds the lock of their count.
+        """
         ...
 
     def near(
@@ -73,7 +80,7 @@ class Vectors(Protocol):
 
 
 class InServer:
-    """Kept at half precision, which holds a byte exactly, and compared by pgvector, whose types and operators are in a schema."""
+    """Stored at half precision, which holds a byte exactly; pgvector compares them."""
 
     def __init__(self, database: Database, place: str) -> None:
         self._database: Final = database
@@ -114,9 +121,9 @@ class InServer:
 
 
 class InProcess:
-    """Kept as bytes, read once and compared here, each by a number that is never given twice.
+    """Stored as bytes, read once and compared here, each by a number that is never reused.
 
-    A number grows as it becomes visible (``index.sql``), so that those above the last one are all that was put since.
+    Numbers grow in commit order (``index.sql``), so that all vectors after the last one read are new.
     """
 
     def __init__(self, database: Database) -> None:
@@ -164,7 +171,7 @@ class InProcess:
     def _alive(
         self, nearest: Nearest, values: dict[str, Any], vector: bytes, limit: int, among: list[int] | None
     ) -> dict[int, Match]:
-        """The nearest that are still there: others may have dropped some since they were read."""
+        """The nearest that still exist: others may have removed some since they were read."""
         while True:
             top = dict(nearest.top(vector, limit, among))
             found = self._matches(values, top)
@@ -179,7 +186,7 @@ class InProcess:
 
 
 def _last_left_out(connection: Connection, values: dict[str, Any]) -> int:
-    """The newest vector that is too old to be looked at; 0 where all are."""
+    """The newest vector that is too old to be compared; 0 if there is none."""
     ((number,),) = connection.execute(_LAST_LEFT_OUT.encode(), values).fetchall()
     return number or 0
 

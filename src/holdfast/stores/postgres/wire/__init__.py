@@ -1,1 +1,1 @@
-"""What goes over the line to PostgreSQL: the pipeline of appends, binary values, escaped NULs."""
+"""The wire format for PostgreSQL: the pipeline of appends, binary values, escaped NULs."""

@@ -1,11 +1,11 @@
-"""Sending an append and hearing of it: with a reply that is waited for, or with one that is read later.
+"""Sends an append and reads its reply: at once, or later.
 
-A hasty append is *posted*: it is in the kernel's hands when this returns, which delivers it whatever becomes of this process,
-and its reply is read before the connection is used for anything else. What is sent behind it meanwhile costs no round trip
-of its own. At most one posted statement is unanswered on a connection: a server that cannot deliver a reply, because the
-process is gone, ends the session and would not read a second one.
+A hasty append is *posted*: on return it is in the kernel's buffers, which deliver it even if this process
+dies, and its reply is read before the connection is used for anything else. A statement sent after it costs
+no round trip of its own for it. At most one posted statement is unanswered on a connection: a server that
+cannot deliver a reply, because the process is gone, ends the session and would not read a second one.
 
-Knows libpq's pipeline mode, in which a connection is only between ``post`` and the reply to it.
+It knows libpq's pipeline mode. A connection is in it only between ``post`` and the reply.
 """
 
 from collections.abc import Generator
@@ -27,7 +27,10 @@ Talk = Generator[Wait, Ready | int, T]
 
 
 def post(connection: Connection, request: Request) -> tuple[Append, ...]:
-    """Send a request and leave its reply for later; what was posted before and was not taken. May raise psycopg.Error."""
+    """Send a request and read its reply later; returns earlier posts that were refused.
+
+    May raise psycopg.Error.
+    """
     astray = settled(connection)
     _send(connection, request)
     if connection.pgconn.flush():  # more than the kernel takes at once
@@ -37,7 +40,7 @@ def post(connection: Connection, request: Request) -> tuple[Append, ...]:
 
 
 def ask(connection: Connection, request: Request) -> tuple[PGresult, tuple[Append, ...]]:
-    """The reply to a request, and what was posted before it and was not taken. May raise psycopg.Error."""
+    """The reply to a request, and earlier posts that were refused. May raise psycopg.Error."""
     posted = connection.posted
     _send(connection, request)
     *before, reply = _replies(connection, 2 if posted else 1)
@@ -48,7 +51,7 @@ def ask(connection: Connection, request: Request) -> tuple[PGresult, tuple[Appen
 
 
 def settled(connection: Connection) -> tuple[Append, ...]:
-    """Read the reply to what was posted, if something was; what of it was not taken. May raise psycopg.Error."""
+    """Read the reply to a post, if there is one; returns what was refused. May raise psycopg.Error."""
     posted = connection.posted
     if not posted:
         return ()
@@ -56,7 +59,7 @@ def settled(connection: Connection) -> tuple[Append, ...]:
 
 
 def taken_of(reply: PGresult) -> set[str]:
-    """The runs of the items that were taken."""
+    """The runs of the accepted items."""
     return {(reply.get_value(row, 0) or b"").decode() for row in range(reply.ntuples)}
 
 
@@ -84,7 +87,7 @@ def _replies(connection: Connection, count: int) -> list[PGresult]:
 
 
 def _talk(connection: Connection, talk: Talk[T]) -> T:
-    """One that is cut off, by whatever, is not taken up again: nobody knows how far it came."""
+    """An interrupted exchange is never continued: its progress is unknown, so the connection is closed."""
     try:
         return connection.wait(talk)
     except BaseException:
@@ -128,7 +131,7 @@ def _hearing(connection: Connection, count: int) -> Talk[list[PGresult]]:
 
 
 def _astray(posted: tuple[Append, ...], replies: list[PGresult]) -> tuple[Append, ...]:
-    """The posted items that the server refused, or could not take."""
+    """The posted items that the server refused, or could not process."""
     if not posted:
         return ()
     (reply,) = replies

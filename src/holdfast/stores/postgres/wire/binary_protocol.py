@@ -1,7 +1,9 @@
-"""Plain appends as the server reads them: a prepared statement's name, and its values in PostgreSQL's binary form.
+"""Plain appends as the server reads them.
 
-Knows the two statements of the hot path and the types of their values; psycopg's adaptation would cost more than the rest
-of an append. The invariant: what is sent here is what ``read_events`` gives back.
+A prepared statement's name, and values in PostgreSQL's binary form.
+
+It knows the two statements of the hot path and the types of their values; psycopg's adaptation would cost
+more than the rest of an append. The invariant: ``read_events`` returns exactly what is sent here.
 """
 
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ _COMMIT: Final = {True: b"on", False: b"off"}
 
 
 class Prepared(NamedTuple):
-    """A statement that every connection of our own knows by a name."""
+    """A statement that is prepared by name on every connection of our own."""
 
     name: bytes
     text: bytes
@@ -31,7 +33,7 @@ class Prepared(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One statement to be sent. ``items`` are what it appends."""
+    """One statement to send. ``items`` are what it appends."""
 
     name: bytes
     values: list[bytes]
@@ -47,13 +49,14 @@ MANY: Final = Prepared(
     b"holdfast_append_many",
     sql.APPEND_MANY.encode(),
     (
-        _TEXTS, _BIGINTS, _BIGINTS, _DOUBLES, _TEXTS, _TEXTS, _TEXTS, _BIGINTS, _BYTEAS, _BIGINTS, _BIGINTS, _TEXT,
+        _TEXTS, _BIGINTS, _BIGINTS, _DOUBLES, _TEXTS, _TEXTS, _TEXTS, _BIGINTS, _BYTEAS, _BIGINTS, _BIGINTS,
+        _TEXT,
     ),
 )  # fmt: skip
 
 
 def is_plain(item: Append) -> bool:
-    """One event right behind the head, and nothing else."""
+    """One event right after the head, and nothing else."""
     return (
         len(item.events) == 1
         and item.events[0].seq == item.after_seq + 1
@@ -70,14 +73,15 @@ def request_of(items: Sequence[Append], *, synced: bool) -> Request:
     (item,) = items
     seq, at, kind, name, key, fence, body, crc, chain = item.events[0]
     values = [
-        item.run.encode(), _bigint(item.fence), _bigint(seq), _double(at), kind.encode(), escaped(name).encode(),
-        escaped(key).encode(), _bigint(fence), body, _bigint(crc), _bigint(chain), _COMMIT[synced],
+        item.run.encode(), _bigint(item.fence), _bigint(seq), _double(at), kind.encode(),
+        escaped(name).encode(), escaped(key).encode(), _bigint(fence), body, _bigint(crc), _bigint(chain),
+        _COMMIT[synced],
     ]  # fmt: skip
     return Request(ONE.name, values, tuple(items))
 
 
 def columns_of(items: Sequence[Append], *, synced: bool) -> list[object]:
-    """The same values for whoever has psycopg adapt them."""
+    """The same values for psycopg to adapt."""
     events = [item.events[0] for item in items]
     return [
         [item.run for item in items],
@@ -90,17 +94,17 @@ def columns_of(items: Sequence[Append], *, synced: bool) -> list[object]:
 def _many(items: Sequence[Append], *, synced: bool) -> list[bytes]:
     seqs, ats, kinds, names, keys, fences, bodies, crcs, chains = _columns([item.events[0] for item in items])
     return [
-        _texts([item.run for item in items]), _bigints([item.fence for item in items]), _bigints(seqs), _doubles(ats),
-        _texts(kinds), _texts(names), _texts(keys), _bigints(fences), _elements(_BYTEA, bodies), _bigints(crcs),
-        _bigints(chains), _COMMIT[synced],
+        _texts([item.run for item in items]), _bigints([item.fence for item in items]), _bigints(seqs),
+        _doubles(ats), _texts(kinds), _texts(names), _texts(keys), _bigints(fences),
+        _elements(_BYTEA, bodies), _bigints(crcs), _bigints(chains), _COMMIT[synced],
     ]  # fmt: skip
 
 
 def _columns(events: Sequence[Event]) -> tuple[list, ...]:  # type: ignore[type-arg]  # one list a column, each of its own type
     return (
-        [e.seq for e in events], [e.at for e in events], [e.kind for e in events], [escaped(e.name) for e in events],
-        [escaped(e.key) for e in events], [e.fence for e in events], [e.body for e in events], [e.crc for e in events],
-        [e.chain for e in events],
+        [e.seq for e in events], [e.at for e in events], [e.kind for e in events],
+        [escaped(e.name) for e in events], [escaped(e.key) for e in events], [e.fence for e in events],
+        [e.body for e in events], [e.crc for e in events], [e.chain for e in events],
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 r"""Texts that PostgreSQL cannot hold: its text has no NUL, and the name of a step may be anything.
 
-Knows nothing but characters. A NUL is kept as \1 0, and a \1 as \1 1, so that every text comes back as it was; nearly all
-texts have neither and stay as they are, readable for people with psql.
+Knows nothing but characters. A NUL is kept as \1 0, and a \1 as \1 1, so that every text comes back as it
+was; nearly all texts have neither and stay as they are, readable for people with psql.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from holdfast.model.events import Event
 
 
 def escaped(text: str) -> str:
-    """The text as it is kept."""
+    """The stored text."""
     if "\0" in text or "\1" in text:
         return text.replace("\1", "\1" + "1").replace("\0", "\1" + "0")
     return text
 
 
 def plain(text: str) -> str:
-    """The text as it was."""
+    """The original text."""
     return text.replace("\1" + "0", "\0").replace("\1" + "1", "\1") if "\1" in text else text
 
 
 def event_of(row: tuple[Any, ...]) -> Event:
-    """The event that a row of the nine columns holds."""
+    """The event of a row of nine columns."""
     seq, at, kind, name, key, fence, body, crc, chain = row
     if "\1" in name or "\1" in key:
         name, key = plain(name), plain(key)
@@ -31,7 +31,7 @@ def event_of(row: tuple[Any, ...]) -> Event:
 
 
 def events_of(rows: Sequence[tuple[Any, ...]]) -> list[Event]:
-    """The events of a page; texts are looked at one by one only where some text has something to undo."""
+    """The events of a page; texts are unescaped one by one only if some text needs it."""
     if "\1" in "".join([row[3] for row in rows]) or "\1" in "".join([row[4] for row in rows]):
         return [event_of(row) for row in rows]
     return list(map(Event._make, rows))

@@ -1,1 +1,1 @@
-"""File locks of a SQLite store: turns of writers, and which processes are alive."""
+"""File locks of a SQLite store: the writers' turn, and which processes are alive."""

@@ -1,15 +1,17 @@
-"""Locks on single bytes of a file, without waiting; the only place that knows how an operating system spells that.
+"""Non-blocking locks on single bytes of a file; the only module that knows the system calls for that.
 
-Linux: *open file description* locks. They belong to the descriptor, so that closing another descriptor of the same file
-takes nothing away, and they end with the process however it ends. A forked child inherits them together with the
-descriptor: it must close its copy. Nothing grows: a lock may lie far behind the end of an empty file.
+Linux: *open file description* locks. They belong to the descriptor, so closing another descriptor of the same
+file does not drop them, and they end with the process however it ends. A forked child inherits them together
+with the descriptor: it must close its copy. The file does not grow: a lock may be far beyond the end of an
+empty file.
 
-Elsewhere: ``flock`` on a file of its own for each byte, which behaves alike. Written for macOS and tested on Linux. On
-Windows ``msvcrt.locking``, written from its documentation and never run.
+Elsewhere: ``flock`` on a separate file for each byte, which behaves the same. Written for macOS and tested on
+Linux. On Windows ``msvcrt.locking``, written from its documentation and never run.
 
-SQLite itself uses classic POSIX locks. They belong to the process, and **all of them on a file are dropped when any
-descriptor of that file is closed in it**. ``mark`` takes one and asks through the eyes of another owner
-whether it is still there: the only way to notice that SQLite's are gone. That takes Linux; elsewhere nothing is noticed.
+SQLite itself uses classic POSIX locks. They belong to the process, and **all of them on a file are dropped
+when any descriptor of that file is closed in it**. ``mark`` takes one and asks, from another descriptor's
+view, whether it is still there: the only way to notice that SQLite's are gone. That needs Linux; elsewhere
+nothing is noticed.
 """
 
 import os
@@ -27,11 +29,17 @@ _FLOCK: Final = struct.Struct("@hhqqi0q")
 
 
 class Byte(Protocol):
-    """One byte of a lock file, as one descriptor sees it. An OSError means that locks do not work on this file."""
+    """One byte of a lock file, through one descriptor.
+
+    An OSError means that locks do not work on this file.
+    """
 
     @property
     def unlock(self) -> Callable[[], object]:
-        """What lets it go, or does nothing. No function of Python's on Linux, so that no signal handler comes first."""
+        """Releases it, or does nothing.
+
+        On Linux not a Python function, so that no signal handler can run first.
+        """
         ...
 
     def try_lock(self) -> bool:
@@ -43,12 +51,12 @@ class Byte(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what belongs to this byte alone."""
+        """Release what belongs to this byte alone."""
         ...
 
 
 def open_lock_file(path: str) -> int:
-    """A descriptor of a file to put locks on, made where it is not there, private to the user; never through a link."""
+    """A descriptor of a file for locks, created if needed, private to the user; never through a link."""
     return os.open(path, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o600)
 
 
@@ -56,7 +64,7 @@ if sys.platform == "win32":
     import msvcrt
 
     class WindowsByte:
-        """A byte in a file of its own."""
+        """A byte in a separate file."""
 
         def __init__(self, path: str, offset: int) -> None:
             self._fd = open_lock_file(f"{path}.{offset:x}")
@@ -98,15 +106,15 @@ if sys.platform == "win32":
         return bytes
 
     def mark(fd: int, offset: int) -> Callable[[], bytes]:  # noqa: ARG001
-        """Nothing is noticed here."""
+        """No loss is noticed here."""
         return bytes
 
     def is_gone(answer: bytes) -> bool:  # noqa: ARG001
-        """Nothing is noticed here."""
+        """No loss is noticed here."""
         return False
 
     def others(fd: int, first: int, last: int) -> Iterator[bool]:  # noqa: ARG001
-        """Nobody is seen here."""
+        """No other process is visible here."""
         return iter(())
 
 else:
@@ -115,7 +123,7 @@ else:
     _FREE: Final = struct.pack("@h", fcntl.F_UNLCK)
 
     class FileByte:
-        """A byte in a file of its own."""
+        """A byte in a separate file."""
 
         def __init__(self, path: str, offset: int) -> None:
             self._path = f"{path}.{offset:x}"
@@ -157,7 +165,7 @@ else:
                 self._fd = None
 
     class DescriptorByte:
-        """A byte of a shared file, locked for one descriptor. Only where ``NOTICES_LOSS``."""
+        """A byte of a shared file, locked for one descriptor. Only if ``NOTICES_LOSS``."""
 
         __slots__ = ("_fd", "_lock", "_unlock")
 
@@ -192,17 +200,17 @@ else:
         return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
     def mark(fd: int, offset: int) -> Callable[[], bytes]:
-        """Take a POSIX lock of this process on a byte; and the question whether it is still there, see ``is_gone``."""
+        """Take a POSIX lock of this process on a byte; returns the query for ``is_gone``."""
         fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, offset, os.SEEK_SET)
         ask: Callable[[], Any] = partial(fcntl.fcntl, fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, offset))
         return ask
 
     def is_gone(answer: bytes) -> bool:
-        """Whether nobody holds what was asked for: then this process has lost all its POSIX locks on that file."""
+        """Whether the queried lock is free: then this process has lost all its POSIX locks on that file."""
         return answer[:2] == _FREE
 
     def others(fd: int, first: int, last: int) -> Iterator[bool]:
-        """The locks that other descriptors and processes have in a range; of each, whether it is a POSIX lock."""
+        """The locks of other descriptors and processes in a range; for each, whether it is a POSIX lock."""
         ranges = [(first, last)] if NOTICES_LOSS else []
         while ranges:
             first, last = ranges.pop()
@@ -210,7 +218,7 @@ else:
             kind, _, start, length, process = _found(fd, asked)
             if kind != fcntl.F_UNLCK:
                 yield process != -1
-                # The kernel tells any lock that is in the way, not the first.
+                # The kernel reports any conflicting lock, not the first.
                 both = ((first, start - 1), (start + length, last))
                 ranges += [(low, high) for low, high in both if low <= high]
 

@@ -48,7 +48,10 @@ class FileLocks:
         self.make_locks()
 
     def make_locks(self) -> None:
-        """New locks for this process's threads, also in a forked child: the old ones may never be let go there."""
+        """New locks for this process's threads, also in a forked child.
+
+        The old ones may never be released there.
+        """
         self.writing = threading.Lock()
         self.looking = threading.Lock()
 
@@ -117,7 +120,7 @@ class FileLocks:
         return self.guard is not None and self.guard.users > self.members
 
     def disown(self) -> None:
-        """In a forked child: the turn is the parent's, and so are the locks."""
+        """In a forked child: the turn and the locks belong to the parent."""
         self.end_turn = lambda: None
         self.make_locks()
         self.guard = None
@@ -133,7 +136,7 @@ _inherited: set[tuple[int, int]] = set()
 _kept_still: dict[int, list[threading.Lock]] = {}
 """What a thread that forks holds meanwhile."""
 opening = threading.Lock()
-"""Held while connections of a file are opened for the first time or closed for good: one at a time in this process."""
+"""Held while connections of a file are first opened or finally closed: one at a time in this process."""
 
 
 def locks_of(path: Path, owners: Owners, *, of_search: bool) -> FileLocks:

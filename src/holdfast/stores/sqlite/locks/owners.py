@@ -1,17 +1,17 @@
-"""The side file of a store: who is alive, whose turn it is to write, and whether the WAL is to be trusted.
+"""The side file of a store: which processes are alive, the writers' turn, and whether the WAL can be trusted.
 
-Each process holds one locked byte of it for as long as it lives. Obtainable means dead: the kernel lets go of the lock
-however the process ends, also while it is an unreaped zombie, also in another PID namespace. An owner reads
-``pid@host/offset.inode``: who and where for people, and which byte of which file for a prober. If the file is not the
-one that the owner locked, nothing can be proven.
+Each process holds one locked byte of it while it lives. Obtainable means dead: the kernel releases the lock
+however the process ends, also for an unreaped zombie, also in another PID namespace. An owner reads
+``pid@host/offset.inode``: process and host for people, byte and file for a prober. If the file is not the one
+that the owner locked, nothing can be proven.
 
 Other bytes are taken for a moment: one by whoever makes the store, one by whoever opens it, writes to it or folds its WAL
 (SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first byte of the
 content says that a sync of the WAL has failed and that it was not written again since; it is never synced, because after
 a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``acknowledged_heads``.
 
-The invariant: this process has one descriptor per side file, and gives it up only with its last store there and only if
-it holds no run.
+The invariant: this process has one descriptor per side file, and closes it only with its last store there and
+only if it holds no run.
 """
 
 import os
@@ -43,25 +43,26 @@ _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Owners:
-    """The side file of one store, as this process sees it: its own byte, and a way to look at others'."""
+    """The side file of one store in this process: its own byte, and probes of others'."""
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
         self._path = path
         self.stores = 0
-        """How many open stores of this process count on the lock."""
+        """How many open stores of this process rely on the lock."""
         self._inode = os.fstat(fd).st_ino
         self._offset, self._own = self._hold_a_byte()
         host = _HOST_UNSAFE.sub("-", socket.gethostname())
         self.name: Final = f"{os.getpid()}@{host}/{self._offset:x}.{self._inode}"
 
-    # -- who is alive ----------------------------------------------------------------------------------------
+    # -- liveness --------------------------------------------------------------------------------------------
 
     def probe(self, owner: str) -> Liveness:
-        """Whether the process behind an owner of this store lives; never blocks."""
+        """Whether the process of an owner of this store lives; never blocks."""
         if owner == self.name:
             return "alive"
         found = _OWNER.fullmatch(owner)
+        # Another file at this path has none of the locks of the owner's file, so it proves nothing.
         if found is None or int(found["inode"]) != self._inode or not self._is_in_place():
             return "unknown"
         offset = int(found["offset"], 16)
@@ -73,7 +74,10 @@ class Owners:
             return "unknown"
 
     def is_older_alive(self) -> bool:
-        """Whether a process of a Holdfast has the store open that knows formats up to 1 only: its locks are of another kind."""
+        """Whether a process with an older Holdfast has the store open.
+
+        It knows only format 1 and other locks.
+        """
         return any(others(self._fd, 1, _STORE_BYTE - 1))
 
     @property
@@ -81,15 +85,15 @@ class Owners:
         """Whether no other process is seen to have the store open."""
         return next(others(self._fd, 1, _STORE_BYTE - 1), None) is None
 
-    # -- whose turn it is ------------------------------------------------------------------------------------
+    # -- the turn --------------------------------------------------------------------------------------------
 
     def turn(self, *, of_search: bool = False) -> Byte:
-        """The byte that whoever opens, writes or folds takes: of the store, or of its search index."""
+        """The byte to lock before opening, writing or checkpointing: of the store, or of its search index."""
         return self._byte(_SEARCH_BYTE if of_search else _STORE_BYTE)
 
     @contextmanager
     def creating(self) -> Iterator[None]:
-        """Let one process at a time make the database file. The caller keeps its own threads apart."""
+        """Let one process at a time create the database file. The caller serializes its own threads."""
         byte = self._byte(_CREATION_BYTE)
         deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
         while not byte.try_lock():
@@ -104,15 +108,15 @@ class Owners:
             byte.unlock()
             byte.close()
 
-    # -- whether the WAL is to be trusted --------------------------------------------------------------------
+    # -- trust in the WAL ------------------------------------------------------------------------------------
 
     @property
     def is_suspect(self) -> bool:
-        """Whether some process saw a sync fail, and nobody has written the WAL again since."""
+        """Whether some process saw a failed sync, and no process has rewritten the WAL since."""
         return self.read(1, 0) == _SUSPECT
 
     def suspect(self, *, is_so: bool) -> None:
-        """Say so to whoever opens the store next, or take it back. On a disk that takes nothing, nobody is told."""
+        """Record or clear that for the next process. If the disk refuses the write, it is not recorded."""
         self.write(_SUSPECT if is_so else b"\0", 0)
 
     # -- whose words the store holds ---------------------------------------------------------------------------
@@ -131,11 +135,11 @@ class Owners:
     # -- what else stands in the file --------------------------------------------------------------------------
 
     def read(self, size: int, offset: int) -> bytes:
-        """What stands there; less than was asked for behind the end."""
+        """The bytes there; fewer at the end of the file."""
         return os.pread(self._fd, size, offset)
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write it there, unsynced; nothing where the disk takes nothing."""
+        """Write there, unsynced; does nothing if the disk refuses."""
         with suppress(OSError):
             os.pwrite(self._fd, data, offset)
 
@@ -158,7 +162,7 @@ class Owners:
     # -- the rest --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give up the byte, and with it every lock on the file."""
+        """Release the byte, and with it every lock on the file."""
         self._own.close()
         os.close(self._fd)
 
@@ -167,6 +171,7 @@ class Owners:
 
     def _hold_a_byte(self) -> tuple[int, Byte]:
         while True:
+            # Random over a large range: a reused offset would make its dead owner look alive.
             offset = 1 + secrets.randbelow((1 << _OFFSET_BITS) - 1)
             byte = self._byte(offset)
             if byte.try_lock():
@@ -184,7 +189,7 @@ _registry_lock = threading.Lock()
 
 
 def owners_of(database: Path) -> Owners:
-    """This process's place in the side file of a store, shared by all its stores. May raise OSError."""
+    """This process's entry in the side file of a store, shared by all its handles. May raise OSError."""
     path = database.with_name(database.name + "-owners")
     with _registry_lock:
         held = _registry.get(_identity_at(path))
@@ -196,7 +201,7 @@ def owners_of(database: Path) -> Owners:
 
 
 def hold(database: Path) -> Owners:
-    """The owners of a database, for a store that is open from now on."""
+    """The owners of a database, for a store that is opened now."""
     owners = owners_of(database)
     with _registry_lock:
         owners.stores += 1
@@ -204,7 +209,10 @@ def hold(database: Path) -> Owners:
 
 
 def let_go(owners: Owners, *, keeps_its_byte: bool) -> None:
-    """A store was closed. With the last one the byte is given up, unless the process is to look alive until it ends."""
+    """A store was closed.
+
+    The last one releases the byte, unless the process must look alive until it ends.
+    """
     with _registry_lock:
         owners.stores -= 1
         if owners.stores == 0 and not keeps_its_byte:
@@ -222,7 +230,10 @@ def _identity_at(path: Path) -> tuple[int, int]:
 
 
 def _forget_after_fork() -> None:
-    """The child takes a byte of its own when it opens a store; with its parent's it would make that one look alive."""
+    """A forked child takes its own byte when it opens a store.
+
+    With its parent's it would make that one look alive.
+    """
     global _registry_lock  # noqa: PLW0603 - it may have been held by a thread that does not exist here
     _registry_lock = threading.Lock()
     for owners in _registry.values():

@@ -1,7 +1,7 @@
-"""A store's examination of itself, for people: what is sound, what is not, and what to do about it.
+"""A store's self-check, for people: what is sound, what is damaged, and the advice.
 
-Knows everything that can be looked at without changing it, and opens a connection of its own for that, so that
-nobody waits for a long check. It measures; it never mends.
+It checks everything that can be read without a change, on its own connection, so that no caller waits for a
+long check. It never repairs.
 """
 
 import os
@@ -32,7 +32,7 @@ _WAL_BYTES_HIGH: Final = 64_000_000
 _SYNC_SAMPLES: Final = 5
 _ORIGIN: Final = 5
 _TEXTS: Final = frozenset({0, 1, 3, _ORIGIN, 10, 15})
-"""Where texts stand among the columns of a run."""
+"""The text columns of a run's row."""
 _SYNC_SUSPICIOUS_S: Final = 0.000_02
 _RESTORE: Final = (
     "restore from a copy or an export, or bring out what is intact: `holdfast doctor --salvage NEW`; "
@@ -41,7 +41,7 @@ _RESTORE: Final = (
 
 
 def examined(database: Database) -> list[Finding]:
-    """Every finding, sound ones included. Raises HandleClosed and ForkedHandle like any verb."""
+    """Every finding, sound ones included. Raises HandleClosed and ForkedHandle like any method."""
     with database.alone(writes=False):
         settings = [_settings("synced", database.synced), _settings("flushed", database.flushed)]
     path = database.path
@@ -60,7 +60,7 @@ def examined(database: Database) -> list[Finding]:
 
 
 def _settings(role: str, connection: apsw.Connection) -> Finding:
-    """Those that durability rests on; all of them were read back when the connection was opened."""
+    """The settings that durability depends on; all were read back when the connection was opened."""
     names = ("synchronous", "journal_mode", "fullfsync", "busy_timeout")
     text = ", ".join(f"{name}={connection.pragma(name)}" for name in names)
     return Finding(f"settings ({role})", "ok", f"{text} and {len(SETTINGS) + 1 - len(names)} more as needed")
@@ -91,9 +91,9 @@ def _sync_time(path: Path) -> Finding:
 
     try:
         median_s = statistics.median(_sync_samples(path.parent))
-    except OSError as error:  # a full disk, most likely: that is a finding and not the end of the examination
+    except OSError as error:  # a full disk, most likely: that is a finding and not the end of the check
         return Finding(
-            "sync", "failure", f"a file beside the store cannot be written: {error}", "mend that first"
+            "sync", "failure", f"a file beside the store cannot be written: {error}", "fix that first"
         )
     text = f"{median_s * 1e3:.3f} ms for an fsync (median of {_SYNC_SAMPLES})"
     if median_s < _SYNC_SUSPICIOUS_S:
@@ -117,7 +117,10 @@ def _sync_samples(directory: Path) -> list[float]:
 
 
 def _wal(database: Database) -> Finding:
-    """How long it is, and how much of it is not in the file yet: what a foreign reader that stays open makes grow."""
+    """Its length, and how much of it is not in the file yet.
+
+    A foreign reader that stays open makes it grow.
+    """
     size, unfolded = wal_size(database.path), database.unfolded_pages()
     text = f"{size / 1e6:,.1f} MB, {unfolded:,} pages of it not yet folded into the file"
     if size > _WAL_BYTES_HIGH:
@@ -127,7 +130,7 @@ def _wal(database: Database) -> Finding:
 
 
 def _contents(database: Database) -> Iterator[Finding]:
-    """The structure first; the rows are read even when it is damaged, as far as that goes."""
+    """The structure first; rows are read even if it is damaged, as far as possible."""
     try:
         with database.long_look() as connection:
             yield from _sound_or("structure", _structure(connection), "every page and index is in order")
@@ -233,12 +236,12 @@ def _partial_runs(connection: apsw.Connection) -> Iterator[Finding]:
 
 
 def as_text(value: Any) -> str:
-    """Bytes of a text column that may not be text any more, so that the row can be named all the same."""
+    """Bytes of a text column that may be invalid UTF-8, as a name for the report."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else repr(value)
 
 
 def as_bytes(text: str) -> bytes:
-    """And back."""
+    """The reverse."""
     return text.encode("utf-8", "surrogateescape")
 
 

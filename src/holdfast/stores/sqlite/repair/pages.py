@@ -1,9 +1,9 @@
-"""Reading the rows of a damaged SQLite file page by page, without SQLite.
+"""Reads the rows of a damaged SQLite file page by page, without SQLite.
 
-SQLite gives up where a page on the way to a row is damaged; here every page that is still a leaf of some table tells its
-rows, whatever became of the others. Knows the file format (a published one that never changes) and nothing of our tables:
-whether a row is what was written, its checksum tells whoever asks. Pages that the WAL holds newer are taken from there,
-up to its last whole commit. Nothing is written, and nothing that is wrong here can do more than lose a row.
+SQLite gives up if a page on the way to a row is damaged; here every page that is still a leaf of some table
+yields its rows, whatever happened to the others. It knows the file format (published and stable) and not our
+tables: the caller compares each row with its checksum. If the WAL has a newer page, that is used, up to its
+last complete commit. It writes nothing, and an error here can only lose a row.
 """
 
 import os
@@ -26,7 +26,7 @@ Value = None | int | float | str | bytes
 
 
 class Row(NamedTuple):
-    """A row of some table, as it lies on its page. Text that is not text any more is bytes."""
+    """A row of some table. Text that is not valid UTF-8 is bytes."""
 
     rowid: int
     values: tuple[Value, ...]
@@ -66,7 +66,7 @@ class Pages:
                 yield row
 
     def _row(self, page: bytes, offset: int) -> Row | None:
-        """The row whose cell begins there; None where that is no cell."""
+        """The row whose cell starts there; None if it is not a cell."""
         try:
             size, offset = _varint(page, offset)
             rowid, offset = _varint(page, offset)
@@ -76,7 +76,7 @@ class Pages:
             return None
 
     def _payload(self, page: bytes, offset: int, size: int) -> bytes | None:
-        """A cell's content, with what of it lies on other pages."""
+        """A cell's content, including overflow pages."""
         usable = self._usable
         if size <= usable - 35:
             return page[offset : offset + size] if offset + size <= usable else None
@@ -101,7 +101,7 @@ class Pages:
         return os.pread(self._fd, self._size, (number - 1) * self._size)
 
     def _is_free(self, number: int) -> bool:
-        """Whether the map of pages says that this one is not in use: what lies there was deleted."""
+        """Whether the pointer map marks this page as free: its content was deleted."""
         per_map = self._usable // _PTRMAP_ENTRY + 1
         first = (number - 2) // per_map * per_map + 2
         if number <= 2 or number == first:
@@ -110,7 +110,10 @@ class Pages:
         return entry == bytes([_FREE])
 
     def _committed(self, wal: Path) -> tuple[dict[int, int], int]:
-        """Where the WAL holds the newest version of each page, up to its last whole commit; and how many pages there are."""
+        """Where the WAL has the newest version of each page, up to its last complete commit.
+
+        And the number of pages.
+        """
         newest: dict[int, int] = {}
         waiting: dict[int, int] = {}
         count = 0

@@ -1,9 +1,10 @@
-"""Writing the WAL once more after an fsync failed.
+"""Rewrites the WAL after a failed fsync.
 
-After a failed fsync the kernel may call the pages clean without having written them; the next fsync succeeds and they
-are still not on the disk. A frame lost that way cuts off every later one at recovery, acknowledged or not, and a
-checkpoint that trusts such a WAL can leave a torn database behind. The kernel's copy is still whole, so: read it,
-write it back, and sync that. The invariant is the caller's: it holds the write lock, so nothing changes meanwhile.
+After a failed fsync the kernel may mark the pages clean without having written them; the next fsync succeeds
+and they are still not on the disk. A frame lost that way cuts off every later one at recovery, acknowledged
+or not, and a checkpoint that trusts such a WAL can leave a torn database behind. The kernel's copy is still
+complete, so: read it, write it back, and sync that. The invariant is the caller's: it holds the write lock,
+so nothing changes meanwhile.
 """
 
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Final
 import apsw
 
 _CHUNK_BYTES: Final = 1 << 16
-"""SQLite's file layer keeps only the low 17 bits of a write's length: of a longer one it writes nothing and is content."""
+"""SQLite's file layer keeps only the low 17 bits of a write's length.
+
+A longer write silently writes nothing.
+"""
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL
 
 
 def wal_size(database: Path) -> int:
-    """How many bytes the WAL beside a database has; 0 where there is none."""
+    """The size of the WAL beside a database; 0 if there is none."""
     try:
         return database.with_name(database.name + "-wal").stat().st_size
     except FileNotFoundError:
@@ -25,7 +29,10 @@ def wal_size(database: Path) -> int:
 
 
 def rewrite_wal(database: Path) -> None:
-    """Make every byte of the WAL reach the disk, also what an earlier failed sync lost. May raise apsw.Error."""
+    """Make every byte of the WAL reach the disk, also what an earlier failed sync lost.
+
+    May raise apsw.Error.
+    """
     if not wal_size(database):
         return
     # Through SQLite's own file layer, which syncs as this system needs it.

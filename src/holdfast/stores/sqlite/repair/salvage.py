@@ -1,8 +1,8 @@
 """A damaged SQLite store, read page by page, each row compared with its checksum.
 
-Knows our tables by the shapes of their rows, so that it needs no schema, no index and no page but the one that a row lies
-on. A row that several pages tell differently is taken as it was written last. The invariant: nothing is given out that
-fails its checksum, and nothing that was deleted while the map of pages can still tell.
+It recognises our tables by the form of their rows, so it needs no schema, no index and no page but the row's
+own. If several pages have different versions of a row, the last written one counts. The invariant: nothing is
+returned that fails its checksum, and nothing that was deleted, as far as the pointer map shows it.
 """
 
 import os
@@ -77,7 +77,7 @@ class SqliteRemains:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def _take(self, row: Row) -> None:
-        """A row of whichever table its shape fits; the others are SQLite's own, or damaged beyond recognition."""
+        """A row of the table that its form fits; others are SQLite's own, or too damaged."""
         values = row.values
         if len(values) in _EVENT and isinstance(values[2], str) and isinstance(values[6], bytes):
             self._take_event(row)
@@ -94,7 +94,7 @@ class SqliteRemains:
 
     def _take_run(self, row: Row) -> None:
         values: Any = row.values
-        # A store of format 1 has its checksums behind the body, a new one before it.
+        # A store of format 1 has its checksums after the body, a new one before it.
         *_, last = values
         body, crc, status = (
             (last, *values[16:18])
@@ -166,7 +166,7 @@ class SqliteRemains:
     def _place(
         self, run: str, found: dict[str, RunRemains], ordered: dict[str, RunRemains], way: Iterable[str]
     ) -> bool:
-        """Put a run behind its origin; False where its history cannot be read, because that is lost."""
+        """Put a run after its origin; False if its history is lost and cannot be read."""
         if run in ordered:
             return True
         remains = found.get(run)
@@ -187,7 +187,7 @@ class SqliteRemains:
 
 
 def _first_fitting(run: str, versions: list[Event], links: Links, after: int) -> Event | None:
-    """The version of an event that follows the one before it; None where none does."""
+    """The version of an event that follows the one before it; None if none does."""
     for event in versions:
         before = links.before
         if covers_from(event) <= after + 1 and is_intact(run, event) and links.fits(event):
@@ -197,7 +197,7 @@ def _first_fitting(run: str, versions: list[Event], links: Links, after: int) ->
 
 
 def _real(value: Any) -> Any:
-    """SQLite keeps a whole number in a REAL column as an integer."""
+    """SQLite stores an integral number in a REAL column as an integer."""
     return float(value) if type(value) is int else value
 
 
