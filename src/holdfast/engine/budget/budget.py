@@ -5,7 +5,6 @@ outcome is about to be recorded: killed before, it will be made again and was ne
 has it. So it is counted exactly once, whoever counts.
 """
 
-from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from holdfast.model.usage import Usage
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
-    from holdfast.core.budget.prices import Price
+    from holdfast.core.budget.prices import PriceTable
     from holdfast.core.journal.fold import View
     from holdfast.engine.run.held_run import Tenure
     from holdfast.engine.run.sync_async import Hands
@@ -63,11 +62,11 @@ class Spending:
         clock: "Clock",
         view: "View",
         budget: Budget | None = None,
-        prices: "Mapping[str, Price] | None" = None,
+        prices: "PriceTable | None" = None,
     ) -> None:
         self.budget = budget
         self.spent: Spent = view.spent
-        self._prices = prices or {}
+        self._prices = prices
         self._warned = dict(view.warned)
         self._worked_s = view.worked_s
         self._clock = clock
@@ -113,7 +112,8 @@ class Spending:
         from holdfast.core.budget.prices import cost_of  # most runs make no model calls
         from holdfast.engine.budget.price_tables import shipped_prices
 
-        return cost_of(usage, self._prices, shipped_prices())
+        own = () if self._prices is None else (self._prices,)
+        return cost_of(usage, *own, shipped_prices())
 
 
 def _warning(limit: Limit) -> str:
