@@ -122,7 +122,7 @@ class BadName(Misuse):
     """A name that is empty, too long, or holds characters that cannot be typed back."""
 
     says = "{what} name {name!r} {problem}"
-    advises = "use 1 to {length_max} characters: letters, digits and . _ - / : are safe everywhere"
+    advises = "use 1 to {length_max} characters: letters, digits and . _ - / : work everywhere"
     what: str
     name: str
     length_max: int
@@ -173,10 +173,10 @@ class BadPrices(Misuse):
 
 
 class FileFailed(HoldfastError, OSError):
-    """The system refused an operation on a file of the run's; the file is as it was. It is an OSError, too, with its ``errno``."""
+    """The system refused an operation on a file of the run's. It is an OSError, too, with its ``errno``."""
 
     says = "run.{call}({path!r}): {problem}"
-    advises = "mend what the system says, and call it again: nothing of it was left behind"
+    advises = "mend what the system says, and call it again"
     call: str
     path: str
     problem: str
@@ -316,7 +316,7 @@ class RunHeld(RunRefused):
     """A live attempt holds the run."""
 
     says = "run {run} is held by {owner} since {since} (fence {fence}, last sign of life {beat_age})"
-    advises = "wait for it or stop that process; a killed one is noticed at once"
+    advises = "wait for it or stop that process; one that died on another machine is noticed when its lease runs out"
     owner: str
     since: str
     fence: int
@@ -435,11 +435,12 @@ class PointPruned(RunRefused):
 
 
 class PruneMismatch(RunRefused):
-    """Pruning would have changed what it must keep. Nothing was removed that anybody needs."""
+    """Pruning would have changed what it must keep. ``state`` says how far it had come."""
 
-    says = "pruning run {run} would change {what}; it was left alone"
+    says = "pruning run {run} would change {what}; {state}"
     advises = "please report this; until then, open the run with retention=None"
     what: str
+    state: str
 
 
 class UnknownArtifact(RunRefused):
@@ -506,7 +507,8 @@ class StoreUnavailable(StoreError):
 
     may_pass = True
     advises = (
-        "nothing acknowledged is lost; run `holdfast doctor --store {store}`, mend the cause and start again"
+        "it is not known whether this was written; `holdfast doctor --store {store}` looks at what is there: "
+        "mend the cause and start again"
     )
 
 
@@ -518,9 +520,9 @@ class StoreBusy(StoreError):
 
 
 class Throttled(StoreBusy):
-    """The service asked to come again later, for too long; nothing was written by the call that says so."""
+    """The service asked to come again later, for too long."""
 
-    advises = "run the same line again: it resumes; give the table on-demand billing or more capacity if this goes on"
+    advises = "run the same line again; give the table on-demand billing or more capacity if this goes on"
 
 
 class StoreMissing(StoreError):
@@ -537,10 +539,10 @@ class AccessDenied(StoreError):
 
 
 class DiskFull(StoreError):
-    """No space is left for the write; what was recorded before is safe."""
+    """No space is left for the write."""
 
     may_pass = True
-    advises = "free some space and run the same line again: it resumes"
+    advises = "free some space and run the same line again"
 
 
 class StoreReadOnly(StoreError):
@@ -766,7 +768,7 @@ class LeaseLost(StopSignal):
     """Somebody else holds the run now; this process may not write to it any more."""
 
     says = "run {run} is now held by {owner} (fence {fence_now}); this process held fence {fence}"
-    advises = "stop; everything recorded before event {head} is safe"
+    advises = "stop; `holdfast show {run}` tells what is recorded"
     owner: str
     fence_now: int
     fence: int

@@ -162,7 +162,7 @@ def _salvage_blocks(report: Salvaged, into: str) -> list[Block]:
     if lost:
         blocks += [Gap(), Lines([[Span("Lost:", "strong")], *lost])]
     if not notes and not lost:
-        blocks += [Gap(), Lines([[Span("nothing is lost", "good")]])]
+        blocks += [Gap(), Lines([[Span("no loss was found", "good")]])]
     return blocks
 
 
