@@ -96,6 +96,8 @@ STATEMENT_TIMEOUT_S: Final = 60.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 8
 """Connections that one process has to a server, beside the one that listens."""
+STORE_THREADS_MAX: Final = 4
+"""Threads of one process in which async runs call their stores."""
 LISTEN_LOOK_S: Final = 1.0
 POLL_S: Final = 0.1
 """A waiter on a server is told of changes at once and looks by itself this often; where it cannot be told, this often."""

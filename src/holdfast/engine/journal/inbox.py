@@ -10,7 +10,7 @@ from orjson import dumps, loads
 
 from holdfast.core.transfer.event_check import letter_problem
 from holdfast.engine.damage.damaged_records import find_sound
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.premises.premises import note_of
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.log import log
@@ -71,12 +71,26 @@ def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
 async def drain(tenure: Tenure, hands: Hands) -> None:
     """Take in every letter that says how a step of this run, or a run that it waits for, ended."""
     for record, letter in await hands.store(waiting, tenure.store, tenure.run):
-        if letter["kind"] in {"outcome", "resolve"}:
-            await _take_in(tenure, hands, record, letter)
-        elif letter["kind"] == "accept":
-            await _accept(tenure, hands, record, letter)
+        if letter["kind"] in {"outcome", "resolve", "accept"}:
+            await _take_in_once(tenure, hands, record, letter)
         elif letter["kind"] == "child":  # it was only to wake us: what became of the child, its own row tells
             await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+
+
+async def _take_in_once(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    """Record what a letter says, unless another task or thread does that, or has done it since this one looked."""
+    assert tenure.journal is not None
+    taken, this = tenure.journal.letters_taken, (record.key, letter["at"])
+    if this in taken:
+        return
+    taken.add(this)
+    try:
+        take_in = _accept if letter["kind"] == "accept" else _take_in
+        await take_in(tenure, hands, record, letter)
+    except BaseException as cut:
+        if written_despite(cut) is None:
+            taken.discard(this)
+        raise
 
 
 async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:

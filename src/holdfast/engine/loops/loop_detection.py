@@ -26,6 +26,7 @@ from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.sync_async import Hands
 
 THOUGHT: Final = "thought"
 """The name of the mark that counts as one."""
@@ -50,6 +51,16 @@ class Circles:
         """The gravest level said since anything new, by its place in ``LEVELS``."""
         self._has_nudged = False
         self._lock = Lock()
+
+    async def look_back(self, hands: "Hands") -> None:
+        """Look at what was recorded before, if that was not done yet, without holding an event loop."""
+        if self._lookout is None:
+            await hands.store(self._look_back_once)
+
+    def _look_back_once(self) -> None:
+        with self._lock:
+            if self._lookout is None:
+                self._derive()
 
     def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
         """How a call is to be looked at: as it declares of itself, else as tools or as plain steps are."""

@@ -41,7 +41,6 @@ from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.run.sync_async import Hands
 from holdfast.engine.steps import marks
-from holdfast.engine.steps.call_identity import value_of
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.events import RECALLED, REMEMBERED
@@ -366,8 +365,7 @@ async def remember_in_run(tenure: Tenure, hands: Hands, fact: Fact) -> Fact:
     try:
         recorded = marks.given(tenure, asked)
         if recorded is not None:
-            body = tenure.body_of(recorded)
-            told = fact_from(value_of(tenure, body, what=REMEMBERED))
+            told = fact_from(await hands.store(marks.recorded_value, tenure, recorded, REMEMBERED))
             return told._replace(event=told.event or recorded.seq)
         tenure.require_journal(REMEMBERED)
         kept: Fact = await hands.store(remember, tenure.workshop, fact)

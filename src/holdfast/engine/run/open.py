@@ -13,14 +13,14 @@ from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
-from holdfast.core.journal.run_row_facts import names_of, owner_of
+from holdfast.core.journal.run_row_facts import lineage_of, names_of, owner_of
 from holdfast.core.steps.drift import arguments_diff
 from holdfast.engine.artifacts.workspace import roots_of
 from holdfast.engine.budget.budget import Spending
 from holdfast.engine.budget.price_tables import Prices, own_prices
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
+from holdfast.engine.journal.lease import held_row, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.loops.loop_detection import Circles
@@ -91,30 +91,43 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
         if entry.mode == "resume":
             raise UnknownRun(run=run, store=store.url)
         row = await created(hands, workshop, entry, run)
-    elif entry.mode == "new" and row.head > 0:
-        raise RunExists(run=run, status=row.status)
-    await hands.store(check_may_act, store, row)
+    await hands.store(_check_row, store, row, entry)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
         return await _replay(hands, workshop, entry, row)
     if row.status == Status.CANCELLED and entry.if_finished != "reopen":
         raise await hands.store(cancel.refusal, store, row)
-    lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
-        now = await hands.store(store.find_run, run)
-        if now is not None:
-            await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
-        if now is not None and now.status in OVER and entry.if_finished != "reopen":
-            store.release(run, fence=lease.fence)  # its holder came to its end just before we came
+        lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
+    except UnknownRun:  # erased since we looked
+        if entry.mode == "resume":
+            raise
+        return await enter(hands, workshop, entry)
+    try:
+        # From here on only what is read under the lease counts: until then it may have been moved away, finished, or
+        # erased and made anew, and what was read before was another run's.
+        row = await hands.store(held_row, store, run, row)
+        await hands.store(_check_row, store, row, entry)
+        if row.status in OVER and entry.if_finished != "reopen":
+            await hands.store(
+                store.release, run, fence=lease.fence
+            )  # its holder ended it just before we came
             return await enter(hands, workshop, entry._replace(lease=None))
         tenure = await _begin(hands, workshop, entry, row, lease)
         tenure.spending = Spending(workshop.clock, tenure.view, entry.budget, prices)
     except BaseException:
-        store.release(run, fence=lease.fence)
+        await hands.store(store.release, run, fence=lease.fence)
         raise
     _log_entry(tenure)
     if tenure.resumed:
         await _check_premises(hands, tenure, entry)
     return tenure
+
+
+def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
+    """Refuse a run that is not to be entered, or not as a new one. RunSealed, RunExists."""
+    if entry.mode == "new" and row.head > 0:
+        raise RunExists(run=row.run, status=row.status)
+    check_may_act(store, row)
 
 
 def _log_entry(tenure: Tenure) -> None:
@@ -163,20 +176,23 @@ async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
         raise InputsChanged(run=run, what="agent", diff=diff)
     at = workshop.clock.wall()
     if row.head > 0:
-        _check(store, await hands.store(load, store, run), entry, run)
+        await hands.store(_check, store, await hands.store(load, store, run), entry, run)
         if row.status in OVER:
             return False
         await hands.store(store.call_up, run, at=at)
         return row.status != Status.QUEUED and not row.lease.owner
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
+        row = await hands.store(held_row, store, run)
+        if row.head > 0:  # another process wrote it down since we looked
+            return False
         before = first_link(row.birth)
         journal = Journal(store, workshop.committer, run, lease.fence, row.head, before=before)
         await journal.append(hands, [started_of(entry)], at, status=Status.QUEUED)
         # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
         await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
-        store.release(run, fence=lease.fence)
+        await hands.store(store.release, run, fence=lease.fence)
     return True
 
 
@@ -246,14 +262,14 @@ async def created(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> R
 async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -> Tenure:
     """A finished run: no lease, no attempt, nothing is written."""
     view = await hands.store(load, workshop.store, row.run)
-    _check(workshop.store, view, entry, row.run)
+    await hands.store(_check, workshop.store, view, entry, row.run)
     return Tenure(workshop, row, view, None)
 
 
 async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
     store = workshop.store
     view = await hands.store(load, store, row.run)
-    _check(store, view, entry, row.run)
+    await hands.store(_check, store, view, entry, row.run)
     _check_fence(store, row, view, lease)
     before = link_behind(view.head_chain, row.birth)
     journal = Journal(store, workshop.committer, row.run, lease.fence, view.head, before=before)
@@ -264,12 +280,11 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
     is_fork = fork_and_rewind.is_begun_by(row, view)
-    drafts += catching_up(store, row, view)
+    drafts += await hands.store(catching_up, store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     attendant = journal.attendant = observers.attend(row, view)
-    was_given = roots_of(view) if view.started is not None else entry.roots
-    said = entry._replace(roots=()) if entry.roots == was_given else entry
+    said = entry._replace(roots=()) if entry.roots == _given_roots(entry, view) else entry
     drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant, owner_of(row)))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
@@ -279,6 +294,7 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         observers.gone(attendant, "lost", error)
         raise
     tenure = Tenure(workshop, row, view, journal)
+    tenure.states.lineage = await _find_lineage(hands, store, row)
     tenure.attendant = attendant
     tenure.resumed = was_tried
     tenure.premises.policies = entry.premises or {}
@@ -302,6 +318,15 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         observers.gone(attendant, "lost", error)
         raise
     return tenure
+
+
+def _given_roots(entry: Entry, view: View) -> tuple[str, ...]:
+    return roots_of(view) if view.started is not None else entry.roots
+
+
+async def _find_lineage(hands: Hands, store: StorePort, row: RunRow) -> str:
+    """Found out here, where waiting is no matter: states are taken in the event loop, at once."""
+    return lineage_of([row] if row.origin is None else await hands.store(chain_of, store, row.run))
 
 
 def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> None:

@@ -90,12 +90,13 @@ class Autosaver:
         if not _is_boundary(work):
             return
         tenure = work.tenure
+        await tenure.states.learn_first(hands, tenure.known_roots)
         taken = tenure.states.take(self._get_state())
         self._stand(work, taken.planted.identity)
         self._steps += 1
         if self._standing is not None and self._is_due(tenure, work.treatment.effect):
             await self._save(hands, tenure, taken, self._standing)
-            prune_if_due(tenure)
+            await prune_if_due(tenure, hands)
 
     def _stand(self, work: Work, identity: bytes) -> None:
         """Find out where the state stands, now that it looks like this at the beginning of a step."""

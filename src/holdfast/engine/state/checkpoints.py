@@ -21,6 +21,7 @@ from holdfast.model.events import Kind
 async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None) -> int:
     """Record the agent's state as it is now; the number of the point."""
     tenure.check_usable()
+    await tenure.states.learn_first(hands, tenure.known_roots)
     taken = tenure.states.take(state)
     asked = ask(tenure, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
     try:
@@ -34,7 +35,7 @@ async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None
             point = settle(tenure, planted)
     finally:
         tenure.land(asked.site)
-    prune_if_due(tenure)
+    await prune_if_due(tenure, hands)
     return point
 
 
@@ -61,10 +62,10 @@ def settle(tenure: Tenure, planted: Planted) -> int:
     return tenure.add_point()
 
 
-def prune_if_due(tenure: Tenure) -> None:
+async def prune_if_due(tenure: Tenure, hands: Hands) -> None:
     """A state was recorded: see whether older ones may go. Never inside of ``building``."""
     if tenure.pruner is not None and tenure.journal is not None and tenure.pruner.is_due(tenure.journal.head):
-        tenure.pruner.prune(tenure)
+        await hands.store(tenure.pruner.prune, tenure)
 
 
 async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
@@ -75,7 +76,7 @@ async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
     tenure.check_usable()
     event = tenure.view.checkpoint
     body = contents_of(event.body) if event is not None else {}
-    value = default if event is None else state_at(tenure.store, body["state"])
+    value = default if event is None else await hands.store(state_at, tenure.store, body["state"])
     if tenure.journal is not None and not tenure.is_finished:
         restored = draft(Kind.RESTORED, "", "", {"seq": event.seq if event else 0})
         await tenure.journal.append(hands, [restored], tenure.clock.wall(), synced=False)

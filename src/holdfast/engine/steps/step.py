@@ -25,7 +25,7 @@ from holdfast.engine.run.call_site import HERE, Here, Trail
 from holdfast.engine.run.held_run import Tenure, remember_failure
 from holdfast.engine.run.sync_async import Hands, OutOfTime, Straggler
 from holdfast.engine.steps import drift, in_doubt, known_outcome
-from holdfast.engine.steps.call_identity import Asked, answer, identify, lost_of, next_answer
+from holdfast.engine.steps.call_identity import Asked, answer, find_answer, identify, lost_of
 from holdfast.errors import (
     DeadlinePassed,
     HoldfastError,
@@ -70,15 +70,14 @@ async def step(
         call = tenure.view.calls.get(asked.key)
         if call is None and (tenure.view.handed is not None or tenure.view.behind):
             call = await _claim(tenure, hands, treatment, asked)
-        if call is not None:
-            outcome = next_answer(tenure, call)
-            if outcome is not None:
-                return answer(tenure, asked, call, outcome, fn)
+        found = await find_answer(tenure, hands, asked, call, fn)
+        if found is not None:
+            return found.value
         work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
         settled = await work.enter(call)
         if call is not None and settled is not None:
             tenure.note_given(settled)
-            return answer(tenure, asked, call, settled, fn)
+            return await hands.store(answer, tenure, asked, call, settled, fn)
         return await work.perform()
     finally:
         tenure.land(asked.site)
@@ -199,6 +198,11 @@ class Work:
 
     async def begin(self) -> None:
         """Record that the call is about to be made."""
+        circles = self.tenure.circles
+        if (
+            circles is not None and self.hands.waits
+        ):  # before the call: what it comes to must not wait for a read
+            await circles.look_back(self.hands)
         intent = self._intent({})
         self.intent = intent.body
         if self._left_s() <= 0:

@@ -17,7 +17,7 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.run_row_facts import owner_of
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import take
+from holdfast.engine.journal.lease import take, with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.people import questions
@@ -128,6 +128,7 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
     lease = hold(workshop, run, workshop.clock.monotonic() + CHAIN_WAIT_S)
     try:
         row = ensure(workshop, entry)
+        before = with_lease_of(row, before)
         view = load(store, run)
         journal = Journal(store, workshop.committer, run, lease.fence, row.head)
         if drive(cancel.take_in(BLOCKING, workshop, before, view, journal)):

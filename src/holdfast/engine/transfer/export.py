@@ -26,6 +26,7 @@ from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.blob_references import references
 from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
+from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.resume.unseen_ends import catching_up
 from holdfast.engine.run.maintenance_hold import Hold, holding
@@ -89,7 +90,7 @@ def move(workshop: Workshop, run: str, crate: Crate) -> Exported:
             manifest, size = _write_sealed(workshop.store, run, crate)
         else:
             check_may_act(workshop.store, row)
-            manifest, size = _seal(workshop, hold, row, before, crate)
+            manifest, size = _seal(workshop, hold, row, with_lease_of(row, before), crate)
         crate.publish()
     return _exported(manifest, crate, size)
 
