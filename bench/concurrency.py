@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import holdfast
 from bench.measuring import Figure
-from holdfast.engine.journal.group_commit import Committer
+from holdfast.engine.journal import group_commit
 from holdfast.engine.journal.journal import Draft, Journal
 
 RUNS = 500
@@ -102,7 +102,7 @@ def _alone(store: holdfast.Store) -> Iterator[None]:
     with (
         _unsynced(store),
         patch.object(Journal, "append", joined),
-        patch.object(Committer, "may_block_loop", True),
+        patch.object(group_commit, "BATCH_ITEMS_MAX", 1),
     ):
         yield
 

@@ -123,7 +123,7 @@ class BadName(Misuse):
     """A name that is empty, too long, or holds characters that cannot be typed back."""
 
     says = "{what} name {name!r} {problem}"
-    advises = "use 1 to {length_max} characters: letters, digits and . _ - / : are safe everywhere"
+    advises = "use 1 to {length_max} characters: letters, digits and . _ - / : work everywhere"
     what: str
     name: str
     length_max: int
@@ -183,13 +183,10 @@ class BadPrices(Misuse):
 
 
 class FileFailed(HoldfastError, OSError):
-    """The system refused an operation on a file of the run; the file is unchanged.
-
-    Also an OSError with ``errno``.
-    """
+    """The system refused an operation on a file of the run's. It is an OSError, too, with its ``errno``."""
 
     says = "run.{call}({path!r}): {problem}"
-    advises = "fix what the system reports, and call it again: nothing of it was left behind"
+    advises = "mend what the system says, and call it again"
     call: str
     path: str
     problem: str
@@ -347,7 +344,7 @@ class RunHeld(RunRefused):
     """A live attempt holds the run."""
 
     says = "run {run} is held by {owner} since {since} (fence {fence}, last sign of life {beat_age})"
-    advises = "wait for it or stop that process; a killed one is noticed at once"
+    advises = "wait for it or stop that process; one that died on another machine is noticed when its lease runs out"
     owner: str
     since: str
     fence: int
@@ -472,11 +469,12 @@ class PointPruned(RunRefused):
 
 
 class PruneMismatch(RunRefused):
-    """Pruning would have changed what it must keep. Nothing that is needed was removed."""
+    """Pruning would have changed what it must keep. ``state`` says how far it had come."""
 
-    says = "pruning run {run} would change {what}; nothing was pruned"
+    says = "pruning run {run} would change {what}; {state}"
     advises = "please report this; until then, open the run with retention=None"
     what: str
+    state: str
 
 
 class UnknownArtifact(RunRefused):
@@ -546,7 +544,8 @@ class StoreUnavailable(StoreError):
 
     may_pass = True
     advises = (
-        "nothing acknowledged is lost; run `holdfast doctor --store {store}`, mend the cause and start again"
+        "it is not known whether this was written; `holdfast doctor --store {store}` looks at what is there: "
+        "mend the cause and start again"
     )
 
 
@@ -558,12 +557,9 @@ class StoreBusy(StoreError):
 
 
 class Throttled(StoreBusy):
-    """The service asked for a retry later, for too long. The throttled call wrote nothing."""
+    """The service asked to come again later, for too long."""
 
-    advises = (
-        "run the same line again: it resumes; "
-        "give the table on-demand billing or more capacity if this continues"
-    )
+    advises = "run the same line again; give the table on-demand billing or more capacity if this goes on"
 
 
 class StoreMissing(StoreError):
@@ -583,10 +579,10 @@ class AccessDenied(StoreError):
 
 
 class DiskFull(StoreError):
-    """No space is left for the write; earlier records are safe."""
+    """No space is left for the write."""
 
     may_pass = True
-    advises = "free some space and run the same line again: it resumes"
+    advises = "free some space and run the same line again"
 
 
 class StoreReadOnly(StoreError):
@@ -827,7 +823,7 @@ class LeaseLost(StopSignal):
     """Another process holds the run now; this one must not write to it."""
 
     says = "run {run} is now held by {owner} (fence {fence_now}); this process held fence {fence}"
-    advises = "stop; everything recorded before event {head} is safe"
+    advises = "stop; `holdfast show {run}` tells what is recorded"
     owner: str
     fence_now: int
     fence: int

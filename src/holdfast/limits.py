@@ -103,7 +103,9 @@ STATEMENT_TIMEOUT_S: Final = 60.0
 """The client gives up on a server that has not answered a statement by then."""
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 8
-"""Connections of one process to a server, besides the one that listens."""
+"""Connections that one process has to a server, beside the one that listens."""
+STORE_THREADS_MAX: Final = 4
+"""Threads of one process in which async runs call their stores."""
 LISTEN_LOOK_S: Final = 1.0
 POLL_S: Final = 0.1
 """How often a waiter polls a server. Notifications come at once, but may be lost or unavailable."""

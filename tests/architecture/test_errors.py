@@ -7,6 +7,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import pytest
+
 from holdfast import errors
 from holdfast.model.explained_error import Explained
 
@@ -90,3 +92,15 @@ def test_hints_name_commands_that_exist() -> None:
     text = Path(errors.__file__).read_text(encoding="utf-8")
     for command in re.findall(r"`holdfast (\w+)", text):
         assert command in COMMANDS, command
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_a_fixed_text_promises_nothing(cls: type[Explained]) -> None:
+    """A message or hint is printed whatever happened: that records are safe, or not lost, only those who looked can say.
+
+    Seen: "nothing acknowledged is lost", from a store that had just lost commits.
+    """
+    told = f"{cls.says} {cls.advises}"
+    assert not re.search(
+        r"\b(is|are) (safe|intact)\b|acknowledged is lost|(nothing|not) .*\blost\b|left behind", told
+    ), told

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support.loop_watch import watch
 from tests.support.stores import behaviour_stores
 
 import holdfast
@@ -50,6 +51,14 @@ def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
         return submit(self, item)
 
     monkeypatch.setattr(Committer, "submit", checked)
+
+
+@pytest.fixture(autouse=True)
+def _free_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a behaviour test lets an async run do, no verb of a store holds its event loop."""
+    found = watch(monkeypatch)
+    yield
+    assert found == []
 
 
 @pytest.fixture(autouse=True)

@@ -268,7 +268,7 @@ class TestRefusals:
                 assert answer.err == (
                     "error: run mine is held by process 4242 on host since 2026-03-01 14:07:11 UTC "
                     "(fence 1, last sign of life just now)\n"
-                    "hint: wait for it or stop that process; a killed one is noticed at once\n"
+                    "hint: wait for it or stop that process; one that died on another machine is noticed when its lease runs out\n"
                 )
 
     def test_nothing_left_to_resume(self, own_shop: "Shop") -> None:

@@ -117,10 +117,9 @@ def test_an_interrupt_is_an_unknown_outcome_for_the_others() -> None:
 
 
 def test_tasks_of_one_tick_share_one_commit() -> None:
-    """In a loop with several runs, what is submitted in one tick is one batch."""
+    """In a loop, what is submitted in one tick is one batch."""
     store = Recording()
     made = committer(store)
-    made.async_runs = 5
 
     async def main() -> list[AppendOutcome]:
         return await asyncio.gather(*(made.finish_async(made.submit(item(n))) for n in range(5)))
@@ -129,34 +128,30 @@ def test_tasks_of_one_tick_share_one_commit() -> None:
     assert store.batches == [5]
 
 
-def test_a_slow_disk_does_not_hold_the_loop() -> None:
-    """Where syncing is slow, commits move to a thread and the loop goes on."""
-
-    threads: set[str] = set()
+def test_no_commit_holds_the_loop() -> None:
+    """However fast the disk: a commit of a task is made in another thread, also of the only one."""
+    threads: list[threading.Thread] = []
 
     def answer(items: Sequence[Append]) -> list[AppendOutcome]:
-        threads.add(threading.current_thread().name)
-        time.sleep(0.02)
+        threads.append(threading.current_thread())
         return [Appended(i.after_seq + 1) for i in items]
 
     store = Recording(answer)
     made = committer(store)
-    made.async_runs = 2
 
     async def main() -> None:
         for n in range(6):
             await made.finish_async(made.submit(item(n)))
 
     asyncio.run(main())
-    assert not made.may_block_loop
-    assert len(threads) > 1
+    assert len(threads) == 6
+    assert threading.current_thread() not in threads
 
 
 def test_a_cancelled_writer_knows_what_became_of_its_write() -> None:
     """Cancelled while waiting: the write is finished before the cancellation goes on, so its outcome is known."""
     store = Recording()
     made = committer(store)
-    made.async_runs = 2
     ticket = made.submit(item(0))
 
     async def main() -> None:

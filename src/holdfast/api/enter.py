@@ -165,13 +165,11 @@ class Opening:
     async def __aenter__(self) -> AsyncRun:
         from holdfast.engine.run import sigterm
 
-        workshop = self._workshop()
-        workshop.committer.async_runs += 1
+        workshop = await AWAITING.store(self._workshop)
         try:
             self._watch = sigterm.install_in_loop(current_task())
             tenure = await enter(AWAITING, workshop, self._entry)
         except BaseException:
-            workshop.committer.async_runs -= 1
             if self._watch is not None:
                 self._watch.undo()
             raise
@@ -193,7 +191,6 @@ class Opening:
                 tenure, AWAITING, self._entry, error, is_hurried=lambda: watch is None or watch.is_hurried
             )
         finally:
-            tenure.workshop.committer.async_runs -= 1
             self._reset()
             is_last = watch is not None and watch.undo()
         if is_last and isinstance(raised, asyncio.CancelledError):

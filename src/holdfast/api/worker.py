@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from holdfast.api.agent import Agent, agents
 from holdfast.api.store.store import Store, store_at
 from holdfast.clock import SystemClock
+from holdfast.engine.journal.lease import held_row
 from holdfast.engine.log import log
 from holdfast.engine.queue.claim import Claims
 from holdfast.engine.queue.queue import is_suspect, let_go, stand_down
@@ -73,7 +74,7 @@ class Worker:
         self._concurrency = concurrency
         self._drain_s = drain_s
         self._crashes_max = crashes_max
-        self._tell = tell or (lambda _: None)
+        self._listener = tell
         self._lock = Lock()
         self._active: dict[str, Thread | Future[Any]] = {}
         self._crashed: set[str] = set()
@@ -163,6 +164,14 @@ class Worker:
         self.drain()
         await asyncio.to_thread(self.stop)
 
+    def _tell(self, report: Report) -> None:
+        """Tell the program; what its function raises is logged, since it must not end the thread that claims."""
+        try:
+            if self._listener is not None:
+                self._listener(report)
+        except Exception as error:  # noqa: BLE001 - the program's own code
+            log().warning("the worker's tell=… failed on %r", report.what, exc_info=error)
+
     # -- claiming --------------------------------------------------------------------------------------------
 
     def _claim_all(self) -> None:
@@ -193,11 +202,26 @@ class Worker:
             log().warning("the store cannot be asked for work: %s", error, exc_info=not is_known)
             return 0
         for row in rows:
-            self._launch(row)
+            self._try_to_launch(row)
         # By what ran before we asked: what has ended since may have called something up.
         is_idle = not rows and room == self._concurrency
         (self._idle.set if is_idle else self._idle.clear)()
         return len(rows)
+
+    def _try_to_launch(self, row: RunRow) -> None:
+        """Begin it. A run that cannot be begun here, for want of a thread or of a loop, is given back."""
+        try:
+            self._launch(row)
+        except Exception as error:  # noqa: BLE001 - the other runs of this worker go on
+            log().warning("run %s cannot be begun here", row.run, exc_info=error)
+            self._done(row, error, 0.0, is_run=False)
+            self._give_back(row)
+
+    def _give_back(self, row: RunRow) -> None:
+        try:
+            let_go(self._workshop.store, row, self._workshop.clock.wall() + _PUT_OFF_S)
+        except StoreError as again:  # then its lease runs out, and another worker takes it over
+            log().warning("run %s: %s", row.run, again)
 
     def _launch(self, row: RunRow) -> None:
         agent = self._agents[row.agent]
@@ -297,9 +321,12 @@ class Worker:
         if found is None or found.head > row.head or found.lease.owner:
             return
         grant = store.acquire(row.run, at=now, lease_s=self._workshop.lease_s)
-        if grant.granted:
-            due_at = now + _PUT_OFF_S if isinstance(error, StoreError) else None
-            let_go(store, row._replace(lease=grant.lease), due_at)
+        if not grant.granted:
+            return
+        now_held = held_row(store, row.run)
+        is_same = (now_held.birth, now_held.head) == (row.birth, row.head)
+        due_at = now + _PUT_OFF_S if isinstance(error, StoreError) else None
+        let_go(store, now_held, due_at if is_same else now_held.due_at)
 
     def _join(self, until: float) -> None:
         """Wait for what runs; what ends wakes us."""

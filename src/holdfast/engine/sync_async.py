@@ -4,8 +4,9 @@
 what makes it work inside a running event loop too.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from threading import get_ident
@@ -33,7 +34,11 @@ class Hands(Protocol):
     """Whether these hands let other tasks run while they wait."""
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call a store's verb."""
+        """Call a store's verb, or what calls some. Begun, it is waited for to its end, also by a task that is cancelled."""
+        ...
+
+    async def whole(self, rule: Coroutine[Any, Any, T]) -> T:
+        """Finish a rule that must not be left in the middle; a cancellation is raised behind it."""
         ...
 
     async def invoke(
@@ -86,6 +91,9 @@ class BlockingHands:
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return fn(*args, **kwargs)
+
+    async def whole(self, rule: Coroutine[Any, Any, T]) -> T:
+        return await rule
 
     async def invoke(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
@@ -147,12 +155,19 @@ def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 class AsyncHands:
-    """Awaiting; plain functions run in a thread so that they do not hold the loop."""
+    """Awaiting; plain functions and the store's verbs run in threads, so that they do not hold the loop."""
 
     waits = True
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return fn(*args, **kwargs)
+        from holdfast.engine.store_threads import submit, to_its_end  # only async runs need asyncio
+
+        return await to_its_end(submit(fn, *args, **kwargs))
+
+    async def whole(self, rule: Coroutine[Any, Any, T]) -> T:
+        from holdfast.engine.store_threads import whole
+
+        return await whole(rule)
 
     async def invoke(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
@@ -215,6 +230,22 @@ def is_async(fn: Callable[..., Any]) -> bool:
     if isinstance(fn, partial):
         return is_async(fn.func)
     return bool(getattr(getattr(type(fn).__call__, "__code__", None), "co_flags", 0) & _COROUTINE)
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether a task was cancelled with this. Where asyncio was never loaded, none was."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
+
+
+@contextmanager
+def suppress_cancellation() -> Iterator[None]:
+    """Go on behind the block where the task was cancelled in it. Only for what raises something that counts more."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_cancellation(error):
+            raise
 
 
 BLOCKING = BlockingHands()

@@ -438,3 +438,46 @@ def test_silence_is_measured_by_the_watchers_own_clock(url: str, clock: Any, sto
     clock.sleep(31)
     (taken,) = claims.take(5, lambda: ())
     assert (taken.run, taken.lease.fence) == ("r", held.fence + 1)
+
+
+def test_a_worker_outlives_its_own_listener(url: str) -> None:
+    """What ``tell=`` raises is logged, and the worker goes on: it ended the thread that claims."""
+
+    @holdfast.agent("echo")
+    def echo(word: str) -> str:
+        return word
+
+    def tell(_: Report) -> None:
+        raise ZeroDivisionError
+
+    for number in range(2):
+        assert echo.submit(f"r{number}", "hi", store=url)
+    with holdfast.worker(echo, store=url, tell=tell) as worker:
+        assert worker.wait_idle(IDLE_S)
+    rows = [open_store(url).find_run(f"r{number}") for number in range(2)]
+    assert [row.status for row in rows if row is not None] == ["finished", "finished"]
+
+
+def test_a_run_that_cannot_be_begun_is_given_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a thread for it, a claimed run is let go, and the worker lives: the next one takes it."""
+
+    @holdfast.agent("echo")
+    def echo(word: str) -> str:
+        return word
+
+    assert echo.submit("r", "hi", store=url)
+    tried = Event()
+
+    def refuse(*_: object) -> None:
+        tried.set()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(holdfast.Worker, "_launch", refuse)
+    with holdfast.worker(echo, store=url) as worker:
+        assert tried.wait(IDLE_S)
+        assert worker.wait_idle(IDLE_S)
+        assert worker._thread is not None
+        assert worker._thread.is_alive()
+    row = open_store(url).find_run("r")
+    assert row is not None
+    assert (row.lease.owner, row.due_at is None) == ("", False)

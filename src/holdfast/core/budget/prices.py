@@ -8,12 +8,14 @@ known, and never zero.
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import BadPrices
 from holdfast.model.usage import Usage
 
 _MILLION: Final = 1_000_000
+_FOUND_MAX: Final = 1_000
 _WILD: Final = frozenset("*?[")
 HOSTS: Final = {
     "api.openai.com": "openai",
@@ -32,30 +34,44 @@ class Price(NamedTuple):
     cached: float | None = None
 
 
-Table = Mapping[str, Price]
+class PriceTable(dict[str, Price]):
+    """Prices by name. Not changed once it is made: what a model costs is searched for once, and then known."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, entries: Mapping[str, Price] = MappingProxyType({})) -> None:
+        super().__init__(entries)
+        self._found: dict[tuple[str, str], Price | None] = {}
+
+    def find(self, model: str, provider: str) -> Price | None:
+        """The price of a model; None where the table has none.
+
+        The provider's own entry goes before one for all; then the exact name before a pattern, and the longer pattern
+        before the shorter. Where the provider is not known, an entry of any provider's does, if there is none for all.
+        """
+        asked = model, provider
+        try:
+            return self._found[asked]
+        except KeyError:
+            if len(self._found) >= _FOUND_MAX:  # names that a program makes up are no reason to grow for ever
+                self._found.clear()
+            price = self._found[asked] = self._search(model.lower(), provider.lower())
+            return price
+
+    def _search(self, model: str, provider: str) -> Price | None:
+        whose = {provider, HOSTS.get(provider, "")} - {""}
+        found = [
+            (rank, name) for name in self if model and (rank := _rank(name.lower(), model, whose)) is not None
+        ]
+        return self[max(found)[1]] if found else None
 
 
-def price_of(model: str, provider: str, table: Table) -> Price | None:
-    """The price of a model; None where the table has none.
-
-    The provider's own entry goes before one for all; then the exact name before a pattern, and the longer pattern before
-    the shorter. Where nobody knows who the provider is, an entry of some provider's does, if there is none for all.
-    """
-    whose = {provider.lower(), HOSTS.get(provider.lower(), "")} - {""}
-    found = [
-        (rank, name)
-        for name in table
-        if model and (rank := _rank(name.lower(), model.lower(), whose)) is not None
-    ]
-    return table[max(found)[1]] if found else None
-
-
-def cost_of(usage: Usage, *tables: Table) -> float | None:
+def cost_of(usage: Usage, *tables: PriceTable) -> float | None:
     """What a call cost, in dollars; None where its model has no price, or a count that it takes is not known.
 
-    The first table that has a price decides: whoever writes one of their own means it.
+    The first table that has a price decides: a user who writes one means it.
     """
-    prices = (price_of(usage.model, usage.provider, table) for table in tables)
+    prices = (table.find(usage.model, usage.provider) for table in tables)
     price = next((price for price in prices if price is not None), None)
     if price is None:
         return None
@@ -71,12 +87,12 @@ def cost_of(usage: Usage, *tables: Table) -> float | None:
     return sum((tokens or 0) * rate for tokens, rate in parts) / _MILLION
 
 
-def parse_prices(tree: object, source: str) -> dict[str, Price]:
+def parse_prices(tree: object, source: str) -> PriceTable:
     """The table in a tree of JSON or TOML: names to prices, or these under ``models``. BadPrices names what is wrong."""
     entries = tree.get("models", tree) if isinstance(tree, Mapping) else tree
     if not isinstance(entries, Mapping):
         raise BadPrices(source=source, problem="is no table of names and prices")
-    return {str(name): _price(str(name), entry, source) for name, entry in entries.items()}
+    return PriceTable({str(name): _price(str(name), entry, source) for name, entry in entries.items()})
 
 
 def _price(name: str, entry: object, source: str) -> Price:

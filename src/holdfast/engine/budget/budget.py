@@ -108,7 +108,8 @@ class Spending(Feature):
         from holdfast.core.budget.prices import cost_of  # most runs make no model calls
         from holdfast.engine.budget.price_tables import shipped_prices
 
-        return cost_of(usage, self._prices, shipped_prices())
+        own = () if self._prices is None else (self._prices,)
+        return cost_of(usage, *own, shipped_prices())
 
 
 SPENDING: Final = Slot("budget", Spending)

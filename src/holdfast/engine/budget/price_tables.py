@@ -10,24 +10,24 @@ from orjson import loads
 from holdfast.errors import BadPrices
 
 if TYPE_CHECKING:
-    from holdfast.core.budget.prices import Price
+    from holdfast.core.budget.prices import PriceTable
     from holdfast.engine.run.open import Entry
 
 Prices = Mapping[str, object] | str | os.PathLike[str]
 """A table, or the path of one."""
 
 
-def own_prices(given: Prices | None) -> "dict[str, Price]":
-    """The user's own entries: those of the file that ``HOLDFAST_PRICES`` names, and over them the given. BadPrices."""
+def own_prices(given: Prices | None) -> "PriceTable | None":
+    """The user's own entries: those of the file that ``HOLDFAST_PRICES`` names, and over them the given. None where there are none. BadPrices."""
     place = os.environ.get("HOLDFAST_PRICES")
     if given is None and not place:
-        return {}
-    from holdfast.core.budget.prices import parse_prices
+        return None
+    from holdfast.core.budget.prices import PriceTable, parse_prices
 
-    own = _read(place) if place else {}
+    own = _read(place) if place else PriceTable()
     if given is None:
         return own
-    return own | (parse_prices(given, "prices=") if isinstance(given, Mapping) else _read(given))
+    return PriceTable(own | (parse_prices(given, "prices=") if isinstance(given, Mapping) else _read(given)))
 
 
 def check_prices(entry: "Entry") -> None:
@@ -36,12 +36,12 @@ def check_prices(entry: "Entry") -> None:
 
 
 @cache
-def shipped_prices() -> "dict[str, Price]":
+def shipped_prices() -> "PriceTable":
     """The table that comes with Holdfast."""
     return _read(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "prices.json"))  # noqa: PTH118, PTH120 - pathlib is not loaded for this
 
 
-def _read(place: str | os.PathLike[str]) -> "dict[str, Price]":
+def _read(place: str | os.PathLike[str]) -> "PriceTable":
     from holdfast.core.budget.prices import parse_prices
 
     source = os.fspath(place)

@@ -15,8 +15,7 @@ from holdfast.engine.journal.blob_content import BoundedReader, content_in
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.remember import recall_for_context
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.steps.call_identity import value_of
-from holdfast.engine.steps.marks import append, ask, given
+from holdfast.engine.steps.marks import append, ask, given, recorded_value
 from holdfast.engine.sync_async import Hands
 from holdfast.model.context import Context, Count, Style
 from holdfast.model.event_fields import contents_of, part_of
@@ -75,8 +74,7 @@ async def draw_context(
     try:
         recorded = given(tenure, asked)
         if recorded is not None:
-            body = tenure.body_of(recorded)
-            known: str = value_of(tenure, body, what=CONTEXT)
+            known: str = await hands.store(recorded_value, tenure, recorded, CONTEXT)
             return known
         tenure.require_journal(CONTEXT)
         query = await hands.store(_at_hand, tenure)

@@ -1,12 +1,11 @@
 """Group commit: concurrent writers of one process share transactions; a lone writer pays no thread hop.
 
-There is one queue and one gate per store. A writer leaves a ticket and goes through the gate; whoever does takes
-everything that is queued as one batch, so that those who waited find their ticket answered. Inside an
-event loop with several runs the queue is committed once per tick, so that all tasks of that tick share one sync.
-There is no thread of its own.
+There is one queue and one gate per store. A writer leaves a ticket and goes through the gate; the one that does takes
+everything that is queued as one batch, so that those that waited find their ticket answered. The tasks of an event loop
+never go through the gate: one of the store's threads does it for them, once per tick, so that all tasks of that tick
+share one sync, and the loop goes on meanwhile. There is no thread of its own.
 """
 
-import time
 from collections import deque
 from contextlib import suppress
 from threading import Lock
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     import asyncio
 
 BATCH_ITEMS_MAX: Final = 512
-SLOW_SYNC_S: Final = 0.003
-"""Where syncing takes longer than this, commits leave the event loop for a thread; otherwise the hop costs more."""
-ITEM_S: Final = 0.00002
-"""What an item of a batch costs beside the sync."""
 
 
 class Ticket:
@@ -53,16 +48,8 @@ class Committer:
     def __init__(self, store: StorePort) -> None:
         self.queue: deque[Ticket] = deque()
         self.gate = Lock()
-        self.async_runs = 0
-        """Runs that are open in event loops: with one, a commit is made directly; with more, by tick."""
         self._store = store
-        self._sync_s = 0.0
         self._ticking: set[asyncio.AbstractEventLoop] = set()
-
-    @property
-    def may_block_loop(self) -> bool:
-        """Whether a commit in the event loop's own thread is the cheapest way: one run, and a fast disk."""
-        return self.async_runs <= 1 and self._sync_s < SLOW_SYNC_S
 
     def submit(self, item: Append) -> Ticket:
         """Queue an item. One run's items must be submitted in the order of their seqs, and each ticket finished."""
@@ -82,11 +69,7 @@ class Committer:
             queue = self.queue
             if len(queue) == 1 and queue[0] is ticket:  # alone: nothing to share, and no ceremony
                 queue.popleft()
-                began = time.perf_counter()
-                try:
-                    outcome = ticket.outcome = self._store.append((ticket.item,))[0]
-                finally:  # a store that took its time to refuse must not hold an event loop up again
-                    self._measure(began, 1)
+                outcome = ticket.outcome = self._store.append((ticket.item,))[0]
                 return outcome
             while ticket.outcome is None and ticket.error is None:
                 self._commit(ticket)
@@ -96,6 +79,8 @@ class Committer:
         """Wait until the ticket is answered, letting the other tasks of this tick add theirs."""
         import asyncio
 
+        from holdfast.engine.store_threads import is_held_back, submit, to_its_end
+
         loop = asyncio.get_running_loop()
         ticket.future = loop.create_future()
         if ticket.outcome is None and ticket.error is None:
@@ -104,39 +89,41 @@ class Committer:
                 loop.call_soon(self._tick, loop)
             try:
                 await ticket.future
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as cut:
                 # What happened must reach the disk, and the writer must know its fate, whoever is cancelled.
-                with suppress(StoreError):  # then it is of unknown outcome; cancelled it is all the same
-                    self.finish(ticket)
-                raise
+                with suppress(StoreError, asyncio.CancelledError):  # unknown: it is cancelled all the same
+                    await to_its_end(submit(self.finish, ticket))
+                if not is_held_back(cut):
+                    raise
         return ticket.read()
 
     def _tick(self, loop: "asyncio.AbstractEventLoop") -> None:
-        if self._sync_s < SLOW_SYNC_S:
-            self._ticking.discard(loop)
-            self._drain()
-        else:
-            loop.run_in_executor(None, self._drain).add_done_callback(lambda _: self._after_slow_tick(loop))
+        from holdfast.engine.store_threads import begin
 
-    def _after_slow_tick(self, loop: "asyncio.AbstractEventLoop") -> None:
-        if self.queue:
-            loop.call_soon(self._tick, loop)
-        else:
-            self._ticking.discard(loop)
+        begin(self._drain, loop)
 
-    def _drain(self) -> None:
-        with self.gate:
-            while self.queue:
-                self._commit(None)
+    def _drain(self, loop: "asyncio.AbstractEventLoop") -> None:
+        try:
+            with self.gate:
+                while self.queue:
+                    self._commit(None)
+        finally:
+            # In this order: a task that leaves its ticket in between either finds no tick under way, or is seen here.
+            self._ticking.discard(loop)
+            if self.queue and not loop.is_closed():
+                loop.call_soon_threadsafe(self._tick_again, loop)
+
+    def _tick_again(self, loop: "asyncio.AbstractEventLoop") -> None:
+        if self.queue and loop not in self._ticking:
+            self._ticking.add(loop)
+            self._tick(loop)
 
     def _commit(self, mine: Ticket | None) -> None:
         """Commit what is queued as one batch. Only under the gate."""
         batch = self._next_batch()
-        began = time.perf_counter()
         try:
             self._answer(batch, mine)
         finally:
-            self._measure(began, len(batch))
             _wake([ticket.future for ticket in batch if ticket.future is not None])
 
     def _next_batch(self) -> list[Ticket]:
@@ -185,10 +172,6 @@ class Committer:
             ticket.outcome = self._store.append((ticket.item,))[0]
         except Exception as error:  # noqa: BLE001 - this writer's to learn of
             ticket.error = error
-
-    def _measure(self, began: float, items: int) -> None:
-        taken = time.perf_counter() - began - items * ITEM_S
-        self._sync_s += (taken - self._sync_s) * 0.2
 
 
 def _wake(futures: "list[asyncio.Future[None]]") -> None:

@@ -4,9 +4,10 @@ Beats come from here and not from step progress, so a step may take as long as i
 somebody has cancelled the run. Starts with the first lease and ends with the last.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 from threading import Event, Lock, Thread
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.engine.journal.inbox import find_cancel
@@ -74,12 +75,19 @@ class Tender:
             held = self._held(wake)
             if not held:
                 return
-            try:
-                self._beat([journal for journal, _ in held])
-                self._store.sync()
-            except HoldfastError as error:
-                # The holder finds out by itself when it appends; here the next round tries again.
-                log().warning("no beat for %s: %s", ", ".join(j.run for j, _ in held), error)
+            journals = [journal for journal, _ in held]
+            # Apart: the promise to sync does not depend on the beats.
+            self._beat(journals)
+            self._try("no sync", journals, self._store.sync)
+
+    def _try(self, lost: str, journals: list[Journal], act: Callable[..., None], *args: Any) -> None:
+        """Whatever a store raises, this thread lives: without it every lease of the process would run out in silence."""
+        try:
+            act(*args)
+        except Exception as error:  # noqa: BLE001 - the holder learns of it when it appends; the next round tries again
+            runs = ", ".join(journal.run for journal in journals)
+            is_known = isinstance(error, HoldfastError)
+            log().warning("%s for %s: %s", lost, runs, error, exc_info=not is_known)
 
     def _held(self, wake: Event) -> list[tuple[Journal, float]]:
         """What to beat for; nothing once this thread is not wanted any more."""
@@ -87,6 +95,11 @@ class Tender:
             return list(self._journals.values()) if self._wake is wake and self._thread is not None else []
 
     def _beat(self, journals: list[Journal]) -> None:
+        self._try("no beat", journals, self._renew, journals)
+        for journal in journals:  # each apart: one run's damaged inbox hides no other's cancellation
+            self._try("no look for a cancellation", [journal], _look_for_cancel, self._store, journal)
+
+    def _renew(self, journals: list[Journal]) -> None:
         fences = {journal.run: journal.fence for journal in journals if journal.lost is None}
         if not fences:
             return
@@ -96,5 +109,8 @@ class Tender:
                 row = self._store.find_run(journal.run)
                 if row is not None and row.lease.fence != journal.fence:
                     journal.lost = row.lease
-            elif journal.cancelled is None:
-                journal.cancelled = find_cancel(self._store, journal.run)
+
+
+def _look_for_cancel(store: StorePort, journal: Journal) -> None:
+    if journal.lost is None and journal.cancelled is None:
+        journal.cancelled = find_cancel(store, journal.run)

@@ -4,13 +4,15 @@ A letter is a record, synced, deduplicated by its id. The holder drains it in th
 consequence: killed in between, either both happened or neither. The first drained answer wins.
 """
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from orjson import dumps, loads
 
 from holdfast.core.journal.event_check import letter_problem
 from holdfast.engine.journal.damaged_records import find_sound
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.log import log
 from holdfast.engine.run.features import LETTERS, LETTERS_ON_ENTERING
 from holdfast.engine.run.held_run import Tenure
@@ -72,9 +74,30 @@ async def drain(tenure: Tenure, hands: Hands, *, enters: bool = False) -> None:
     owners = LETTERS_ON_ENTERING if enters else LETTERS
     for record, letter in await hands.store(waiting, tenure.store, tenure.run):
         if letter["kind"] in {"outcome", "resolve"}:
-            await _take_in(tenure, hands, record, letter)
+            await _take_in_once(tenure, record, letter, partial(_take_in, tenure, hands))
         elif letter["kind"] in owners:
-            await tenure.feature(owners[letter["kind"]]).letter(hands, record, letter)
+            owner = tenure.feature(owners[letter["kind"]])
+            await _take_in_once(tenure, record, letter, partial(owner.letter, hands))
+
+
+async def _take_in_once(
+    tenure: Tenure,
+    record: Record,
+    letter: dict[str, Any],
+    take_in: Callable[[Record, dict[str, Any]], Awaitable[None]],
+) -> None:
+    """Record what a letter says, unless another task or thread does that, or has done it since this one looked."""
+    assert tenure.journal is not None
+    taken, this = tenure.journal.letters_taken, (record.key, letter["at"])
+    if this in taken:
+        return
+    taken.add(this)
+    try:
+        await take_in(record, letter)
+    except BaseException as cut:
+        if written_despite(cut) is None:
+            taken.discard(this)
+        raise
 
 
 async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:

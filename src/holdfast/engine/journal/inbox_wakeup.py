@@ -11,6 +11,7 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 from holdfast.clock import SystemClock
+from holdfast.engine.log import log
 from holdfast.errors import HoldfastError
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.store_rows import Cursor, inbox_space
@@ -77,7 +78,10 @@ class Doorbell:
                 moved = self._store.wait(cursors, timeout_s=_SLICE_S)
                 for run in moved:
                     self._answer(run, self.standing(run))
-            except HoldfastError:  # whoever waits looks by itself, and is told
+            except Exception as error:  # noqa: BLE001 - a dead thread would leave every waiter asleep
+                # Each waiter is woken, looks by itself, and meets the error there.
+                if not isinstance(error, HoldfastError):
+                    log().warning("the inboxes of %s cannot be watched", self._store.url, exc_info=error)
                 self._answer_all()
                 moved = frozenset()
             if moved:

@@ -4,10 +4,10 @@ Invariant: ``head`` is the seq of the last event that this process submitted; it
 of their seqs. A failed append is of unknown outcome: the journal is read again before anything else is said.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack
 from holdfast.core.journal.event_check import event_problem
@@ -16,7 +16,7 @@ from holdfast.core.journal.run_row_facts import unchecked_upto
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.log import log
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Hands, suppress_cancellation
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, filled, write
@@ -45,7 +45,6 @@ from holdfast.stores.port import StorePort
 if TYPE_CHECKING:
     from holdfast.engine.run.observers import Attendant
 
-T = TypeVar("T")
 _TRIES = 5
 
 
@@ -127,6 +126,8 @@ class Journal:
         """The lease that stands instead of ours, once somebody took it."""
         self.cancelled: dict[str, Any] | None = None
         """The letter with which somebody cancelled the run, once it was noticed."""
+        self.letters_taken: set[tuple[str, float]] = set()
+        """The letters whose consequence this process has recorded, or is about to: by name and time."""
         self.attendant: Attendant | None = None
         """Whoever is told what is appended; None where nobody looks on."""
         self.is_drained = False
@@ -163,17 +164,20 @@ class Journal:
             except StoreError as error:
                 if unsure is not None:
                     unsure.append(ticket.item)
-                if not await self._aside(hands, self._find, ticket.item, error):
+                if not await hands.store(self._find, ticket.item, error):
                     raise
                 self._note_appended(ticket.item)
                 return ticket.item.events[-1].seq
             except BaseException as cut:
-                self._note_fate(cut, ticket)
+                with (
+                    suppress_cancellation()
+                ):  # a second one must not hide the first, which tells what was written
+                    await hands.store(self._note_fate, cut, ticket)
                 raise
             item = ticket.item
             if isinstance(outcome, Appended):
                 self._is_sure = True
-            elif not self._is_there_after(item, outcome):
+            elif not await hands.store(self._is_there_after, item, outcome):
                 continue
             self._note_appended(item)
             return item.events[-1].seq if item.events else item.after_seq
@@ -185,20 +189,10 @@ class Journal:
         """What an earlier try has written after all. From here on it is known what the next event is chained to."""
         if self._before is None:
             await hands.store(self._find_link)
-        return await self._aside(hands, self._arrived, unsure) if unsure else None
+        return await hands.store(self._arrived, unsure) if unsure else None
 
     async def _finish(self, hands: Hands, ticket: Ticket) -> AppendOutcome:
-        if hands.waits and not self._committer.may_block_loop:
-            return await self._committer.finish_async(ticket)
-        return self._committer.finish(ticket)
-
-    async def _aside(self, hands: Hands, look: Callable[..., T], *args: Any) -> T:
-        """Ask the store, in a thread where that would hold an event loop up."""
-        if not hands.waits or self._committer.may_block_loop:
-            return look(*args)
-        import asyncio
-
-        return await asyncio.get_running_loop().run_in_executor(None, look, *args)
+        return await self._committer.finish_async(ticket) if hands.waits else self._committer.finish(ticket)
 
     def _arrived(self, unsure: list[Append]) -> int | None:
         """The seq of the last event of the try that has arrived; those that never will are taken out.

@@ -8,13 +8,16 @@ A lease that could not be given back, as on a full disk, is an orphan of this pr
 writes under that fence any more, and takes the run again at once. Others wait until it is silent or dead.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from holdfast.clock import Clock
 from holdfast.core.text.times import ago, moment
 from holdfast.engine.log import log
 from holdfast.engine.sync_async import Hands
-from holdfast.errors import HoldfastError, RunHeld
+from holdfast.errors import HoldfastError, RunHeld, UnknownRun
 from holdfast.limits import CLOCK_BACK_S
-from holdfast.model.store_rows import Lease, RunRow, owner_name
+from holdfast.model.store_rows import Grant, Lease, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 _LOOKS_PER_LEASE = 10
@@ -25,20 +28,28 @@ _orphans: set[tuple[str, str, str, int]] = set()
 async def take(
     hands: Hands, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
 ) -> Lease:
-    """The lease of this run, under a new fence. RunHeld when somebody alive has it."""
+    """The lease of this run, under a new fence. RunHeld when a live process has it; UnknownRun when it is not there.
+
+    A row that was read before is not the run any more: it may have been erased, and made anew. ``held_row`` reads it again.
+    """
     over: Lease | None = None
     while True:
-        grant = await hands.store(
-            store.acquire, run, at=clock.wall(), lease_s=lease_s, over=over, above=above
+        grant = await _acquire(
+            hands, store, run, partial(store.acquire, run, lease_s=lease_s, over=over, above=above), clock
         )
         if grant.granted:
             if over is not None:
                 _orphans.discard((store.url, store.owner, run, over.fence))
             return grant.lease
         held = grant.lease
-        if not is_orphan(store, run, held) and (
-            held.owner == store.owner or not await _is_gone(hands, store, clock, run, held)
-        ):
+        if is_orphan(store, run, held):
+            pass
+        elif not held.owner:
+            # No owner, and the lease is not ours: there is no run, or one was made just now.
+            if await hands.store(store.find_run, run) is None:
+                raise UnknownRun(run=run, store=store.url)
+            continue
+        elif held.owner == store.owner or not await _is_gone(hands, store, clock, run, held):
             raise _refusal(store, clock, run, held)
         over = held
 
@@ -55,6 +66,40 @@ def give_back(store: StorePort, run: str, fence: int) -> None:
 def is_orphan(store: StorePort, run: str, held: Lease) -> bool:
     """Whether this process holds the lease and has no use for it."""
     return held.owner == store.owner and (store.url, store.owner, run, held.fence) in _orphans
+
+
+async def _acquire(
+    hands: Hands, store: StorePort, run: str, acquire: Callable[..., Grant], clock: Clock
+) -> Grant:
+    """Ask for the lease. Cancelled while the store answers, a lease that it has granted is given back: nobody would."""
+    granted: list[Grant] = []
+    try:
+        return await hands.store(lambda: _kept(granted, acquire(at=clock.wall())))
+    except BaseException:
+        if granted and granted[0].granted:
+            await hands.store(store.release, run, fence=granted[0].lease.fence)
+        raise
+
+
+def _kept(granted: list[Grant], grant: Grant) -> Grant:
+    granted.append(grant)
+    return grant
+
+
+def held_row(store: StorePort, run: str, before: RunRow | None = None) -> RunRow:
+    """The run as it is under our lease. UnknownRun where it is gone: then the lease was lost, too.
+
+    ``before`` is its row as it was read before: of the same run it still says whose the lease was.
+    """
+    row = store.find_run(run)
+    if row is None:
+        raise UnknownRun(run=run, store=store.url)
+    return row if before is None else with_lease_of(row, before)
+
+
+def with_lease_of(row: RunRow, before: RunRow) -> RunRow:
+    """The row with the lease that it had before ours; none if another run of this name had that one."""
+    return row._replace(lease=before.lease if row.birth == before.birth else Lease())
 
 
 def check_is_free(store: StorePort, clock: Clock, row: RunRow) -> None:

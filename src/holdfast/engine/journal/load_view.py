@@ -60,8 +60,11 @@ class Pager:
         body = self._bodies.pop(seq, None)
         if body is None:
             page = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
-            self._bodies = {event.seq: event.body for event in page}
-            body = self._bodies.pop(seq, None)
+            bodies = {event.seq: event.body for event in page}
+            body = bodies.pop(
+                seq, None
+            )  # before others see them: another thread may put its own page in their place
+            self._bodies = bodies
         if body is None:
             raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
         return body

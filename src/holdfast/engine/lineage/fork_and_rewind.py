@@ -24,7 +24,7 @@ from holdfast.core.lineage.reachable_points import is_kept, nearest_place
 from holdfast.core.prune.compaction import effects_in
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
-from holdfast.engine.journal.lease import give_back, take
+from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import Tenure
@@ -35,6 +35,7 @@ from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import (
     PointPruned,
     RunExists,
+    StoreUnavailable,
     TooLarge,
     UnknownPoint,
     UnknownStep,
@@ -216,7 +217,12 @@ def rewind(
     check_may_act(store, row)
     lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
     try:
-        check_may_act(store, store.find_run(row.run) or row)
+        before, row = row, held_row(store, row.run)
+        if row.birth != before.birth:  # the event that was named is another run's
+            raise StoreUnavailable(
+                store=store.url, problem=f"run {row.run} was erased and made anew while it was to be rewound"
+            )
+        check_may_act(store, row)
         raw = read_all(store, row.run)
         _check_kept(raw, row.run, to_seq, row.head)
         events = effective(raw)
@@ -358,6 +364,14 @@ def _overrides(workshop: Workshop, row: RunRow, at_seq: int, overrides: Mapping[
 def _append(workshop: Workshop, row: RunRow, drafts: list[Draft]) -> None:
     lease = drive(take(BLOCKING, workshop.store, workshop.clock, row.run, workshop.lease_s))
     try:
+        now = held_row(workshop.store, row.run)
+        if (now.birth, now.head) != (row.birth, row.head):
+            if (
+                len(drafts) == 1
+            ):  # its first event, which the process that entered it meanwhile has written, too
+                return
+            problem = f"run {row.run} was entered, or erased, before what it is to begin with was written"
+            raise StoreUnavailable(store=workshop.store.url, problem=problem)
         journal = Journal(workshop.store, workshop.committer, row.run, lease.fence, row.head)
         _append_all(journal, drafts, workshop.clock.wall())
     finally:

@@ -33,6 +33,7 @@ from holdfast.engine.llm.conversation import MESSAGES_SEEN, Mending, content_of
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Hands
+from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Event, Kind
 from holdfast.stores.port import StorePort
@@ -83,16 +84,21 @@ def _is_left_over(tenure: Tenure, messages: list[Any], problem: Problem) -> bool
     return problem.at < begun or problem.call in calls
 
 
+def _recorded_mending(tenure: Tenure, recorded: Outcome) -> tuple[Mending, list[Repair]]:
+    body, seq = contents_of(tenure.body_of(recorded)), recorded.seq
+    mending = content_of(tenure.store, Said(seq, False, None, seq), body)
+    assert isinstance(mending, Mending)
+    return mending, [Repair(*fields) for fields in body["repairs"]]
+
+
 async def _mend(tenure: Tenure, hands: Hands, messages: list[Any]) -> list[Repair]:
     asked = ask(tenure, MENDED, b"")
     trail, after = asked.here.trail, asked.here.trail.last
     try:
         recorded = given(tenure, asked)
         if recorded is not None:
-            body = contents_of(tenure.body_of(recorded))
-            seq, repairs = recorded.seq, [Repair(*fields) for fields in body["repairs"]]
-            mending = content_of(tenure.store, Said(seq, False, None, seq), body)
-            assert isinstance(mending, Mending)
+            seq = recorded.seq
+            mending, repairs = await hands.store(_recorded_mending, tenure, recorded)
         else:
             tenure.require_journal(MENDED)
             settler = await hands.store(settler_of, tenure.store, tenure.run)

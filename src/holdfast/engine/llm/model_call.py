@@ -19,7 +19,7 @@ from holdfast.engine.premises.premises import meet_model
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, read_state
-from holdfast.engine.steps.call_identity import Asked, answer, next_answer, place
+from holdfast.engine.steps.call_identity import Asked, find_answer, place
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Hands
 from holdfast.model.calls import MODEL, Call, Outcome
@@ -59,12 +59,13 @@ async def ask_model(
 ) -> Answer:
     """The recorded answer to this request, or that of ``call(*args)``, recorded before it is returned."""
     tenure.check_usable()
+    await STATES.of(tenure).learn_first(hands)
     taken, asked = identify_request(tenure, ask)
     try:
         recorded = tenure.view.calls.get(asked.key)
-        outcome = None if recorded is None else next_answer(tenure, recorded)
-        if recorded is not None and outcome is not None:
-            return Answer(answer(tenure, asked, recorded, outcome, call), is_replayed=True)
+        found = await find_answer(tenure, hands, asked, recorded, call)
+        if found is not None:
+            return Answer(found.value, is_replayed=True)
         work = ModelWork(tenure, hands, ask, taken, asked, call, args, line)
         await work.enter(recorded)
         return Answer(await work.perform(), is_replayed=False)

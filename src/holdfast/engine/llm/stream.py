@@ -22,7 +22,8 @@ from holdfast.engine.llm.stream_journal import StreamWork
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.steps.call_identity import answer, next_answer
+from holdfast.engine.state.held_states import STATES
+from holdfast.engine.steps.call_identity import find_answer
 from holdfast.engine.sync_async import Hands
 from holdfast.errors import HoldfastError, StopSignal
 from holdfast.model.event_fields import contents_of
@@ -133,12 +134,13 @@ class Streaming:
         """Answer from the journal, or record the request and send it."""
         tenure = self._tenure
         tenure.check_usable()
+        await STATES.of(tenure).learn_first(self._hands)
         taken, asked = identify_request(tenure, self._ask)
         try:
             call = tenure.view.calls.get(asked.key)
-            outcome = None if call is None else next_answer(tenure, call)
-            if call is not None and outcome is not None:
-                self._give(answer(tenure, asked, call, outcome, None))
+            found = await find_answer(tenure, self._hands, asked, call, None)
+            if found is not None:
+                self._give(found.value)
                 self.is_replayed = True
                 return
             work = StreamWork(

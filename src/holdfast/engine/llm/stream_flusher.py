@@ -63,6 +63,11 @@ class Flusher:
             for stream in streams:
                 try:
                     stream.flush()
-                except (HoldfastError, StopSignal) as error:
-                    # Whoever reads the stream finds out when its end is recorded; the next round tries again.
-                    log().warning("part of a streamed answer is not in the journal yet: %s", error)
+                except (Exception, StopSignal) as error:  # noqa: BLE001 - one stream's trouble must not end the thread of all
+                    # The reader learns of it when the stream's end is recorded; the next round tries again.
+                    is_known = isinstance(error, (HoldfastError, StopSignal))
+                    log().warning(
+                        "part of a streamed answer is not in the journal yet: %s",
+                        error,
+                        exc_info=not is_known,
+                    )

@@ -6,7 +6,7 @@ Counts are no record of their own: an attempt derives them from the last outcome
 them. After a pause they begin again, because somebody has looked at the run and started it.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ from holdfast.engine.steps.marks import append, ask, given
 from holdfast.engine.sync_async import Hands
 from holdfast.errors import Corrupt, Looping
 from holdfast.limits import LOOP_FACTS_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.calls import Call, Outcome
+from holdfast.model.calls import Call, Outcome, Treatment
 from holdfast.model.event_fields import contents_of, is_hollow, split
 from holdfast.model.events import Kind
 from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
@@ -32,6 +32,7 @@ from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import Tenure
     from holdfast.engine.steps.step import Work
+    from holdfast.engine.sync_async import Hands
 
 THOUGHT: Final = "thought"
 """The name of the mark that counts as one."""
@@ -90,6 +91,28 @@ class Loops(Feature):
         if held.replaying:
             signs = [signed for signed in signs if signed.seq <= held.replayed_upto]
         return nudge_in(signs) or None
+
+    def meet(
+        self,
+        hands: Hands,
+        treatment: Treatment,
+        name: str,
+        fn: Callable[..., Any],  # noqa: ARG002 - a hook
+    ) -> Coroutine[Any, Any, None] | None:
+        """A call is asked for: what was recorded before is read now, so that no outcome has to wait for it."""
+        if not self._is_on or not hands.waits or self._lookout is not None or self.held.replaying:
+            return None
+        return self.look_back(hands)
+
+    async def look_back(self, hands: "Hands") -> None:
+        """Look at what was recorded before, if that was not done yet, without holding an event loop."""
+        if self._lookout is None:
+            await hands.store(self._look_back_once)
+
+    def _look_back_once(self) -> None:
+        with self._lock:
+            if self._lookout is None:
+                self._derive()
 
     def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
         """How a call is to be looked at: as it declares of itself, else as tools or as plain steps are."""
@@ -197,7 +220,10 @@ async def think(tenure: "Tenure", hands: Hands, text: str) -> None:
     try:
         if given(tenure, asked) is not None:
             return
-        extra = LOOP_DETECTION.of(tenure).thought_of(text, asked.key)
+        loops = LOOP_DETECTION.of(tenure)
+        if hands.waits:
+            await loops.look_back(hands)
+        extra = loops.thought_of(text, asked.key)
         if extra is None:
             await append(tenure, hands, asked, data)
             return

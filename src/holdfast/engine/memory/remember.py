@@ -41,7 +41,6 @@ from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.store_session import Workshop
 from holdfast.engine.steps import marks
-from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.sync_async import Hands
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
@@ -368,8 +367,7 @@ async def remember_in_run(tenure: Tenure, hands: Hands, fact: Fact) -> Fact:
     try:
         recorded = marks.given(tenure, asked)
         if recorded is not None:
-            body = tenure.body_of(recorded)
-            told = fact_from(value_of(tenure, body, what=REMEMBERED))
+            told = fact_from(await hands.store(marks.recorded_value, tenure, recorded, REMEMBERED))
             return told._replace(event=told.event or recorded.seq)
         tenure.require_journal(REMEMBERED)
         kept: Fact = await hands.store(remember, tenure.workshop, fact)

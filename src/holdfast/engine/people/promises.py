@@ -96,7 +96,7 @@ async def _recorded(
             event = draft(kind, about.id, asked.key, placed(asked, {**fields, **more}), parts=parts)
             _fold(tenure, event, await record(tenure, hands, asked, event))
         else:
-            tells = bool(fields_of(tenure.body_of(recorded)).get("tells"))
+            tells = bool(fields_of(await hands.store(tenure.body_of, recorded)).get("tells"))
     finally:
         tenure.land(asked.site)
     # In a fork, what its origin had promised is known under the origin's name.

@@ -118,14 +118,18 @@ async def receive(tenure: Tenure, hands: Hands, wait_s: float | None) -> Message
         if recorded is None:
             recorded = await _await(tenure, hands, asked, wait_s)
             asked.here.trail.last = asked.key
-        body = tenure.body_of(recorded)
-        fields = fields_of(body)
-        return Message(fields["from"], value_of(tenure, body, what="message"), fields["sent_at"])
+        return await hands.store(_message_of, tenure, recorded)
     except BaseException:
         tenure.unclaim(asked.site, asked.n)
         raise
     finally:
         tenure.land(asked.site)
+
+
+def _message_of(tenure: Tenure, recorded: Outcome) -> Message:
+    body = tenure.body_of(recorded)
+    fields = fields_of(body)
+    return Message(fields["from"], value_of(tenure, body, what="message"), fields["sent_at"])
 
 
 async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | None) -> Outcome:

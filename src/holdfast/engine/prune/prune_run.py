@@ -150,7 +150,7 @@ class Pruning:
         store, run, plan = self._store, self.row.run, self.plan
         problem = self._compared(self.after)
         if problem:
-            raise PruneMismatch(run=run, what=problem)
+            raise PruneMismatch(run=run, what=problem, state="it was left alone")
         if self.row.lease.fence != fence:
             raise Moved
         self._note_candidates()
@@ -230,7 +230,8 @@ class Pruning:
         now = [event for event in read_all(store, run) if event.seq > self.row.origin_seq]
         problem = self._compared([event for event in now if event.seq <= self.plan.head])
         if problem:
-            raise PruneMismatch(run=run, what=problem)
+            state = "its events were replaced already, and no content was removed"
+            raise PruneMismatch(run=run, what=problem, state=state)
         if not self.family.is_whole:  # the list of what is to go stays for the next time
             return self._pruned(0, 0)
         doomed = self._candidate_packs() - self._wanted(now)

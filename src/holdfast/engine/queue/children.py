@@ -99,7 +99,7 @@ async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float |
         if row.status == Status.FINISHED:
             view = await hands.store(load, store, entry.run)
             assert view.result is not None, f"run {entry.run} is finished without a result"
-            return value_of(tenure, view.result, what=f"result of run {entry.run}")
+            return await hands.store(value_of, tenure, view.result, what=f"result of run {entry.run}")
         left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
         if left_s <= 0:
             told = waited_for_by(await hands.store(load, store, entry.run)) == tenure.run

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.engine.journal.lease import held_row
 from holdfast.engine.log import log
 from holdfast.engine.run.store_session import Workshop
 from holdfast.limits import RUN_PAGE_MAX
@@ -60,7 +61,7 @@ class Claims:
                 log().warning(
                     "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
                 )
-                taken.append(row._replace(lease=grant.lease))
+                taken.append(held_row(store, row.run))
         return taken
 
     def _look(self, mine: Callable[[], Iterable[str]]) -> None:

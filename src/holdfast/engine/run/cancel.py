@@ -12,6 +12,7 @@ from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.damaged_records import discard
 from holdfast.engine.journal.journal import Draft, Journal, draft
+from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import holding
 from holdfast.engine.run.store_session import Workshop
@@ -36,6 +37,7 @@ def cancel(workshop: Workshop, row: RunRow, *, by: str, reason: str) -> bool:
         return False
     try:
         with holding(workshop, row.run) as hold:
+            row = with_lease_of(hold.row(), row)
             view = load(store, row.run)
             journal = Journal(store, workshop.committer, row.run, hold.fence, view.head)
             return drive(take_in(BLOCKING, workshop, row, view, journal))
@@ -44,7 +46,7 @@ def cancel(workshop: Workshop, row: RunRow, *, by: str, reason: str) -> bool:
 
 
 async def take_in(hands: Hands, workshop: Workshop, row: RunRow, view: View, journal: Journal) -> bool:
-    """Record that the run is cancelled, if a letter says so. ``row`` is the run as it was before we took the lease."""
+    """Record that the run is cancelled, if a letter says so. ``row`` has the lease that it had before we took it."""
     store = workshop.store
     letter = await hands.store(inbox.find_cancel, store, row.run)
     if letter is None:
@@ -52,7 +54,7 @@ async def take_in(hands: Hands, workshop: Workshop, row: RunRow, view: View, jou
     if view.status in OVER:  # it came too late; whoever opens the run again has decided since
         await hands.store(_discard, store, row.run)
         return False
-    drafts = [*catching_up(store, row, view), event_of(letter)]
+    drafts = [*await hands.store(catching_up, store, row, view), event_of(letter)]
     at = workshop.clock.wall()
     await journal.append(hands, drafts, at, status=Status.CANCELLED, consumed=(inbox.CANCEL,))
     return True

@@ -19,7 +19,7 @@ from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.held_run import Tenure, failures_behind
 from holdfast.engine.run.open import Entry
 from holdfast.engine.steps import drift
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Hands, is_cancellation
 from holdfast.errors import (
     Cancelled,
     Diverged,
@@ -34,7 +34,6 @@ from holdfast.model.events import Kind
 from holdfast.model.store_rows import Lease, Status
 
 _POLL_S = 0.01
-_INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit", "Terminated", "CancelledError", "GeneratorExit"})
 
 
 async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
@@ -87,10 +86,24 @@ async def leave(
         hurry = await _drain(tenure, hands, entry.drain_s, is_hurried)
         error = error or hurry
         if error is None and finishes and not tenure.is_finished:
-            try:
-                await finish(tenure, hands, None)
-            except (StopSignal, HoldfastError) as refused:
-                error = refused
+            await finish(tenure, hands, None)
+    except BaseException as refused:  # noqa: BLE001 - raised by the caller; how the attempt ended is recorded first
+        error = error or refused
+    try:
+        # Whole, or not at all: a lease that is let go before the run is handed back leaves a run that no worker finds.
+        error = await hands.whole(_end(tenure, hands, error))
+    except BaseException as cut:
+        if not is_cancellation(cut):
+            raise
+        error = error or cut
+    finally:
+        observers.gone(tenure.attendant, tenure.status, error)
+    return error
+
+
+async def _end(tenure: Tenure, hands: Hands, error: BaseException | None) -> BaseException | None:
+    """Record how the attempt ended, and let the run go. What is to be raised."""
+    try:
         await _record_end(tenure, hands, error)
         for ended in tenure.hooks.ended:
             await ended(hands, error)
@@ -103,8 +116,7 @@ async def leave(
         else:
             error.add_note(f"holdfast could not record the end of this attempt: {failed}")
     finally:
-        let_go(tenure)
-        observers.gone(tenure.attendant, tenure.status, error)
+        await hands.store(let_go, tenure)
     return error
 
 
@@ -133,9 +145,8 @@ def how_it_ended(error: BaseException | None) -> str:
         return Status.CANCELLED
     if isinstance(error, (Parked, PremiseMissing)):
         return Status.PARKED
-    if type(error).__name__ in _INTERRUPTS or not isinstance(error, Exception):
-        return Status.INTERRUPTED
-    return Status.FAILED
+    # Ctrl-C, SIGTERM, a cancelled task, a closed generator: none of them is an Exception, and nothing else counts.
+    return Status.FAILED if isinstance(error, Exception) else Status.INTERRUPTED
 
 
 async def _drain(
@@ -154,7 +165,7 @@ async def _drain(
         try:
             await hands.sleep(tenure.clock, _POLL_S)
         except BaseException as interrupt:  # noqa: BLE001 - it is given to the caller
-            if type(interrupt).__name__ != "CancelledError" or is_hurried():
+            if not is_cancellation(interrupt) or is_hurried():
                 return interrupt
     return None
 

@@ -17,7 +17,7 @@ from holdfast.core.journal.run_row_facts import names_of, owner_of
 from holdfast.core.steps.drift import arguments_diff
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import give_back, take
+from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import log
@@ -85,28 +85,39 @@ async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
         if entry.mode == "resume":
             raise UnknownRun(run=run, store=store.url)
         row = await created(hands, workshop, entry, run)
-    elif entry.mode == "new" and row.head > 0:
-        raise RunExists(run=run, status=row.status)
-    await hands.store(check_may_act, store, row)
+    await hands.store(_check_row, store, row, entry)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
         return await _replay(hands, workshop, entry, row)
     if row.status == Status.CANCELLED and entry.if_finished != "reopen":
         raise await hands.store(cancel.refusal, store, row)
-    lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
-        now = await hands.store(store.find_run, run)
-        if now is not None:
-            await hands.store(check_may_act, store, now)  # it may have been moved away just before we came
-        if now is not None and now.status in OVER and entry.if_finished != "reopen":
-            give_back(store, run, lease.fence)  # its holder came to its end just before we came
+        lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
+    except UnknownRun:  # erased since we looked
+        if entry.mode == "resume":
+            raise
+        return await enter(hands, workshop, entry)
+    try:
+        # From here on only what is read under the lease counts: until then it may have been moved away, finished, or
+        # erased and made anew, and what was read before was another run's.
+        row = await hands.store(held_row, store, run, row)
+        await hands.store(_check_row, store, row, entry)
+        if row.status in OVER and entry.if_finished != "reopen":
+            await hands.store(give_back, store, run, lease.fence)  # its holder ended it just before we came
             return await enter(hands, workshop, entry._replace(lease=None))
         tenure = await _begin(hands, workshop, entry, row, lease)
     except BaseException:
-        give_back(store, run, lease.fence)
+        await hands.store(give_back, store, run, lease.fence)
         raise
     _log_entry(tenure)
     await _let_features_look(hands, tenure, entry)
     return tenure
+
+
+def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
+    """Refuse a run that is not to be entered, or not as a new one. RunSealed, RunExists."""
+    if entry.mode == "new" and row.head > 0:
+        raise RunExists(run=row.run, status=row.status)
+    check_may_act(store, row)
 
 
 def _log_entry(tenure: Tenure) -> None:
@@ -158,20 +169,23 @@ async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
         raise InputsChanged(run=run, what="agent", diff=diff)
     at = workshop.clock.wall()
     if row.head > 0:
-        _check(store, await hands.store(load, store, run), entry, run)
+        await hands.store(_check, store, await hands.store(load, store, run), entry, run)
         if row.status in OVER:
             return False
         await hands.store(store.call_up, run, at=at)
         return row.status != Status.QUEUED and not row.lease.owner
     lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
     try:
+        row = await hands.store(held_row, store, run)
+        if row.head > 0:  # another process wrote it down since we looked
+            return False
         before = first_link(row.birth)
         journal = Journal(store, workshop.committer, run, lease.fence, row.head, before=before)
         await journal.append(hands, [started_of(entry)], at, status=Status.QUEUED)
         # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
         await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
-        give_back(store, run, lease.fence)
+        await hands.store(give_back, store, run, lease.fence)
     return True
 
 
@@ -241,14 +255,14 @@ async def created(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> R
 async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -> Tenure:
     """A finished run: no lease, no attempt, nothing is written."""
     view = await hands.store(load, workshop.store, row.run)
-    _check(workshop.store, view, entry, row.run)
+    await hands.store(_check, workshop.store, view, entry, row.run)
     return Tenure(workshop, row, view, None, entry)
 
 
 async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
     store = workshop.store
     view = await hands.store(load, store, row.run)
-    _check(store, view, entry, row.run)
+    await hands.store(_check, store, view, entry, row.run)
     _check_fence(store, row, view, lease)
     before = link_behind(view.head_chain, row.birth)
     journal = Journal(store, workshop.committer, row.run, lease.fence, view.head, before=before)
@@ -259,12 +273,11 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
     is_fork = row.origin is not None and view.head == row.origin_seq
-    drafts += catching_up(store, row, view)
+    drafts += await hands.store(catching_up, store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     attendant = journal.attendant = observers.attend(row, view)
-    was_given = roots_of(view) if view.started is not None else entry.roots
-    said = entry._replace(roots=()) if entry.roots == was_given else entry
+    said = entry._replace(roots=()) if entry.roots == _given_roots(entry, view) else entry
     drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant, owner_of(row)))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
@@ -286,6 +299,10 @@ async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, le
         observers.gone(attendant, "lost", error)
         raise
     return tenure
+
+
+def _given_roots(entry: Entry, view: View) -> tuple[str, ...]:
+    return roots_of(view) if view.started is not None else entry.roots
 
 
 def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> None:

@@ -14,7 +14,7 @@ from holdfast.stores.port import StorePort
 def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
     """What the journal lacks of what came before: that the run is a fork, or that its last attempt crashed.
 
-    ``row`` is the run as it was before we took the lease.
+    ``row`` has the lease that it had before we took it: see ``lease.with_lease_of``.
     """
     forked = fork_event(store, row, view)
     if forked is not None:

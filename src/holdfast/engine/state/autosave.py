@@ -89,12 +89,14 @@ class Autosaver:
         if not _is_boundary(work):
             return
         tenure = work.tenure
-        taken = STATES.of(tenure).store.take(self._get_state())
+        states = STATES.of(tenure)
+        await states.learn_first(hands)
+        taken = states.store.take(self._get_state())
         self._stand(work, taken.planted.identity)
         self._steps += 1
         if self._standing is not None and self._is_due(tenure, work.treatment.effect):
             await self._save(hands, tenure, taken, self._standing)
-            checkpointed(tenure)
+            await checkpointed(tenure, hands)
 
     def _stand(self, work: Work, identity: bytes) -> None:
         """Find out where the state stands, now that it looks like this at the beginning of a step."""
@@ -147,7 +149,7 @@ class Autosaver:
         if _waited_for(tenure) is not work:
             return False  # part of it may be from before the step's end, part from after
         drive(self._save(BLOCKING, tenure, taken, standing))
-        checkpointed(tenure, is_between_steps=False)
+        drive(checkpointed(tenure, BLOCKING, is_between_steps=False))
         return True
 
 

@@ -21,7 +21,9 @@ from holdfast.model.events import Kind
 async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None) -> int:
     """Record the agent's state as it is now; the number of the point."""
     tenure.check_usable()
-    taken = STATES.of(tenure).store.take(state)
+    states = STATES.of(tenure)
+    await states.learn_first(hands)
+    taken = states.store.take(state)
     asked = ask(tenure, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
     try:
         recorded = given(tenure, asked)
@@ -34,7 +36,7 @@ async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None
             point = settle(tenure, planted)
     finally:
         tenure.land(asked.site)
-    checkpointed(tenure)
+    await checkpointed(tenure, hands)
     return point
 
 
@@ -59,11 +61,11 @@ def settle(tenure: Tenure, planted: Planted) -> int:
     return tenure.add_point()
 
 
-def checkpointed(tenure: Tenure, *, is_between_steps: bool = True) -> None:
+async def checkpointed(tenure: Tenure, hands: Hands, *, is_between_steps: bool = True) -> None:
     """A state was recorded: let features know. Never inside of ``building``."""
     tenure.wake_on("checkpoint")
     for hook in tenure.hooks.checkpointed:
-        hook(is_between_steps)
+        await hands.store(hook, is_between_steps)
 
 
 async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
@@ -74,7 +76,7 @@ async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
     tenure.check_usable()
     event = tenure.view.checkpoint
     body = contents_of(event.body) if event is not None else {}
-    value = default if event is None else state_at(tenure.store, body["state"])
+    value = default if event is None else await hands.store(state_at, tenure.store, body["state"])
     if tenure.journal is not None and not tenure.is_finished:
         restored = draft(Kind.RESTORED, "", "", {"seq": event.seq if event else 0})
         await tenure.journal.append(hands, [restored], tenure.clock.wall(), synced=False)

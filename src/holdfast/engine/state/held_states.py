@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.llm.model_fold import MODEL
 from holdfast.engine.run.features import Feature, Slot
-from holdfast.engine.state.state_store import States
+from holdfast.engine.state.state_store import States, lineage_of
 from holdfast.model.event_fields import part_of
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.sync_async import Hands
 
 
 class HeldStates(Feature):
@@ -24,6 +25,12 @@ class HeldStates(Feature):
         """The event of the model call that began last, and the root of its request."""
         self.to_rebuild: tuple[str, ...] = ()
         """The places of the restored state that the program has to make anew."""
+
+    async def learn_first(self, hands: "Hands") -> None:
+        """Read what is stored already before a state is taken, which happens at once and must not wait."""
+        if self.store.lineage is None:
+            self.store.lineage = await hands.store(lineage_of, self.held.store, self.held.run)
+        await self.store.learn_first(hands, self.known_roots)
 
     def known_roots(self) -> list[Any]:
         """The state and the request as last recorded: most of the next ones is stored with them."""

@@ -4,11 +4,11 @@ Everything here reads; what is planted is stored by the append that records the 
 journal whole or not at all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock, current_thread
 from threading import enumerate as enumerate_threads
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.codec.blobs import address_of, pack
 from holdfast.codec.values import decode_tree, encode_state
@@ -22,6 +22,9 @@ from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.errors import Corrupt, StateChanged
 from holdfast.model.store_rows import Blob
 from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.engine.sync_async import Hands
 
 WHAT = "state of the checkpoint"
 _OURS = frozenset({"holdfast-tender", "holdfast-autosave", "holdfast-flusher"})
@@ -37,6 +40,18 @@ class States:
         self._garden: Garden | None = None
         self._has_learned = False
         self._building = 0
+        self.lineage: str | None = None
+        """Whose packs these are, once it is known; see ``lineage_of``."""
+
+    async def learn_first(self, hands: "Hands", roots: Callable[[], Sequence[Any]]) -> None:
+        """Before a state is taken in an event loop: read what earlier attempts have stored of it, without holding the loop."""
+        if hands.waits and not self._has_learned and (known := roots()):
+            await hands.store(self._learn_now, known)
+
+    def _learn_now(self, roots: Sequence[Any]) -> None:
+        with self._lock:
+            if not self._has_learned:
+                self._learn(self._fresh_garden(), roots)
 
     def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
         """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
@@ -76,9 +91,7 @@ class States:
             garden = self._fresh_garden()
             is_known = not known or self._has_learned
             if not is_known:
-                for root in known:
-                    garden.learn(root, fetcher(self._store))
-                self._has_learned = True
+                self._learn(garden, known)
             # Taken before a prune, it may refer to what is gone.
             if is_known and garden is taken.garden:
                 return taken.planted
@@ -109,7 +122,9 @@ class States:
     def _fresh_garden(self) -> Garden:
         if self._garden is None or self._garden.is_overgrown:
             self._forget()
-            self._garden = Garden(address_of, lineage_of(self._store, self._run))
+            if self.lineage is None:
+                self.lineage = lineage_of(self._store, self._run)
+            self._garden = Garden(address_of, self.lineage)
         return self._garden
 
     def settle(self, planted: Planted) -> None:
@@ -118,6 +133,11 @@ class States:
             if self._garden is not None:
                 self._garden.settle(planted)
                 self._has_learned = True
+
+    def _learn(self, garden: Garden, roots: Sequence[Any]) -> None:
+        for root in roots:
+            garden.learn(root, fetcher(self._store))
+        self._has_learned = True
 
     def _forget(self) -> None:
         self._garden, self._has_learned = None, False

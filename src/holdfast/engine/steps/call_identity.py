@@ -13,6 +13,7 @@ from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import Here, locate
 from holdfast.engine.run.held_run import Tenure, remember_failure
+from holdfast.engine.sync_async import Hands
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, Outcome, Treatment
@@ -86,6 +87,40 @@ def _arguments(name: str, bound: dict[str, Any]) -> bytes:
         return canonical_arguments(bound, what=f"call of {name!r}") if bound else b"{}"
     except NotStorable as refused:
         raise NotStorable(**{**refused.fields, "advice": _IDENTITY_ADVICE}) from None
+
+
+async def find_answer(
+    tenure: Tenure, hands: Hands, asked: Asked, call: Call | None, fn: Callable[..., Any] | None
+) -> "Found | None":
+    """What the call came to when it was made before; None where it is to be made. What it raised is raised again."""
+    if call is None:
+        return None
+    if hands.waits and not _is_at_hand(call):
+        return await hands.store(_find_answer, tenure, asked, call, fn)
+    return _find_answer(tenure, asked, call, fn)
+
+
+class Found(NamedTuple):
+    """A recorded value, which may be None."""
+
+    value: Any
+
+
+def _is_at_hand(call: Call) -> bool:
+    """Whether the next answer can be given without asking the store: its record is in memory, with the value in it."""
+    if call.is_open and call.seq and call.body is None:
+        return False
+    following = call.outcomes[call.taken : call.taken + 1] or call.outcomes[-1:]
+    return all(one.body is not None and raw_part(one.body, "value") is not None for one in following)
+
+
+def _find_answer(tenure: Tenure, asked: Asked, call: Call, fn: Callable[..., Any] | None) -> Found | None:
+    outcome = next_answer(tenure, call)
+    if outcome is not None:
+        return Found(answer(tenure, asked, call, outcome, fn))
+    if call.is_open and call.seq:
+        tenure.intent_of(call)  # those who go on with the call look at it
+    return None
 
 
 def next_answer(tenure: Tenure, call: Call) -> Outcome | None:

@@ -115,7 +115,8 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
         return tenure.next_outcome(call)
     if is_for_a_person(tenure.intent_of(call)):
         raise in_doubt(work, call.doubt or "is to be asked about", call)
-    decision = await _settle(work, since=call.started_at, owner_dead=_owner_is_dead(work, call))
+    owner_dead = await work.hands.store(_owner_is_dead, work, call)
+    decision = await _settle(work, since=call.started_at, owner_dead=owner_dead)
     if decision.act == "done":
         return await _apply(work, call, _settled(work, "done", via="verify", value=decision.value), good=True)
     if decision.act in {"not_done", "retry"}:

@@ -52,7 +52,8 @@ async def post(work: "Work", letter: str, content: dict[str, Any], event: Draft)
     tenure = work.tenure
 
     async def leave() -> None:
-        inbox.post(tenure.store, tenure.run, letter, content, event.blobs, at=tenure.clock.wall())
+        at = tenure.clock.wall()
+        await work.hands.store(inbox.post, tenure.store, tenure.run, letter, content, event.blobs, at=at)
 
     try:
         await leave()

@@ -41,14 +41,18 @@ async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any],
     try:
         recorded = given(tenure, asked)
         if recorded is not None:
-            body = tenure.body_of(recorded)
-            return value_of(tenure, body, what=name)
+            return await hands.store(recorded_value, tenure, recorded, name)
         tenure.require_journal(name)
         value = await hands.store(make)
         await append(tenure, hands, asked, encode(value, what=name))
         return value
     finally:
         tenure.land(asked.site)
+
+
+def recorded_value(tenure: Tenure, recorded: Outcome, what: str) -> Any:
+    """The value that a mark recorded; it may lie in the store."""
+    return value_of(tenure, tenure.body_of(recorded), what=what)
 
 
 def ask(tenure: Tenure, name: str, data: bytes) -> Asked:

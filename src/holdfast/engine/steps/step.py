@@ -22,7 +22,7 @@ from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import Tenure, remember_failure
 from holdfast.engine.steps import drift, in_doubt, known_outcome
 from holdfast.engine.steps.begun_elsewhere import giver_key
-from holdfast.engine.steps.call_identity import Asked, answer, identify, lost_of, next_answer
+from holdfast.engine.steps.call_identity import Asked, answer, find_answer, identify, lost_of
 from holdfast.engine.sync_async import Hands, OutOfTime, Straggler, load_threads
 from holdfast.errors import (
     DeadlinePassed,
@@ -68,15 +68,14 @@ async def step(
         call = tenure.view.calls.get(asked.key)
         if hooks.meet or hooks.claim:
             call = await _look_around(tenure, hands, treatment, asked, fn, call)
-        if call is not None:
-            outcome = next_answer(tenure, call)
-            if outcome is not None:
-                return answer(tenure, asked, call, outcome, fn)
+        found = await find_answer(tenure, hands, asked, call, fn)
+        if found is not None:
+            return found.value
         work = Work(tenure, hands, treatment, asked, fn, args, kwargs)
         settled = await work.enter(call)
         if call is not None and settled is not None:
             tenure.note_given(settled)
-            return answer(tenure, asked, call, settled, fn)
+            return await hands.store(answer, tenure, asked, call, settled, fn)
         return await work.perform()
     finally:
         tenure.land(asked.site)

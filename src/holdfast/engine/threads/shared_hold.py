@@ -18,7 +18,7 @@ from holdfast.core.journal.run_row_facts import owner_of
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import give_back, take
+from holdfast.engine.journal.lease import give_back, take, with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.log import log
@@ -139,6 +139,7 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
     lease = hold(workshop, run, workshop.clock.monotonic() + CHAIN_WAIT_S)
     try:
         row = ensure(workshop, entry)
+        before = with_lease_of(row, before)
         view = load(store, run)
         journal = Journal(store, workshop.committer, run, lease.fence, row.head)
         if drive(cancel.take_in(BLOCKING, workshop, before, view, journal)):

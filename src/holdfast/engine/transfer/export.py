@@ -25,6 +25,7 @@ from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
+from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
@@ -89,7 +90,7 @@ def move(workshop: Workshop, run: str, crate: Crate) -> Exported:
             manifest, size = _write_sealed(workshop.store, run, crate)
         else:
             check_may_act(workshop.store, row)
-            manifest, size = _seal(workshop, hold, row, before, crate)
+            manifest, size = _seal(workshop, hold, row, with_lease_of(row, before), crate)
         crate.publish()
     return _exported(manifest, crate, size)
 

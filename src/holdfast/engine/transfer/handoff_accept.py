@@ -31,7 +31,7 @@ from holdfast.engine.journal.journal import (
     placed_after,
     read_all,
 )
-from holdfast.engine.journal.lease import give_back, take
+from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.premises.premises import Look
 from holdfast.engine.run.open import Entry, started_of
@@ -70,6 +70,8 @@ def accept(
     check_may_act(store, row)
     lease = drive(take(BLOCKING, store, workshop.clock, run, workshop.lease_s))
     try:
+        row = held_row(store, run)  # what was read before the lease may have been another run
+        check_may_act(store, row)
         events = read_all(store, run)
         if events:
             return _again(store, row, events, found)

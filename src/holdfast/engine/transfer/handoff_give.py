@@ -15,6 +15,7 @@ from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, read_blob
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage.fork_and_rewind import entries_told
 from holdfast.engine.llm.conversation import entries_at
@@ -30,6 +31,7 @@ from holdfast.engine.steps.marks import ask, given, placed
 from holdfast.engine.sync_async import BLOCKING, Hands, drive
 from holdfast.errors import HoldfastError, Misuse, RunFinished, UnknownRun
 from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAME_CHARS_MAX
+from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDOFF, Kind
 from holdfast.model.store_rows import OVER, RunRow, Status
@@ -120,7 +122,7 @@ async def hand_over(tenure: Tenure, hands: Hands, to: str, *, seal: bool) -> dic
     try:
         recorded = given(tenure, asked)
         if recorded is not None:  # sealed, it was taken back since
-            found: dict[str, Any] = loads(content_at(tenure.store, tenure.body_of(recorded)))
+            found: dict[str, Any] = await hands.store(_recorded_document, tenure, recorded)
             return found
         journal = tenure.require_journal(HANDOFF)
         if seal:
@@ -195,9 +197,10 @@ def hand_over_run(workshop: Workshop, run: str, to: str, *, seal: bool, is_held:
         return document(store, run, to, at=workshop.clock.wall(), is_held=is_held)
     check_may_act(store, before)
     if before.status in OVER:
-        raise RunFinished(run=run, what="nothing of it is left to hand over: what it might do next")
+        raise _is_over(run)
     with holding(workshop, run) as hold:
-        return _written(store, hold.row(), to) or _seal(workshop, hold, before, to)
+        row = with_lease_of(hold.row(), before)
+        return _written(store, row, to) or _seal(workshop, hold, row, to)
 
 
 def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
@@ -215,9 +218,19 @@ def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
     raise AssertionError(f"run {row.run} was handed over without a document")
 
 
+def _recorded_document(tenure: Tenure, recorded: Outcome) -> Any:
+    return loads(content_at(tenure.store, tenure.body_of(recorded)))
+
+
+def _is_over(run: str) -> RunFinished:
+    return RunFinished(run=run, what="nothing of it is left to hand over: what it might do next")
+
+
 def _seal(workshop: Workshop, hold: Hold, before: RunRow, to: str) -> dict[str, Any]:
     store, run = workshop.store, hold.run
-    check_may_act(store, hold.row())
+    check_may_act(store, before)
+    if before.status in OVER:
+        raise _is_over(run)
     view = load(store, run)
     journal = Journal(store, workshop.committer, run, hold.fence, view.head)
     late = catching_up(store, before, view)

@@ -129,7 +129,15 @@ class Waiting:
                         if self._waiters:
                             idle_since = SystemClock.monotonic()
                     return
-            except (HoldfastError, psycopg.Error):  # waiters poll by themselves, and raise what is wrong
+            except Exception as error:
+                if not isinstance(error, (HoldfastError, psycopg.Error)):
+                    from logging import (
+                        getLogger,
+                    )  # loaded with the first word, since it doubles the import time
+
+                    getLogger("holdfast").warning(
+                        "cannot listen to %s", self._database.address.url, exc_info=error
+                    )
                 self._listens = False
             if self._is_over(idle_since):
                 return

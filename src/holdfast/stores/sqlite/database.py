@@ -256,6 +256,9 @@ class Database:
                 return
         except FileNotFoundError:
             pass
+        except OSError as error:
+            problem = f"it cannot be looked at whether the file is still in its place: {error.strerror}"
+            raise StoreUnavailable(store=self.name, problem=problem) from error
         raise StoreUnavailable(store=self.name, problem="the file was moved or deleted while it was open")
 
     # -- folding the WAL -------------------------------------------------------------------------------------
