@@ -33,7 +33,11 @@ _SLOT_BYTES: Final = 128
 _RUN_AT: Final = _HEAD.size
 _NAME_AT: Final = _RUN_AT + 8
 _NAME_BYTES: Final = _SLOT_BYTES - _NAME_AT
-FIRST: Final = 4_096
+_SEEN_AT: Final = 4_096
+_SEEN_BYTES: Final = 1 << 18
+"""A byte for each remainder of an id's digest, set with the first slot of such an id: mostly a new id is known by it to be new.
+Without it every slot is looked through, which took 0.6 ms of 10,000."""
+FIRST: Final = _SEEN_AT + _SEEN_BYTES
 """Where the slots begin in the side file."""
 
 
@@ -79,6 +83,7 @@ class Heads:
             return
         name = run_digest + _name(run)
         if found[_RUN_AT:] != name:
+            self._owners.write(b"\1", _seen_at(run_digest))
             self._owners.write(bytes(_RUN_AT) + name, offset)
         self._places[run] = (offset, digest(birth), crc32(run_digest))
 
@@ -150,7 +155,10 @@ class Heads:
 
     def _named(self, run: str) -> Iterator[tuple[int, Head]]:
         """The numbers and heads of the slots that tell this id: without a row, no number says where to look."""
-        slots, wanted = self._read_all(), digest(run)
+        wanted = digest(run)
+        if self._owners.read(1, _seen_at(wanted)) != b"\1":
+            return
+        slots = self._read_all()
         at = slots.find(wanted)
         while at >= 0:
             number, rest = divmod(at - _RUN_AT, _SLOT_BYTES)
@@ -190,6 +198,10 @@ def _name(run: str) -> bytes:
 def _find_row(connection: apsw.Connection, run: str) -> tuple[int, str, int] | None:
     found: tuple[int, str, int] | None = connection.execute(HEAD_OF_RUN, (run,)).fetchone()
     return found
+
+
+def _seen_at(run_digest: bytes) -> int:
+    return _SEEN_AT + int.from_bytes(run_digest, "little") % _SEEN_BYTES
 
 
 def _offset(number: int) -> int:
