@@ -28,15 +28,15 @@ class TestMemoryStore(StoreContract):
 
     def damage(self, store: StorePort, what: str, *place: str) -> None:
         assert isinstance(store, MemoryStore)
-        shelf = store._tables
+        tables = store._tables
         if what == "record":
             space, key = place
-            record = shelf.records[space][key]
-            shelf.records[space][key] = record._replace(body=flipped(record.body))
+            record = tables.records[space][key]
+            tables.records[space][key] = record._replace(body=flipped(record.body))
         else:
-            row = shelf.runs[place[0]]
+            row = tables.runs[place[0]]
             new = {"status": "finished"} if what == "status" else {"body": flipped(row.body)}
-            shelf.runs[row.run] = row._replace(**new)
+            tables.runs[row.run] = row._replace(**new)
 
 
 class TestSqliteStore(StoreContract):
