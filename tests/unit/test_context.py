@@ -247,7 +247,7 @@ def test_questions_waits_warnings_and_premises() -> None:
     assert lines(journal, "changed") == [
         '"file:data.csv", which this run relies on, is changed: "has 12 bytes" #9'
     ]
-    assert lines(journal, "warned") == ['You are going in circles: "search ran 3 times" #10']
+    assert lines(journal, "warned") == ['You are in a loop: "search ran 3 times" #10']
     journal.add(Kind.LOOP_LEFT)
     assert lines(journal, "warned") == []
     noted = {name: PREMISE[name] for name in ("kind", "name")} | {"facts": {"is": "file"}}

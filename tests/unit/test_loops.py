@@ -98,7 +98,7 @@ def test_two_calls_in_turn_are_an_alternation() -> None:
     assert sign is not None
     assert (sign.pattern, sign.names, sign.times) == ("alternation", ("search", "fetch"), 3)
     assert sign.text == (
-        "You are going in circles: you have called search, fetch in turn 3 times, "
+        "You are in a loop: you have called search, fetch in turn 3 times, "
         "with the same arguments and the same results; try something else or finish."
     )
 

@@ -55,7 +55,7 @@ def run(
     """Start the run of this id, or resume it: the same line does both.
 
     Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
-    finishes the run; an exception fails it and leaves it resumable. ``loops`` says when going in circles is a reason
+    finishes the run; an exception fails it and leaves it resumable. ``loops`` says when a loop is a reason
     to warn, to nudge the model and to park the run; False never. ``retention``
     says what of a long run is pruned as it goes on; None for nothing. ``budget`` says what it may spend on model calls, over
     all attempts; ``prices`` (a table or the path of one) what their tokens cost, beside the table that is shipped.

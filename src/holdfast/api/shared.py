@@ -111,7 +111,7 @@ class Handle(Neutral, Generic[OptionsT]):
 
     @property
     def nudge(self) -> str | None:
-        """What to tell the model because it goes in circles; None once it has done something new. The same in every replay."""
+        """What to tell the model because it is in a loop; None once it has done something new. The same in every replay."""
         return loop_detection.LOOP_DETECTION.of(self._tenure).nudge
 
     @property

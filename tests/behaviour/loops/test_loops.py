@@ -1,4 +1,4 @@
-"""An agent that goes in circles: warned, nudged, parked; across restarts, in threads and tasks, and not where it is told not to."""
+"""An agent in a loop: warned, nudged, parked; across restarts, in threads and tasks, and not where it is told not to."""
 
 import asyncio
 import logging
@@ -127,8 +127,8 @@ def test_warned_then_nudged_then_parked(url: str, attempt: Attempt, caplog: pyte
     assert seen == Seen([None, None, NUDGE, NUDGE], "Looping")
     assert signs(url) == ["warn repeat 2", "nudge repeat 3", "pause repeat 5"]
     assert [record.getMessage() for record in caplog.records] == [
-        "run a seems to go in circles: search ran 2 times with the same arguments and the same result",
-        "run a seems to go in circles: search ran 3 times with the same arguments and the same result",
+        "run a seems to be in a loop: search ran 2 times with the same arguments and the same result",
+        "run a seems to be in a loop: search ran 3 times with the same arguments and the same result",
     ]
     events = holdfast.store(url).events("a")
     assert sum(event.kind == Kind.STEP_FINISHED for event in events) == len(calls) == 5
@@ -141,9 +141,9 @@ def test_the_stop_says_what_is_repeated(url: str) -> None:
         for _ in range(5):
             tool("search")("search", "debt")
     assert str(raised.value) == (
-        "run a is parked: it goes in circles: search ran 5 times with the same arguments and the same result"
+        "run a is parked: loop detected: search ran 5 times with the same arguments and the same result"
     )
-    assert "`holdfast resume a` lets it go on" in raised.value.hint
+    assert "`holdfast resume a` lets it continue" in raised.value.hint
 
 
 def test_a_sign_stands_with_its_outcome(url: str, attempt: Attempt) -> None:

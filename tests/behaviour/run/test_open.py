@@ -70,7 +70,7 @@ def test_mode_new_refuses_an_existing_run(url: str) -> None:
     with holdfast.run("a", store=url, mode="new"):
         pass
     with (
-        pytest.raises(holdfast.RunExists, match="run a exists already"),
+        pytest.raises(holdfast.RunExists, match="run a already exists"),
         holdfast.run("a", store=url, mode="new"),
     ):
         pass

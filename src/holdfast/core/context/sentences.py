@@ -297,7 +297,7 @@ PHRASES: Final[dict[str, Phrase]] = {
     ),
     "circle": Phrase(
         "warned",
-        "You are going in circles: {quote}",
+        "You are in a loop: {quote}",
         "circle {quote}",
         _of(Kind.LOOP_NOTICED),
     ),

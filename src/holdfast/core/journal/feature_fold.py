@@ -62,7 +62,7 @@ class FeatureFold:
         """What stays when the events are replaced by what they came to."""
         return self
 
-    def shed(self, upto_seq: int, kept: Self) -> None:
+    def shed(self, upto_seq: int, kept: Any) -> None:
         """The events up to this one were compacted under a live view; ``kept`` is what stays of them."""
 
     def blobs(self) -> Iterator[str]:
@@ -73,7 +73,7 @@ class FeatureFold:
         """The keys of calls whose counts must stay."""
         return ()
 
-    def difference(self, after: Self) -> str:  # noqa: ARG002 - for those that pruning must not change
+    def difference(self, after: Any) -> str:  # noqa: ARG002 - for those that pruning must not change
         """What pruning has changed of it, in two or three words; empty where nothing that matters is another."""
         return ""
 

@@ -1,4 +1,4 @@
-"""Whether an agent goes in circles, decided from what it did and thought, one small fact at a time.
+"""Whether an agent is in a loop, decided from what it did and thought, one small fact at a time.
 
 It knows names, digests and texts; it refuses to know what they mean, where they come from and what is done about a
 sign. The invariant: only repetition gives a sign. Whatever is new (a call not made lately, or an old one with
@@ -162,7 +162,7 @@ class Loops:
                     names,
                     rounds,
                     what=f"{listed} followed each other {rounds} times with the same arguments and results",
-                    text=f"You are going in circles: you have called {listed} in turn {rounds} times, with the same "
+                    text=f"You are in a loop: you have called {listed} in turn {rounds} times, with the same "
                     "arguments and the same results; try something else or finish.",
                 )
         return None

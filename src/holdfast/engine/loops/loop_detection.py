@@ -1,4 +1,4 @@
-"""Going in circles: noticing it as calls and thoughts are recorded, and what is done about it.
+"""Loop detection at work: calls and thoughts are checked as they are recorded, and a loop is reported.
 
 A warning is logged, a nudge is for the program to hand to its model, a pause parks the run; each is recorded in the
 append of the outcome that called for it, so it is there with it or not at all, and a replay never gives it again.
@@ -39,7 +39,7 @@ THOUGHT: Final = "thought"
 
 
 class Noticed(NamedTuple):
-    """What an outcome says about going in circles: the event that is recorded with it, and the sign; None if it led out."""
+    """What an outcome says about a loop: the event that is recorded with it, and the sign; None if it led out."""
 
     event: Draft
     sign: Sign | None
@@ -145,8 +145,8 @@ class Loops(Feature):
             return None
         signs.append(Signed(seq, sign.level, sign.text))
         if sign.level == "pause":
-            return Looping(run=run, reason=f"it goes in circles: {sign.what}")
-        log().warning("run %s seems to go in circles: %s", run, sign.what)
+            return Looping(run=run, reason=f"loop detected: {sign.what}")
+        log().warning("run %s seems to be in a loop: %s", run, sign.what)
         return None
 
     def _judge(self, lookout: Lookout, sign: Sign | None, name: str, key: str) -> Noticed | None:
