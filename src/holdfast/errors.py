@@ -24,7 +24,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
     ├── FileFailed (OSError)             the system refused an operation on a file of the run's
-    ├── OutOfDescriptors (OSError)       a part of Holdfast could not be loaded: the process has too many files open
+    ├── OutOfDescriptors (OSError)       the process has too many files open to load a part of Holdfast
     ├── RunRefused                       the run's state does not allow this
     │   ├── UnknownRun
     │   ├── RunExists
@@ -196,10 +196,13 @@ class FileFailed(HoldfastError, OSError):
 
 
 class OutOfDescriptors(HoldfastError, OSError):
-    """A part of Holdfast could not be loaded, because the process has no descriptor left. It is an OSError, too."""
+    """The process has no descriptor left to load a part of Holdfast. It is an OSError, too."""
 
     says = "{module} cannot be loaded: {problem}"
-    advises = "close files or raise the limit (`ulimit -n`), and call it again: what was acknowledged stays recorded"
+    advises = (
+        "close files or raise the limit (`ulimit -n`), and call it again: "
+        "what was acknowledged stays recorded"
+    )
     module: str
     problem: str
 

@@ -1,12 +1,13 @@
 """The schema of each kind of event.
 
-A plain table, and one question to it: what is wrong with an event that came from elsewhere? Kinds and fields of later versions
-are let be, as long as their bodies have the form of one. A body that has lost its content by pruning lacks the parts that went with it,
-and a value that was too long for its body stands there as ``…_blob``, its address, and ``…_bytes``.
+A plain table, and one question to it: what is wrong with an event that came from elsewhere? The check accepts
+kinds and fields of later versions, as long as their bodies have the form of one. Pruning removes the content
+of a body, and with it the parts that held it. A value that was too long for its body is replaced by
+``…_blob``, its address, and ``…_bytes``.
 
-Each name stands with what may be there: types, and what is behind a question mark may be absent. ``seq``, ``fence``, ``count``,
-``number`` and ``time`` are numbers within bounds, ``address`` the hash of a content, ``texts`` a list of texts; behind an equals
-sign stand the words that there are.
+Each name has the types that it allows; a question mark says that it may be absent. ``seq``, ``fence``,
+``count``, ``number`` and ``time`` are numbers within bounds, ``address`` is the hash of a content, ``texts``
+is a list of texts. An equals sign comes before the list of allowed words.
 """
 
 from collections.abc import Callable, Mapping
@@ -227,21 +228,22 @@ _INNER: Final[dict[str, dict[str, str]]] = {
     "failure": {"type": "text", "message": "text", "state": "object|null?"},
     "dropped": {"first": "count"},
     "promise": {
-        "id": "text", "text": "text", "by": "text", "to": "text", "state": "=open,kept,broken", "at": "time", "side": "=made,received",
-        "due": "time|null?", "note": "text?", "settled_at": "time|null?",
+        "id": "text", "text": "text", "by": "text", "to": "text", "state": "=open,kept,broken", "at": "time",
+        "side": "=made,received", "due": "time|null?", "note": "text?", "settled_at": "time|null?",
     },
     "premise": {"kind": "text", "name": "text", "facts": "facts|null"},
     "wants": {"kind": "text", "choices": "list?", "name": "text?", "fields": "texts?"},
     "loss": {"what": "text", "name": "text", "why": "text", "advice": "text"},
     "facts": {
-        "sha256": "text?", "bytes": "count?", "at": "text|time?", "step": "text?", "is": "text?", "asked": "list?",
+        "sha256": "text?", "bytes": "count?", "at": "text|time?", "step": "text?", "is": "text?",
+        "asked": "list?",
     },
     "giver": {"run": "text", "store": "text", "event": "count", "to": "text", "digest": "text"},
     "carried": {"n": "count", "run": "text", "store": "text", "event": "count", "key": "text?"},
 }  # fmt: skip
 _LISTS: Final = {
-    "texts": "text", "numbers": "number", "addresses": "address", "promises": "promise", "premises": "premise",
-    "losses": "loss", "pairs": "pair",
+    "texts": "text", "numbers": "number", "addresses": "address", "promises": "promise",
+    "premises": "premise", "losses": "loss", "pairs": "pair",
 }  # fmt: skip
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "text": (str,),
@@ -323,7 +325,7 @@ def _reference(name: str, value: Any) -> list[str]:
 
 
 def shape_problem(shape: Shape, fields: Mapping[str, Any]) -> str:
-    """The first of these names that is missing, or not what it should be; empty where all are. Other names are let be."""
+    """The first of these names that is missing or wrong; empty if all are right. Other names are allowed."""
     for name, wanted in shape.items():
         kinds = wanted.removesuffix("?")
         if name not in fields:

@@ -140,9 +140,10 @@ class CopyProgress(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """What is gone: events and blobs, forks that had to be given their own copy first, and bytes of the store's files.
+    """What was erased: events, blobs, bytes of the store's files; and forks that first got their own copy.
 
-    Of a damaged run, ``unread`` says what could not be read, and ``left`` what may be in the store still because of that.
+    Of a damaged run, ``unread`` says what could not be read, and ``left`` what the store may still hold
+    because of that.
     """
 
     run: str

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 class Fact(NamedTuple):
     """One fact. ``id`` is its key, or derived from its text: equal texts in one scope are one fact.
 
-    ``scope`` says whom it is for, from the general to the particular: ``users/42``; empty for everybody who uses the store.
-    ``value`` is data beside the text; an ``UnreadValue`` where its class is not known here. ``run`` and ``event`` are where it comes from; empty where no run told it.
-    ``supersedes`` is the id of the fact that this one took the place of, ``superseded_by`` the other way round.
+    ``scope`` says whom it is for, from the general to the particular: ``users/42``. An empty one is for all
+    users of the store. ``value`` is data beside the text; an ``UnreadValue`` where this process does not know
+    its class. ``run`` and ``event`` say which run recorded it, and where; empty where no run did.
+    ``supersedes`` is the id of the fact that this one replaced, ``superseded_by`` the id of the one that
+    replaced it.
     """
 
     id: str
@@ -35,7 +37,7 @@ class Fact(NamedTuple):
 class UnreadValue(NamedTuple):
     """In the place of a fact's value whose class ``type_name`` this process does not know, and why.
 
-    ``stored`` is the value as it is kept: JSON, which whoever changes or exports the fact leaves as it is.
+    ``stored`` is the value as it is kept: JSON. Changing or exporting the fact leaves it as it is.
     """
 
     type_name: str

@@ -25,7 +25,7 @@ class Remains(Protocol):
     lost: list[str]
     """What is named by something that could be read, and is itself damaged or gone; one line each."""
     loss_known: bool
-    """Whether it is known what was acknowledged, so that whatever is lost of it is named; told with the runs."""
+    """Whether the store knows what was acknowledged, so that every loss of it is named; set by ``runs``."""
 
     def runs(self) -> list[RunRemains]:
         """The runs, each after the one that it was forked from."""
@@ -50,7 +50,7 @@ class RunSalvaged(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """What was brought into a new store, and what was not: all of it where ``loss_known``, else as far as it was seen."""
+    """What a new store received, and what it did not: every loss if ``loss_known``, else the losses seen."""
 
     runs: tuple[RunSalvaged, ...]
     records: int

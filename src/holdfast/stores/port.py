@@ -67,7 +67,7 @@ class StorePort(Protocol):
     def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         """The run's row, or None. Corrupt, which names the run, if it is not what was written.
 
-        With ``damaged``, such a row is given, marked: for whoever takes it away.
+        With ``damaged``, the store returns such a row, marked: for a caller that removes it.
         """
         ...
 

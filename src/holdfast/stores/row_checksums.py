@@ -138,8 +138,8 @@ def scanned(read: Page, after: str, limit: int, store: str, *, damaged: bool) ->
 def links_of(place: Any, chain_at: Callable[[str, int], Any]) -> Links:
     """What a run's first own event is chained to; of a fork, that lies in another journal.
 
-    ``place`` is the run's birth, origin and ``origin_seq``; ``chain_at(origin, seq)`` gives the origin's own origin,
-    its ``origin_seq`` and the chain of its event ``seq``. Either is None where there is no such run.
+    ``place`` is the run's birth, origin and ``origin_seq``. ``chain_at(origin, seq)`` gives the origin's own
+    origin, its ``origin_seq`` and the chain of its event ``seq``. Either is None where there is no such run.
     """
     if place is None:
         return Links()

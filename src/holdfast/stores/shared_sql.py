@@ -20,8 +20,9 @@ SWAP_RUN: Final = (
 )
 FORGET_RUN: Final = "DELETE FROM runs WHERE id = ?"
 TAKE_PLACE: Final = (
-    "UPDATE runs SET run = ?, birth = ?, created_at = ?, status = ?, body = ?, revision = ? + 1, fence = ?, owner = ?, "
-    "beat = ?, since = ?, beat_at = ?, lease_s = ?, agent = ?, due_at = ?, crc = ?, status_crc = ? WHERE id = ?"
+    "UPDATE runs SET run = ?, birth = ?, created_at = ?, status = ?, body = ?, revision = ? + 1, fence = ?, "
+    "owner = ?, beat = ?, since = ?, beat_at = ?, lease_s = ?, agent = ?, due_at = ?, crc = ?, "
+    "status_crc = ? WHERE id = ?"
 )
 PLACE: Final = "SELECT birth, origin, origin_seq FROM runs WHERE id = ?"
 META: Final = "SELECT fences, store, crc FROM meta"

@@ -1,4 +1,5 @@
 """Test tools for third parties: the suite that every store must pass, and the crash matrix for agents.
 
-Of the rest of the package only ``holdfast demo`` uses it, for its children and its kills. The suite and the fixture need pytest.
+In the rest of the package only ``holdfast demo`` uses it, for its children and its kills. The suite and the
+fixture need pytest.
 """

@@ -60,9 +60,10 @@ def refused_client(client: Any) -> Unjournaled:
 
 
 def check_call(client: Any, passed: tuple[str, ...] | bool, method: str, url: str) -> None:
-    """Refuse a call that nobody journals, inside a run: Unjournaled. Where this process holds none, it is the client's own affair.
+    """Refuse, inside a run, a call that no journal records: Unjournaled.
 
-    In a context that has no run, while this process holds one, NoCurrentRun, as for a model call: a new thread is in no run.
+    The call is the client's own affair where this process holds no run. A context without a run, while this
+    process holds one, gets NoCurrentRun, as for a model call: a new thread is in no run.
     """
     here = here_now()
     if (here is not None and here.depth > 0) or passed is True or method.lower() in _READS:

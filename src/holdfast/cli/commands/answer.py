@@ -56,7 +56,7 @@ def command(
         return _list(store, command_builder_for(store, run, url), run, chosen, as_json=as_json)
     asked = store.find_question(run, id_)
     typed = _read(asked, sys.stdin.read() if value == "-" else value)
-    # Before it is answered: a process that waits for this may be gone, its run finished, when the command looks again.
+    # Asked before the answer: a process that waits for it may have finished the run by the next look.
     is_held = store.get(run).holder == "alive"
     answered = store.answer(run, typed, asked.id, by=by, reason=reason)
     _tell(store, command_builder_for(store, run, url), answered, is_held=is_held, as_json=as_json)

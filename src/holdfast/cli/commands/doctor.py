@@ -37,7 +37,8 @@ _ALIKE_MAX: Final = 10
 _SALVAGED: Final = (Column("RUN"), Column("EVENTS", right=True), Column("LOST", right=True))
 _NOTHING_LOST: Final = Span("nothing is lost", "good")
 _NOTHING_SEEN: Final = Span(
-    "nothing else was found; without the store's -owners file nobody can tell whether there was more", "doubt"
+    "nothing else was found; without the store's -owners file Holdfast cannot tell whether there was more",
+    "doubt",
 )
 _DONE: Final = frozenset({Status.FINISHED, Status.SEALED, Status.IMPORTING})
 

@@ -1,8 +1,9 @@
-"""Starts the agent, lets it be killed where the seed says, and hands back what a parent process sees from outside.
+"""Starts the agent, kills it where the seed says, and returns what a parent process sees from outside.
 
-The children and the kill are those of ``holdfast.testing``, the same that a crash matrix uses. A kill is a place and
-not a time: one side of one append to the journal. So a seed kills at the same place on every machine, and no place is
-missed: what a process does between two appends, a kill leaves either begun and not recorded, or not begun.
+The children and the kill are those of ``holdfast.testing``, which a crash matrix uses, too. A kill has a
+place and not a time: one side of one append to the journal. So a seed kills at the same place on every
+machine. The places cover everything: a kill between two appends leaves the work begun and not recorded, or
+not begun.
 """
 
 import os
@@ -63,8 +64,9 @@ def store_in(directory: Path) -> Path:
 def choose_kill(rng: Random, *, steps_left: int, kills_left: int, is_first: bool) -> Kill:
     """A random place that leaves, on average, an even share of the work to every kill that follows.
 
-    The first kill comes in the middle of a step, behind its intent or before its outcome, and never in the first step,
-    so that something is there to replay. A later one may come anywhere, even before the process has recorded anything.
+    The first kill comes in the middle of a step, behind its intent or before its outcome. It never comes in
+    the first step, so that there is something to replay. A later kill may come anywhere, even before the
+    process has recorded anything.
     """
     low = _FIRST_PLACE if is_first else 0
     left = _PLACES_PER_STEP * steps_left
@@ -142,8 +144,8 @@ class _Stage:
             f"--endpoint={self._provider.endpoint}",
             f"--model={self._provider.model}",
         )
-        # Without what would lead the agent to the user's own store and runs, or to a module in the kept directory
-        # that is called like one of ours or of Python's.
+        # Leave out what would lead the agent to the user's own store and runs, or to a module in the kept
+        # directory that has the name of one of ours or of Python's.
         env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         env["PYTHONSAFEPATH"] = "1"
         env |= {} if kill is None else kill.environment()

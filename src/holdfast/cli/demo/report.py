@@ -77,9 +77,9 @@ class Printer:
         )
         self._print(
             Text(
-                f"An agent asks a model ({model.rpartition('/')[2]}, over HTTP) about kelp forests and files each finding "
-                f"in a ledger, where nothing may stand twice. It gets SIGKILL {times}, right before or right after a "
-                "write to its journal."
+                f"An agent asks a model ({model.rpartition('/')[2]}, over HTTP) about kelp forests and files "
+                f"each finding in a ledger, where nothing may stand twice. It gets SIGKILL {times}, right "
+                "before or right after a write to its journal."
             )
         )
 

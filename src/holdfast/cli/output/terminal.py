@@ -214,7 +214,7 @@ class Screen:
 
 
 class _InPlace:
-    """Something that is drawn anew in the same place, between ``with`` and its end."""
+    """Something that is drawn again and again in the same place, between ``with`` and its end."""
 
     def __init__(self, file: TextIO, *, screen: bool) -> None:
         from rich.live import Live

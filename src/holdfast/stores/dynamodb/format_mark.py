@@ -1,7 +1,7 @@
 """The format of what is in the table, and refusing one that this code does not know.
 
-Two marks say it. The table's own item is read once by each handle. Each run's row says its own, because a table is not
-migrated as a whole: a run of format 1 stays what it is until it is taken or appended to.
+Two marks say it. Each handle reads the table's own item once. Each run's row says its own, because a table is
+not migrated as a whole: a run of format 1 stays what it is until it is taken or appended to.
 """
 
 from typing import Final

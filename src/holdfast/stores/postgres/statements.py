@@ -54,7 +54,7 @@ FIND_LOCKED: Final = "SELECT id, fence, head FROM runs WHERE run = %s FOR UPDATE
 HAS_FORKS: Final = "SELECT 1 FROM runs WHERE origin = %s LIMIT 1"
 FORGET_RUN: Final = _bound(shared.FORGET_RUN)
 DELETE_EVENTS: Final = "DELETE FROM events WHERE run = %s"
-# The events name their run by number, so it is the row that moves: the other's row gets all but events and origin.
+# The events name their run by number, so the row moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = _bound(shared.TAKE_PLACE)
 DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
 # Before any other lock: a creator of a run holds this row while it waits for a deleter.
@@ -247,7 +247,10 @@ GAPPED: Final = (
     "GROUP BY r.id HAVING min(e.seq) <> r.origin_seq + 1 OR count(*) <> max(e.seq) - r.origin_seq"
 )
 PLACE: Final = _bound(shared.PLACE)
-CHAIN_AT: Final = "SELECT r.origin, r.origin_seq, (SELECT chain FROM events e WHERE e.run = r.id AND e.seq = %s) FROM runs r WHERE r.run = %s"
+CHAIN_AT: Final = (
+    "SELECT r.origin, r.origin_seq, (SELECT chain FROM events e WHERE e.run = r.id AND e.seq = %s) "
+    "FROM runs r WHERE r.run = %s"
+)
 LATE_FENCES: Final = (
     "SELECT r.run, r.fence, e.fence FROM runs r JOIN events e ON e.run = r.id AND e.seq = r.head "
     "WHERE e.fence > r.fence AND e.chain <> 0 AND r.status <> 'importing' ORDER BY r.run"

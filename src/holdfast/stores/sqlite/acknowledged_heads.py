@@ -5,10 +5,11 @@ file. So each synced append writes the run's head to the side file: after the sy
 is never ahead of what was acknowledged, so it gives no false alarm; it survives every kill; after a power cut
 it is as old as the disk's own cache made it.
 
-A slot lies where the run's row has its number. It holds the head (birth, fence, seq, chain and a checksum) and the run's
-id, so that a run is missed whose row is gone, too. A row that is deleted on purpose frees its slot before that is
-committed, and synced: the other way round a kill or a power cut would leave a slot without a row. A new row never gets
-the number of a slot that misses its run. A process that finds a journal shorter than its slot says so before it writes.
+The number of a run's row says where its slot lies. The slot holds the head (birth, fence, seq, chain and a
+checksum) and the run's id, so that a run whose row is gone is missed, too. Deleting a row on purpose frees
+its slot, and syncs that, before the deletion is committed: the other way round, a kill or a power cut would
+leave a slot without a row. A new row never gets the number of a slot that misses its run. A process that
+finds a journal shorter than its slot says so before it writes.
 """
 
 from collections.abc import Iterator
@@ -61,19 +62,22 @@ class Heads:
         self._owners = owners
         self._database = database
         self._places: dict[str, tuple[int, bytes, int]] = {}
-        """Where the slots of the runs lie that this process writes to, the births they tell, and the checksums of the ids."""
+        """For each run that this process writes to: its slot's place, its birth, the checksum of its id."""
 
     def note(self, run: str, fence: int, seq: int, chain: int) -> None:
-        """The run's journal was acknowledged up to here; the caller has the turn. On a disk that takes nothing, nothing is noted."""
+        """Note that the run's journal was acknowledged up to here; the caller has the turn.
+
+        A disk that accepts no writes gets no note.
+        """
         place = self._places.get(run)
         if place is not None:
             body = _BODY.pack(place[1], fence, seq, abs(chain))
             self._owners.write(body + crc32(body, place[2]).to_bytes(4, "little"), place[0])
 
     def learn(self, run: str, number: int, birth: str) -> None:
-        """This process takes the run, whose row has this number: what it acknowledges from now on is noted there.
+        """This process takes the run, whose row has this number: from now on its slot notes the head.
 
-        A slot that misses another run stays as it is: then nothing is noted of this one.
+        A slot that misses another run stays as it is: then this run has no notes.
         """
         self._places.pop(run, None)
         offset, run_digest = _offset(number), digest(run)
@@ -88,9 +92,9 @@ class Heads:
         self._places[run] = (offset, digest(birth), crc32(run_digest))
 
     def clear(self, number: int, run: str) -> None:
-        """Nothing is missed any more of the run whose row has this number; before it goes: no kill may leave a slot without it.
+        """Free the slot of the run whose row has this number, so that the run is not missed any more.
 
-        Synced. StoreError.
+        Called before the row is deleted: no kill may leave a slot without its row. Synced. StoreError.
         """
         self._places.pop(run, None)
         try:
@@ -107,7 +111,7 @@ class Heads:
         return int(number)
 
     def check(self, connection: apsw.Connection, run: str, store: str) -> None:
-        """Nobody takes a run whose journal is shorter than what was acknowledged of it: AcknowledgedLost. Else it is ours."""
+        """Refuse a run whose journal is shorter than was acknowledged: AcknowledgedLost. Else learn it."""
         found = _find_row(connection, run)
         assert found is not None, f"run {run} was taken and is not there"
         number, birth, head = found
@@ -117,7 +121,7 @@ class Heads:
         self.learn(run, number, birth)
 
     def check_new(self, run: str, store: str) -> None:
-        """Nobody begins a run anew of which something was acknowledged, and whose row is gone: AcknowledgedLost."""
+        """Refuse a new run under the id of an acknowledged one whose row is gone: AcknowledgedLost."""
         for _, known in self._named(run):
             raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=0)
 

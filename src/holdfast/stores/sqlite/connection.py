@@ -69,9 +69,10 @@ def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connec
 
 
 def bring_to_wal(path: Path, shape: Shape = STORE) -> None:
-    """See that the file keeps a WAL, before the guard is taken: changing that takes SQLite's exclusive lock. May raise apsw.Error.
+    """See that the file keeps a WAL. Called before the guard is taken. May raise apsw.Error.
 
-    It does from its beginning. But a foreign program may have changed that, or have died in the middle of it.
+    A change to WAL takes SQLite's exclusive lock. A store keeps a WAL from its beginning, but a foreign
+    program may have changed that, or have died in the middle of it.
     """
     if header_of(path)[18:20] != _WAL or path.with_name(f"{path.name}-journal").exists():
         open_connection(path, "synced", shape).close()
@@ -80,9 +81,10 @@ def bring_to_wal(path: Path, shape: Shape = STORE) -> None:
 def header_of(path: Path) -> bytes:
     """The first bytes of the file, as they are.
 
-    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process holds on
-    the same file; SQLite's own file layer knows about that. And not with a connection: one that ignores the WAL calls
-    the file corrupt when a checkpoint was cut off, and one that does not would fold in the WAL of a stranger.
+    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process
+    holds on the same file; SQLite's own file layer knows about that. And not with a connection: one that
+    ignores the WAL calls the file corrupt when a checkpoint was cut off, and one that reads it would fold in
+    the WAL of a stranger.
     """
     file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
     try:

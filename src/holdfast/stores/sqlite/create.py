@@ -92,7 +92,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _forget_heads(path: Path, owners: Owners) -> None:
-    """A person deleted the store, to begin anew: what was acknowledged in it is not missed in the new one."""
+    """A person deleted the store, to start again: the new one does not miss what the old one acknowledged."""
     if owners.size > FIRST:
         warn(f"{path} is gone, with all its runs; a new store is made in its place")
         owners.cut(FIRST)

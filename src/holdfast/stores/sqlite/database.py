@@ -1,12 +1,12 @@
 """The three connections of one open database, and who may use them when.
 
-``synced`` commits with an fsync, ``flushed`` without, ``reading`` never waits for either. One lock lets a single
-thread write at a time, the turn a single process; a foreign program is waited for by SQLite's busy timeout. There is one
-WAL, so a later synced commit makes earlier flushed ones durable, in order: that is what ``dirty`` keeps track of.
+``synced`` commits with an fsync, ``flushed`` without, ``reading`` never waits for either. One lock lets a
+single thread write at a time, the turn a single process; SQLite's busy timeout waits for a foreign program.
+There is one WAL, so a later synced commit makes earlier flushed ones durable, in order; ``dirty`` tracks it.
 
 The invariant: ``trouble`` is empty exactly while the next write may go straight ahead. Everything that could
-make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it first. Whether
-SQLite's locks held is asked before anything is acknowledged; whether the file held still, before anything is told.
+make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it
+first. A write is acknowledged only if SQLite's locks held. A read returns only if the file held still.
 """
 
 import atexit
@@ -84,7 +84,7 @@ class Database:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def begin_turn(self, *, writes: bool = True) -> None:
-        """Make writing safe and keep all others out; the caller holds ``writing`` and ends the turn in any case.
+        """Make writing safe and keep all others out; the caller holds ``writing``, and always ends the turn.
 
         Who does not write does not bring an old store to this format.
         """
@@ -108,14 +108,14 @@ class Database:
             self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def confirm(self, connection: apsw.Connection) -> None:
-        """Right behind a commit: SQLite's locks have kept foreign writers out until it was made, or this raises."""
+        """Right behind a commit: raise unless SQLite's locks kept foreign writers out until it was made."""
         if self.guard.is_lost:
             self._settle(connection)
 
     def _settle(self, connection: apsw.Connection) -> None:
-        """The locks were lost, perhaps while we wrote. Nobody of ours can have written since: the turn is ours.
+        """The locks were lost, perhaps while we wrote. No process of ours wrote since: we have the turn.
 
-        Who else has begun to write meanwhile is waited for. If nobody has committed anything by then, the file is as we left it.
+        Wait for a foreign writer that has begun. If none has committed by then, the file is as we left it.
         """
         try:
             for _ in range(LOOKS_MAX):
@@ -145,7 +145,7 @@ class Database:
     ) -> Iterator[apsw.Connection]:
         """One transaction, committed at the end and undone by any exception; the caller holds ``writing``.
 
-        ``then`` is called behind the commit, while nobody else can write.
+        ``then`` is called behind the commit, while no other process can write.
         """
         try:
             self.begin_turn()
@@ -250,7 +250,7 @@ class Database:
             self.guard.let_go()
 
     def check_in_place(self) -> None:
-        """Refuse if the file was deleted or replaced: SQLite would go on writing to what nobody can open again."""
+        """Refuse if the file was deleted or replaced: SQLite would write to one that none can open again."""
         try:
             if self.path.stat().st_ino == self._inode:
                 return
@@ -275,7 +275,7 @@ class Database:
         self.synced.set_busy_timeout(0)
         try:
             pages, folded = self.synced.wal_checkpoint("main", mode)
-            # Where somebody reads, the rest has to wait: not until the next commit, but until there is as much again.
+            # A reader makes the rest wait: not until the next commit, but until there is as much again.
             self.fold_at = _FOLD_PAGES if folded >= pages else pages + _FOLD_PAGES
         except apsw.Error as error:
             self.fold_at = self.wal_pages + _FOLD_PAGES
@@ -293,7 +293,7 @@ class Database:
         return max(0, pages - folded)
 
     def fold_at_end(self) -> None:
-        """Bring into the file what this process left in the WAL, if nobody is in the way: it takes no space twice then.
+        """Fold what this process left in the WAL, if no process is in the way: then it takes no space twice.
 
         Nothing depends on it, so nothing is waited for and nothing is raised.
         """
@@ -303,13 +303,13 @@ class Database:
             try:
                 if self.locks.turn.try_lock() and self.guard.prevents_recovery():
                     self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except OSError:  # it stays, and whoever opens the store next reads it there
+            except OSError:  # it stays, and the next process that opens the store reads it there
                 pass
             finally:
                 self._end_turn(self.guard)
                 self.writing.release()
 
-    # -- when something went wrong ----------------------------------------------------------------------------
+    # -- when something went wrong ---------------------------------------------------------------------------
 
     def translate(self, error: apsw.Error, connection: apsw.Connection) -> StoreError:
         """The error to raise after a failed write; an I/O failure makes the WAL suspect."""
@@ -317,7 +317,7 @@ class Database:
             self.guard.mark()
             return StoreUnavailable(store=self.name, problem=f"{_UNKNOWN} ({error})").because(error)
         if error_code(error) in _TORN:
-            # A process has died while it changed -shm. Nobody could mend that while we were about to write.
+            # A process has died while it changed -shm. None could mend that while we were about to write.
             self.guard.allow_recovery()
             with suppress(apsw.Error):
                 connection.pragma("schema_version")
@@ -343,7 +343,7 @@ class Database:
                 self.moved.notify_all()
 
     def _note_failure(self, error: apsw.Error) -> None:
-        """After a failed sync the WAL is written again: by us before the next write, else by whoever opens it next."""
+        """After a failed sync the next to write or open the store, we or another, writes the WAL again."""
         if isinstance(error, apsw.IOError):
             self.trouble = "failed"
             self._owners.suspect(is_so=True)
@@ -351,8 +351,8 @@ class Database:
     def _trust_wal(self) -> None:
         """Who opens it first, or finds it suspect, writes the WAL again before anything is built on it.
 
-        It may have been left by a process that died before it could say that a sync had failed. Then it is folded, so
-        that the next one finds nothing to do.
+        It may have been left by a process that died before it could say that a sync had failed. Then it is
+        folded, so that the next one finds nothing to do.
         """
         if (self._owners.is_suspect or self._owners.is_alone) and wal_size(self.path):
             self._heal()
@@ -372,7 +372,7 @@ class Database:
     def _undo(self, connection: apsw.Connection, error: BaseException) -> None:
         """Roll back; after this ``trouble`` is right whether or not that worked."""
         if self.trouble == "forked":
-            return  # the exception unwinds a child: the transaction is its parent's, who goes on with it
+            return  # the exception unwinds a child: the transaction is its parent's, which continues it
         if connection.in_transaction:  # some errors make SQLite roll back by itself
             try:
                 connection.execute("ROLLBACK")
@@ -417,10 +417,10 @@ class Database:
             raise ForkedHandle(what=f"store {self.name}", opened_by=self.opened_by, used_by=os.getpid())
         raise HandleClosed(what=f"store {self.name}")
 
-    # -- opening -----------------------------------------------------------------------------------------------
+    # -- opening ---------------------------------------------------------------------------------------------
 
     def _open(self) -> Guard:
-        """Open the connections, behind the guard; the caller has the turn. May raise apsw.Error, OSError and StoreError."""
+        """Open the connections behind the guard; the caller has the turn. apsw.Error, OSError, StoreError."""
         if not self.locks.members:
             bring_to_wal(self.path, self.shape)
         guard = self.locks.join()
@@ -471,9 +471,9 @@ _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 def _make_immortal(connections: tuple[apsw.Connection, ...]) -> None:
     """Keep the objects from ever being finalized, also when the interpreter exits.
 
-    Finalizing closes the connection, and closing one that was in a transaction when the fork happened undoes that
-    transaction in the memory that the parent shares with us. Module globals are cleared at exit; a reference
-    that nobody owns is not.
+    Finalizing closes the connection. Closing one that was in a transaction when the fork happened undoes that
+    transaction in the memory that the parent shares with us. The interpreter clears module globals at exit,
+    but not an object with one reference too many.
     """
     import ctypes
 
@@ -492,7 +492,7 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _fold_at_exit() -> None:
-    """Most programs never close their store: what they leave behind is one file all the same.
+    """Most programs never close their store: fold their WAL, so that they leave one file.
 
     Not closed, only tidied: the program's own exit handlers may still have something to record.
     """

@@ -16,10 +16,10 @@ _LOGS: Final = ("-wal", "-journal")
 
 
 def other_owner(database: Path, *, brought_by: int | None = None) -> str:
-    """Another user than this one who owns a file of the store, or its directory; empty where nobody does.
+    """Another user than this one who owns a file of the store, or its directory; empty where there is none.
 
-    The directory may be root's, like ``/tmp``. Under sudo the files of the user who called it are as good as one's own.
-    ``brought_by`` owned a log that was brought into the database before, see ``log_owner``.
+    The directory may be root's, like ``/tmp``. Under sudo, files of the user who called it count as one's
+    own. ``brought_by`` owned a log that was brought into the database before, see ``log_owner``.
     """
     if not hasattr(os, "geteuid"):  # Windows has no such owners, and a profile belongs to one user
         return ""
@@ -35,7 +35,8 @@ def other_owner(database: Path, *, brought_by: int | None = None) -> str:
 def log_owner(database: Path) -> int | None:
     """Another user who owns a log beside the database; to be asked before that is opened.
 
-    Afterwards nothing tells: what the log held is in the database, and for root SQLite gives the file another owner.
+    Afterwards it is too late: the database holds what the log held, and for root SQLite changes the file's
+    owner.
     """
     if not hasattr(os, "geteuid"):
         return None

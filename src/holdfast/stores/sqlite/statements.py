@@ -30,7 +30,8 @@ _RAW_RUN: Final = (
 # -- runs ----------------------------------------------------------------------------------------------------
 
 CREATE_RUN: Final = (
-    "INSERT INTO runs (run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at, crc, status_crc, id) "
+    "INSERT INTO runs "
+    "(run, birth, created_at, status, body, origin, origin_seq, fence, agent, due_at, crc, status_crc, id) "
     "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, fences, ?9, ?10, ?11, ?12, ?13 FROM meta "
     "WHERE ?6 IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run = ?6 AND revision = ?8) "
     "ON CONFLICT (run) DO NOTHING"
@@ -58,7 +59,7 @@ FIND_ADOPTED: Final = (
     "SELECT id, fence FROM runs WHERE run = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE origin = ?1)"
 )
 FORGET_RUN: Final = shared.FORGET_RUN
-# The events' ids begin with their run's, so it is the row that moves: the other's row gets all but events and origin.
+# The events' ids begin with their run's, so the row moves: the other's row gets all but events and origin.
 TAKE_PLACE: Final = shared.TAKE_PLACE
 DELETE_SPACE: Final = shared.DELETE_SPACE
 META: Final = shared.META
@@ -168,7 +169,10 @@ ALL_EVENTS: Final = (
     "WHERE r.status IS NOT 'importing' ORDER BY e.id"
 )
 PLACE: Final = shared.PLACE
-CHAIN_AT: Final = "SELECT r.origin, r.origin_seq, (SELECT chain FROM events WHERE id = (r.id << 32) | ?2) FROM runs r WHERE r.run = ?1"
+CHAIN_AT: Final = (
+    "SELECT r.origin, r.origin_seq, (SELECT chain FROM events WHERE id = (r.id << 32) | ?2) "
+    "FROM runs r WHERE r.run = ?1"
+)
 LATE_FENCES: Final = (
     "SELECT CAST(r.run AS BLOB), r.fence, e.fence FROM runs r "  # noqa: S608 - constants
     f"JOIN events e ON e.id = (SELECT max(id) FROM events WHERE id BETWEEN {_FIRST} AND {_LAST}) "

@@ -35,7 +35,7 @@ def wait_for_change(database: Database, cursors: Cursors, *, timeout_s: float) -
 
 @reread
 def _look(database: Database, cursors: Cursors, seen: int) -> tuple[int, frozenset[str]]:
-    """The version of the data, and which runs stand elsewhere by now; none where the version is the one that was seen."""
+    """The version of the data, and the runs that have moved since; none if the version is the one seen."""
     with database.read() as connection:
         version: int = connection.execute(DATA_VERSION).get
         if version == seen:

@@ -1,22 +1,22 @@
 """The keys of everything in the table, and their order.
 
-====================  ====================================  ============================================================
-pk                    sk                                    what
-====================  ====================================  ============================================================
-``run/ID``            ``row``                               a run's row, or the fence that a deleted one has left
-``runs``              time and id                           which runs there are, in order of creation
-``names``             id                                    the same in order of id, with the time: for prefixes
-``forks/ID``          id                                    which runs were forked from this one
-``log/JOURNAL``       seq, ten digits                       an event; the run's row names its journal
-``space/SPACE``       ``.KEY``                              a record; the inbox of a run is a space
-``blob/X``            address, which begins with X          a blob: its size, when it was wanted last, small content,
-                                                            or where its object is
-``part/STAGE``        five digits                           a piece of a long value; written once, never changed
-``trash``             stage or journal                      what is to be swept
-``due/AGENT``         when due, when made, and id           which runs of an agent are due when; a row says whether it is so
-``format``            ``format``                            the newest format that this table holds, from 2 on
-``held/AGENT``        id                                    which runs of an agent somebody holds; a row says whether it is so
-====================  ====================================  ============================================================
+================  ===========================  ===============================================================
+pk                sk                           what
+================  ===========================  ===============================================================
+``run/ID``        ``row``                      a run's row, or the fence that a deleted one has left
+``runs``          time and id                  which runs there are, in order of creation
+``names``         id                           the same in order of id, with the time: for prefixes
+``forks/ID``      id                           which runs were forked from this one
+``log/JOURNAL``   seq, ten digits              an event; the run's row names its journal
+``space/SPACE``   ``.KEY``                     a record; the inbox of a run is a space
+``blob/X``        address, begins with X       a blob: its size, when it was wanted last, small content,
+                                               or where its object is
+``part/STAGE``    five digits                  a piece of a long value; written once, never changed
+``trash``         stage or journal             what is to be swept
+``due/AGENT``     when due, when made, and id  when an agent's runs are due; the run's row has the last word
+``format``        ``format``                   the newest format that this table holds, from 2 on
+``held/AGENT``    id                           which of its runs are held; the run's row has the last word
+================  ===========================  ===============================================================
 
 A run's name leads to its events only through its row, so that deleting, adopting and creating again under an
 old name are each one write of that row. Sort keys are compared by their UTF-8 bytes, which is the order of

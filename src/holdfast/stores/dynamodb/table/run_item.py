@@ -18,8 +18,9 @@ ROW_BODY_BYTES_MAX: Final = 2_000
 """Every append rewrites the row, and pays for its size: a longer body is stored in parts."""
 
 FENCE: Final = "(#fence2 = :fence OR #fence = :fence)"
-"""A run of format 1 has its fence under the other name, one of this format has none there: so an older Holdfast, which asks
-for it before it takes, changes or forks a run, stops. Taking a run and appending to it make it one of this format."""
+"""A run of format 1 has its fence under the other name; one of this format has none there. So an older
+Holdfast stops: it asks for that fence before it takes, changes or forks a run. Taking a run, or appending
+to it, makes it one of this format."""
 STANDS: Final = f"{FENCE} AND #revision = :revision AND attribute_not_exists(#gone)"
 
 

@@ -188,15 +188,15 @@ else:
             pass
 
     def lock_shared(fd: int, offset: int, length: int) -> bool:
-        """Whether the descriptor has a lock on these bytes now that others may share. Only where ``NOTICES_LOSS``."""
+        """Whether the descriptor now has a shared lock on these bytes. Only where ``NOTICES_LOSS``."""
         return _could_set(fd, _request(fcntl.F_RDLCK, offset, length))
 
     def lock_alone(fd: int, offset: int, length: int) -> bool:
-        """Whether the descriptor has a lock on these bytes now that nobody shares. Only where ``NOTICES_LOSS``."""
+        """Whether the descriptor now has an exclusive lock on these bytes. Only where ``NOTICES_LOSS``."""
         return _could_set(fd, _request(fcntl.F_WRLCK, offset, length))
 
     def unlocker(fd: int, offset: int) -> Callable[[], object]:
-        """What takes a lock of the descriptor off a byte. No function of Python's, so that no signal handler comes first."""
+        """A call that unlocks a byte. Not a Python function, so that no signal handler can run before it."""
         return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
     def mark(fd: int, offset: int) -> Callable[[], bytes]:

@@ -1,12 +1,13 @@
-"""What all connections of this process to one database file share: whose turn it is, and what guards its files.
+"""What all connections of this process to one database file share: the turn, and the guard of its files.
 
-The turn is a byte of the side file, which nothing can drop: whoever opens the database, writes to it or folds its WAL has
-it, so that no two processes of ours do that at once even while SQLite's locks are lost. What keeps all others from
-deleting the files that are open here is the ``guard``.
+The turn is a byte of the side file, which nothing can drop. A process takes it to open the database, to write
+to it or to fold its WAL, so that no two processes of ours do that at once even while SQLite's locks are lost.
+The ``guard`` keeps all others from deleting the files that are open here.
 
-A forked child has none of these locks, but its copy of SQLite's memory says that it has, for as long as an inherited
-connection is open. So a fork waits until no thread is inside SQLite; the child closes what it inherited, and what it opens
-itself is locked. Where a thread does not come out in time, the child may not open the file at all.
+A forked child has none of these locks, but its copy of SQLite's memory says that it has, for as long as an
+inherited connection is open. So a fork waits until no thread is inside SQLite; the child closes what it
+inherited, and locks what it opens itself. Where a thread does not come out in time, the child may not open
+the file at all.
 """
 
 import errno
@@ -38,8 +39,8 @@ class FileLocks:
         self._key: Final = key
         self.turn: Final = owners.turn(of_search=of_search)
         self.end_turn: Callable[[], object] = self.turn.unlock
-        """Give the turn back, or do nothing without it. No function of Python's, so that no signal handler comes first.
-        Where it raises OSError, the turn is still ours: see ``end_turn_late``."""
+        """Give the turn back, or do nothing without it. Not a Python function, so that no signal handler can
+        run before it. Where it raises OSError, the turn is still ours: see ``end_turn_late``."""
         self.members = 0
         """Open databases that share these locks."""
         self.guard: Guard | None = None
@@ -56,7 +57,7 @@ class FileLocks:
         self.looking = threading.Lock()
 
     def begin_turn(self) -> None:
-        """Keep all other processes out; the caller holds ``writing``, and calls ``end_turn`` whatever happens."""
+        """Keep all other processes out; the caller holds ``writing``, and always calls ``end_turn``."""
         if self._takes_turn():
             return
         wait_s, deadline = _POLL_S, SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
@@ -78,7 +79,7 @@ class FileLocks:
             return False  # the system has no memory for locks just now
 
     def end_turn_late(self, error: OSError) -> None:
-        """It could not be given back: try again, or nobody else writes here until this process does so once more."""
+        """The turn could not be given back: try again, or no other process writes until our next one ends."""
         deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
         while SystemClock.monotonic() < deadline:
             SystemClock.sleep(_POLL_S_MAX)
@@ -98,7 +99,7 @@ class FileLocks:
         )
 
     def join(self) -> Guard:
-        """One more database is about to be opened here; the caller has the turn. May raise OSError, StoreBusy."""
+        """The caller is about to open one more database, and has the turn. May raise OSError, StoreBusy."""
         if self.guard is None:
             self.guard = Guard(self.path)
         else:
@@ -126,7 +127,7 @@ class FileLocks:
         self.guard = None
 
     def refuse_from_now_on(self) -> None:
-        """In a forked child that had to leave an inherited connection open: nothing here locks this file any more."""
+        """For a forked child that had to leave an inherited connection open: it cannot lock this file."""
         _inherited.add(self._key)
 
 
@@ -146,8 +147,9 @@ def locks_of(path: Path, owners: Owners, *, of_search: bool) -> FileLocks:
     if key in _inherited:
         raise StoreUnavailable(
             store=str(path),
-            problem="this process was forked while its parent was in the middle of using the store, and cannot lock it",
-            advice="fork before the store is opened, or start the process anew (multiprocessing: 'spawn')",
+            problem="this process was forked while its parent was in the middle of using the store, "
+            "and cannot lock it",
+            advice="fork before the store is opened, or start a new process (multiprocessing: 'spawn')",
         )
     found = _registry.get(key)
     if found is None or not found.members:

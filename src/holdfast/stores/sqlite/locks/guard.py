@@ -1,21 +1,23 @@
 """What this process holds on the files of an open database, so that no other SQLite takes them from under it.
 
-SQLite's own locks cannot do that. POSIX drops every lock that a process has on a file when any descriptor of that file is
-closed in it: by a backup, by a hash of the directory, by another SQLite. And two SQLites in one process never see each
-other's: the second one, when it closes, believes to be alone and deletes the WAL; when it opens, it empties ``-shm``. So
-these things are done here, all through two descriptors of our own:
+SQLite's own locks cannot do that. POSIX drops every lock that a process has on a file when any descriptor of
+that file is closed in it: by a backup, by a hash of the directory, by another SQLite. And two SQLites in one
+process never see each other's locks: the second one, when it closes, believes to be alone and deletes the
+WAL; when it opens, it empties ``-shm``. So this module does three things, through two descriptors of its own:
 
-- **Guard locks**, which belong to the descriptor and which nothing drops. A read lock on the bytes by which SQLite holds a
-  database open: as long as it is there, nobody gets the exclusive lock under which a WAL is deleted. And a read lock on the byte of
-  ``-shm`` that says that it is in use: nobody empties it. During a write a third one, on the byte under which ``-shm`` is made
-  anew from the WAL: a SQLite in this process that reads it while it changes would take it for damaged, and undo our commit.
-- **The probe**: a POSIX lock beside SQLite's on ``-shm``, on a byte that nobody looks at. If it is gone, then those are gone
-  by which SQLite keeps foreign writers out while it writes.
-- **The stamp**: what ``-shm`` tells of checkpoints. If it stays the same from before a read until after it, then nobody has
-  changed what was read, whatever became of the lock that SQLite reads under.
+- **Guard locks**, which belong to the descriptor and which nothing drops. A read lock on the bytes by which
+  SQLite holds a database open: it prevents the exclusive lock under which a WAL is deleted. A read lock on
+  the byte of ``-shm`` that says that it is in use: it keeps every SQLite from emptying the file. During a
+  write a third one, on the byte under which ``-shm`` is rebuilt from the WAL: a SQLite in this process that
+  reads it while it changes would take it for damaged, and undo our commit.
+- **The probe**: a POSIX lock beside SQLite's on ``-shm``, on a byte that no SQLite reads. If it is gone, then
+  the locks are gone by which SQLite keeps foreign writers out while it writes.
+- **The stamp**: what ``-shm`` says about checkpoints. If it stays the same from before a read until after it,
+  then what was read has not changed, whatever became of the lock that SQLite reads under.
 
-The invariant: the descriptors are open before the first connection of this process and until after the last one. Closing
-them drops SQLite's locks, too. Where locks of descriptors do not exist (see ``bytelock``) nothing is held.
+The invariant: the descriptors are open before the first connection of this process and until after the last
+one. Closing them drops SQLite's locks, too. Where locks of descriptors do not exist (see ``bytelock``) this
+module holds nothing.
 """
 
 import os
@@ -45,10 +47,10 @@ _OPEN_COUNT: Final = 510
 _INDEX_IN_USE: Final = 128
 """The byte of ``-shm`` that every connection has a read lock on; who finds none empties the file."""
 _RECOVERY: Final = 122
-"""The byte of ``-shm`` that is locked alone by who makes it anew from the WAL."""
+"""The byte of ``-shm`` that a connection locks alone while it rebuilds the file from the WAL."""
 _SALT: Final = 32
 _ATTEMPTED: Final = 128
-"""Where the WAL-index tells which WAL it is of, and how far anybody has begun to fold it, see "WAL-mode File Format"."""
+"""Where the WAL-index names its WAL, and says how far a fold has begun, see "WAL-mode File Format"."""
 _UNNOTICED: Final = 1 << 40
 """Far behind the bytes that SQLite locks, and behind the end of any file."""
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -84,12 +86,12 @@ class Guard:
             raise
 
     def mark(self) -> None:
-        """Set the probe, also again after it was lost; no connection of this process may be writing meanwhile."""
+        """Set the probe, also again after it was lost; no connection of this process may write meanwhile."""
         if self._index >= 0:
             self._ask = mark(self._index, self._offset)
 
     def prevent_recovery(self) -> None:
-        """Let nobody make ``-shm`` anew while something is written; who is about to is waited for."""
+        """Let no SQLite rebuild ``-shm`` during a write; wait for one that is about to."""
         if not self.prevents_recovery():
             _wait_for(self.prevents_recovery, self._database)
 
@@ -99,7 +101,7 @@ class Guard:
 
     @property
     def is_lost(self) -> bool:
-        """Whether this process has lost its POSIX locks on ``-shm`` since the last mark; also where nobody can tell."""
+        """Whether this process lost its POSIX locks on ``-shm`` since the last mark; also true if unknown."""
         if self._ask is None:
             return False
         try:
@@ -115,7 +117,7 @@ class Guard:
         return found[:8] + found[_ATTEMPTED - _SALT :]
 
     def share(self) -> None:
-        """Somebody else has a connection open, too."""
+        """Count one more user, which has connections of its own."""
         with self._counting:
             self.users += 1
 
@@ -127,7 +129,7 @@ class Guard:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptors. In a forked child the parent keeps its locks: only that it closes its own gives them up."""
+        """Close the descriptors. In a forked child the parent keeps its locks until it closes its own."""
         self._ask, self._index, self.allow_recovery = None, -1, bytes
         while self._fds:
             os.close(self._fds.pop())
@@ -139,9 +141,9 @@ class Guard:
 
 
 def _use_index(fd: int) -> bool:
-    """Do what SQLite does when it opens the file: who is alone there empties it, since it may be older than the WAL.
+    """Do what SQLite does when it opens the file: empty it if no other has it open, as it may be outdated.
 
-    After that SQLite sees that it is in use, and reads the WAL anew, because it finds nothing.
+    After that SQLite sees that it is in use, finds nothing in it, and so reads the WAL again.
     """
     if lock_alone(fd, _INDEX_IN_USE, 1):
         os.ftruncate(fd, 0)
@@ -159,10 +161,11 @@ def _wait_for(try_lock: Callable[[], bool], database: Path) -> None:
 
 
 def retire(path: Path) -> None:
-    """Before a store takes the place of an empty file: another SQLite may have made that, and may have it open.
+    """Before a store replaces an empty file: another SQLite may have made that file, and have it open.
 
-    When it next looked, it would find the WAL of the store beside its empty database, and delete it. So it may not look any
-    more, as long as this process lives; what it opens anew is the store. May raise OSError, StoreBusy.
+    When it next looked, it would find the WAL of the store beside its empty database, and delete it. So it
+    may not look any more, as long as this process lives; when it opens the path again, it opens the store.
+    May raise OSError, StoreBusy.
     """
     if NOTICES_LOSS and path.exists():
         fd = os.open(path, _FLAGS)

@@ -5,10 +5,11 @@ however the process ends, also for an unreaped zombie, also in another PID names
 ``pid@host/offset.inode``: process and host for people, byte and file for a prober. If the file is not the one
 that the owner locked, nothing can be proven.
 
-Other bytes are taken for a moment: one by whoever makes the store, one by whoever opens it, writes to it or folds its WAL
-(SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first byte of the
-content says that a sync of the WAL has failed and that it was not written again since; it is never synced, because after
-a power cut there is nothing left to be suspicious of. Behind it lie the acknowledged heads of the runs, see ``acknowledged_heads``.
+A process takes other bytes for a moment: one to make the store, one to open it, to write to it or to fold its
+WAL (SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first
+byte of the content says that a sync of the WAL has failed and that it was not written again since. It is
+never synced, because after a power cut there is nothing left to be suspicious of. Behind it lie the
+acknowledged heads of the runs, see ``acknowledged_heads``.
 
 The invariant: this process has one descriptor per side file, and closes it only with its last store there and
 only if it holds no run.
@@ -119,7 +120,7 @@ class Owners:
         """Record or clear that for the next process. If the disk refuses the write, it is not recorded."""
         self.write(_SUSPECT if is_so else b"\0", 0)
 
-    # -- whose words the store holds ---------------------------------------------------------------------------
+    # -- the owner of a foreign log --------------------------------------------------------------------------
 
     @property
     def brought_by(self) -> int | None:
@@ -132,7 +133,7 @@ class Owners:
         if uid is not None:
             self.write((uid + 1).to_bytes(_FOREIGN_BYTES, "little"), _FOREIGN_AT)
 
-    # -- what else stands in the file --------------------------------------------------------------------------
+    # -- other content of the file ---------------------------------------------------------------------------
 
     def read(self, size: int, offset: int) -> bytes:
         """The bytes there; fewer at the end of the file."""
@@ -144,7 +145,7 @@ class Owners:
             os.pwrite(self._fd, data, offset)
 
     def erase(self, size: int, offset: int) -> None:
-        """Write zeros there, where anything stands; they survive a power cut when it returns. May raise OSError."""
+        """Write zeros over any content there; they survive a power cut when it returns. May raise OSError."""
         if os.pread(self._fd, size, offset).strip(b"\0"):
             os.pwrite(self._fd, bytes(size), offset)
             os.fsync(self._fd)
@@ -155,7 +156,7 @@ class Owners:
         return os.fstat(self._fd).st_size
 
     def cut(self, size: int) -> None:
-        """Forget what stands behind this many bytes; that survives a power cut when it returns. May raise OSError."""
+        """Cut the file after this many bytes; that survives a power cut on return. May raise OSError."""
         os.ftruncate(self._fd, size)
         os.fsync(self._fd)
 

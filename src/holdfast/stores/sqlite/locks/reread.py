@@ -13,11 +13,11 @@ LOOKS_MAX: Final = 50
 
 
 class LostWhileReading(Exception):
-    """The file was folded while something was read, and the lock against that may be lost: it is read again."""
+    """The file was folded during a read, and the lock against that may be lost: ``reread`` reads again."""
 
 
 def reread(verb: Callable[P, T]) -> Callable[P, T]:
-    """A verb that reads, and reads again where the file did not hold still. Nothing that it writes is written twice."""
+    """A verb that reads, and reads again where the file did not hold still. It writes nothing twice."""
 
     @wraps(verb)
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:

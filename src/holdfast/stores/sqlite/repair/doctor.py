@@ -253,7 +253,7 @@ def _addresses(connection: apsw.Connection) -> Iterator[Finding]:
 
 
 def _cut(connection: apsw.Connection, database: Database) -> Iterator[Finding]:
-    """Runs whose last acknowledged events are gone without a trace in the journal, or which are gone themselves."""
+    """Runs that are gone, or whose last acknowledged events are gone without a trace in the journal."""
     rows: Any = connection.execute(sql.HEADS).fetchall()
     there = {digest(as_text(run)): (as_text(run), as_text(birth), head) for run, birth, head in rows}
     for known in database.heads.all():

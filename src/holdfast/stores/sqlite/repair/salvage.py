@@ -129,7 +129,7 @@ class SqliteRemains:
     # -- runs ------------------------------------------------------------------------------------------------
 
     def _without_row(self, heads: Iterable[Head]) -> dict[str, RunRemains]:
-        """Runs of which only is known that something was acknowledged of them: they must not begin anew in silence."""
+        """Runs of which only an acknowledged head is known: they must not start again in silence."""
         found: dict[str, RunRemains] = {}
         for head in heads:
             if digest(head.name) != head.run_digest:  # the slot does not hold all of a long id
