@@ -347,7 +347,10 @@ class RunHeld(RunRefused):
     """A live attempt holds the run."""
 
     says = "run {run} is held by {owner} since {since} (fence {fence}, last sign of life {beat_age})"
-    advises = "wait for it or stop that process; one that died on another machine is noticed when its lease runs out"
+    advises = (
+        "wait for it or stop that process; "
+        "one that died on another machine is noticed when its lease runs out"
+    )
     owner: str
     since: str
     fence: int

@@ -36,7 +36,8 @@ _NAME_AT: Final = _RUN_AT + 8
 _NAME_BYTES: Final = _SLOT_BYTES - _NAME_AT
 _SEEN_AT: Final = 4_096
 _SEEN_BYTES: Final = 1 << 18
-"""A byte for each remainder of an id's digest, set with the first slot of such an id: mostly a new id is known by it to be new.
+"""A byte for each remainder of an id's digest, set with the first slot of such an id: it mostly shows that an
+id is new.
 Without it every slot is looked through, which took 0.6 ms of 10,000."""
 FIRST: Final = _SEEN_AT + _SEEN_BYTES
 """Where the slots begin in the side file."""
@@ -158,7 +159,7 @@ class Heads:
                 yield known
 
     def _named(self, run: str) -> Iterator[tuple[int, Head]]:
-        """The numbers and heads of the slots that tell this id: without a row, no number says where to look."""
+        """The numbers and heads of the slots with this id: without a row, no number says where to look."""
         wanted = digest(run)
         if self._owners.read(1, _seen_at(wanted)) != b"\1":
             return
