@@ -6,7 +6,7 @@ Counts are no record of their own: an attempt derives them from the last outcome
 them. After a pause they begin again, because somebody has looked at the run and started it.
 """
 
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Coroutine, Hashable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ from holdfast.engine.steps.marks import append, ask, given
 from holdfast.engine.sync_async import Hands
 from holdfast.errors import Corrupt, Looping
 from holdfast.limits import LOOP_FACTS_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, split
 from holdfast.model.events import Kind
 from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
@@ -92,13 +92,7 @@ class Loops(Feature):
             signs = [signed for signed in signs if signed.seq <= held.replayed_upto]
         return nudge_in(signs) or None
 
-    def meet(
-        self,
-        hands: Hands,
-        treatment: Treatment,
-        name: str,
-        fn: Callable[..., Any],  # noqa: ARG002 - a hook
-    ) -> Coroutine[Any, Any, None] | None:
+    def meet(self, hands: Hands, *_: object) -> Coroutine[Any, Any, None] | None:
         """A call is asked for: what was recorded before is read now, so that no outcome has to wait for it."""
         if not self._is_on or not hands.waits or self._lookout is not None or self.held.replaying:
             return None
