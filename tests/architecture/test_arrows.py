@@ -130,7 +130,10 @@ def test_decisions_are_pure() -> None:
                 assert node.module != "time" or {a.name for a in node.names} <= {"gmtime", "strftime"}, path
 
 
-KERNEL = {"core": {"journal", "steps"}, "engine": {"journal", "steps", "run", "log", "store_threads", "sync_async"}}
+KERNEL = {
+    "core": {"journal", "steps"},
+    "engine": {"journal", "steps", "run", "log", "store_threads", "sync_async"},
+}
 """What every subject may know, and what knows no other: the kernel has no features."""
 FEATURES = {
     "core": (

@@ -46,6 +46,8 @@ class Shop:
 
     def __init__(self, path: Path, now: float = NOW) -> None:
         self.path = path
+        self.beside = path.parent
+        """Where a test puts other files."""
         self.clock: Any = runpy.run_path(str(AGENT), run_name="agent")["StillClock"](now)
         workshop_of(open_store(path), clock=self.clock)
         self.store = holdfast.store(path)
@@ -109,6 +111,7 @@ class Shop:
             (f"sqlite:///{self.path}", "URL"),
             (str(self.path), "STORE"),
             (str(self.path.parent), "HERE"),
+            (str(self.beside), "HERE"),
         ):
             text = text.replace(known, name)
         text = re.sub(r"process \d+ on [\w.-]+", "process 4242 on host", text)
@@ -173,9 +176,10 @@ def shop(disk_directory: Path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def own_shop(disk_directory: Path) -> Iterator[Shop]:
+def own_shop(disk_directory: Path, tmp_path: Path) -> Iterator[Shop]:
     """An empty shop of one's own, to change."""
     made = Shop(Path(tempfile.mkdtemp(dir=disk_directory)) / "own.db")
+    made.beside = tmp_path
     yield made
     made.store.close()
 

@@ -110,9 +110,9 @@ def _tell(store: Store, at: CommandBuilder, answered: OpenQuestion, *, is_held: 
     elif status in OVER:  # by another process, which came in between
         following = f"nothing: the run is {status_word(status)} by now"
     elif is_workers(view):
-        following = "any worker of its agent takes it in and goes on"
+        following = "any worker of its agent reads it and continues"
     else:
-        following = "start its program again: it takes this in and goes on"
+        following = "start its program again: it reads this and continues"
     choices = resume_choices(view, at) if following.startswith("start") else ()
     line = question_line(answered)
     if as_json:
