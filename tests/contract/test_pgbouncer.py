@@ -72,7 +72,7 @@ def test_a_pooler_is_noticed(pooled: PostgresStore, postgres_url: str) -> None:
         "a process that waits for a run polls: there is a pooler before the server"
     ]
     direct = opened(postgres_url)
-    assert "is told by the server" in " ".join(f.text for f in direct.examine())
+    assert "is notified by the server" in " ".join(f.text for f in direct.examine())
     direct.close()
 
 

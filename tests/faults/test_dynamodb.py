@@ -104,7 +104,7 @@ def test_being_slowed_down_for_too_long_is_told(
     with pytest.raises(Throttled) as caught:
         append(store, an_append("r", fence, 0))
     assert isinstance(caught.value, StoreBusy)
-    assert "resumes" in caught.value.hint
+    assert "run the same line again" in caught.value.hint
     proxy.faults.clear()
     monkeypatch.undo()
     assert store.read_events("r", limit=9) == []
@@ -118,7 +118,7 @@ def test_an_outcome_that_stays_unknown_is_called_so(
     fence = held(store)
     monkeypatch.setattr(limits, "BUSY_TIMEOUT_S", 0.2)
     proxy.faults[WRITE] = [CUT_AFTER, *[refusal("ThrottlingException")] * 1_000]
-    with pytest.raises(StoreUnavailable, match="nobody knows"):
+    with pytest.raises(StoreUnavailable, match="it is unknown"):
         append(store, an_append("r", fence, 0))
     proxy.faults.clear()
     monkeypatch.undo()

@@ -23,6 +23,7 @@ from tests.support.stores import STORES
 
 import holdfast
 from holdfast.codec.values import encode
+from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
@@ -69,6 +70,16 @@ def enter(golden: Golden, run_id: str, body: Callable[[holdfast.Run], Any], **op
         return body(run)
 
 
+REWORDED = {
+    "going in circles": "loop detected",
+    "out of the circle": "loop ended",
+    "found out": "discovered",
+    "goes on": "continues",
+    "to #4; trunk~1 keeps what lay between": "to #4; trunk~1 keeps what came after it",
+}
+"""Texts for people that later versions say otherwise. They also put no blank before an ellipsis."""
+
+
 def missing(expected: Any, told: Any, place: str = "") -> Iterator[str]:
     """Where something is not told as it was; what is told beside that does not count."""
     if isinstance(expected, dict) and isinstance(told, dict):
@@ -80,6 +91,8 @@ def missing(expected: Any, told: Any, place: str = "") -> Iterator[str]:
     elif isinstance(expected, list) and isinstance(told, list) and len(expected) == len(told):
         for number, (one, other) in enumerate(zip(expected, told, strict=True)):
             yield from missing(one, other, f"{place}[{number}]")
+    elif isinstance(expected, str) and REWORDED.get(expected, expected.replace(" …", "…")) == told:
+        return
     elif expected != told and (expected, told) != (
         "crashed",
         "stale",
@@ -141,11 +154,23 @@ def test_every_class_of_ours_comes_back(golden: Golden) -> None:
 def test_every_error_of_ours_comes_back(golden: Golden) -> None:
     """As its own class, with fields and hint; and a group with notes and a cause."""
     found = enter(golden, "failures", programs.failures)
+    recorded = [
+        contents_of(e.body)["error"]
+        for e in holdfast.store(golden.url).events("failures")
+        if e.kind == Kind.STEP_FAILED
+    ]
+    hints = {
+        error["type"].rpartition(":")[2]: error["state"].get("hint", "")
+        for error in recorded
+        if "state" in error
+    }
     for name in ERRORS:
         made = error_of(name)
         assert type(found[name]) is getattr(holdfast, name)
-        assert found[name].fields == made.fields  # type: ignore[attr-defined]
-        assert found[name].hint == made.hint  # type: ignore[attr-defined]
+        # A later version may have one more.
+        assert found[name].fields.items() <= made.fields.items()  # type: ignore[attr-defined]
+        assert found[name].hint == hints[name]  # type: ignore[attr-defined]
+        assert bool(hints[name]) == bool(made.hint)
     group = found["group"]
     assert isinstance(group, ExceptionGroup)
     assert (group.__notes__, repr(group.__cause__)) == (["a note"], "KeyError('why')")

@@ -24,6 +24,7 @@ from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel
 from holdfast.engine.run.close import let_go, unsettled
+from holdfast.engine.run.features import waking
 from holdfast.engine.run.held_run import Tenure
 from holdfast.engine.run.open import Entry, attempt_of, started_of
 from holdfast.engine.run.sealed import check_may_act
@@ -155,6 +156,8 @@ def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
         workshop.tender.add(journal, workshop.lease_s)
         try:
             drive(inbox.drain(tenure, BLOCKING, enters=True))
+            for name in waking(tenure):
+                tenure.feature(name)
             drive(fork_and_rewind.settle_from_origin(tenure, BLOCKING, row))
         except BaseException:
             workshop.tender.remove(journal)
