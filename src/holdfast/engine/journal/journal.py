@@ -285,7 +285,13 @@ class Journal:
 
     def _find_link(self) -> None:
         """What the next event is chained to, before the first one of this process."""
-        found = link_at(self.store, self._row(), self.head)
+        with self._lock:
+            if self._before is not None:
+                return
+            # Until the link is known the head does not move. Read later, the head could already count an event that
+            # another thread has submitted and the store does not have yet: a sound journal would look damaged.
+            head = self.head
+        found = link_at(self.store, self._row(), head)
         with self._lock:
             if self._before is None:  # else another thread was faster, and may have gone on since
                 self._before = found
