@@ -92,12 +92,12 @@ def _alone(store: holdfast.Store) -> Iterator[None]:
     intents: dict[str, list[Draft]] = {}
 
     async def joined(
-        self: Journal, hands: Any, drafts: Any, at: float, *, synced: bool = True, **rest: Any
+        self: Journal, runtime: Any, drafts: Any, at: float, *, synced: bool = True, **rest: Any
     ) -> int:
         if not synced:
             intents.setdefault(self.run, []).extend(drafts)
             return self.head
-        return await append(self, hands, [*intents.pop(self.run, ()), *drafts], at, synced=True, **rest)
+        return await append(self, runtime, [*intents.pop(self.run, ()), *drafts], at, synced=True, **rest)
 
     with (
         _unsynced(store),

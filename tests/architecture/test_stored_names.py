@@ -22,7 +22,7 @@ FROZEN = Path(__file__).parents[1] / "migrations" / "golden" / "format-1" / "nam
 NEVER_LOADED = ("holdfast.testing", "holdfast.cli", "holdfast.adapters.crewai")
 """What no program is given anything of; and a framework that cannot be installed beside the others."""
 
-NOT_GIVEN = {"StorePort", "IndexPort", "Workshop", "Tenure", "Embedder", "FeatureFold"}
+NOT_GIVEN = {"StorePort", "IndexPort", "StoreSession", "HeldRun", "Embedder", "FeatureFold"}
 """Named in signatures of private parts: what lies behind them is not handed out."""
 
 

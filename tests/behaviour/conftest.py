@@ -12,8 +12,8 @@ from tests.support.stores import behaviour_stores
 
 import holdfast
 from holdfast.engine.journal.group_commit import Committer, Ticket
-from holdfast.engine.run.store_session import workshop_of
-from holdfast.engine.sync_async import AsyncHands, BlockingHands, drive
+from holdfast.engine.run.store_session import session_of
+from holdfast.engine.sync_async import AsyncRuntime, BlockingRuntime, drive
 from holdfast.model.event_fields import contents_of, lines_of
 from holdfast.model.event_schema import problems_in, schema_of
 from holdfast.model.store_rows import Append
@@ -119,9 +119,9 @@ class SetClock:
 def clock(url: str, monkeypatch: pytest.MonkeyPatch) -> SetClock:
     """The clock of this test's store; nobody really waits."""
     made = SetClock()
-    workshop_of(open_store(url), clock=made)
-    for hands in (BlockingHands, AsyncHands):
-        monkeypatch.setattr(hands, "listen", staticmethod(made.listen))
+    session_of(open_store(url), clock=made)
+    for runtime in (BlockingRuntime, AsyncRuntime):
+        monkeypatch.setattr(runtime, "listen", staticmethod(made.listen))
     return made
 
 

@@ -24,7 +24,7 @@ from click.testing import CliRunner
 
 import holdfast
 from holdfast.cli.app import app
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.stores.url import open_store
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -49,7 +49,7 @@ class Shop:
         self.beside = path.parent
         """Where a test puts other files."""
         self.clock: Any = runpy.run_path(str(AGENT), run_name="agent")["StillClock"](now)
-        workshop_of(open_store(path), clock=self.clock)
+        session_of(open_store(path), clock=self.clock)
         self.store = holdfast.store(path)
         self._keys: dict[str, str] = {}
 

@@ -8,12 +8,12 @@ import pytest
 import holdfast
 from holdfast.cli.demo import agent, evidence, fake_model, proof
 from holdfast.cli.demo.evidence import Cell, Process, Track, cell_of
-from holdfast.cli.demo.fake_model import Asked
+from holdfast.cli.demo.fake_model import Request
 from holdfast.cli.demo.killer import DemoRun
 
 
 @pytest.fixture
-def seen(tmp_path: Path) -> tuple[DemoRun, list[Asked]]:
+def seen(tmp_path: Path) -> tuple[DemoRun, list[Request]]:
     """A real run of the agent in this process, without a kill."""
     store, ledger = holdfast.store(f"memory://{tmp_path.name}"), tmp_path / "ledger.jsonl"
     with fake_model.scripted_provider() as model, holdfast.run("research", store=store) as run:
@@ -25,19 +25,19 @@ def seen(tmp_path: Path) -> tuple[DemoRun, list[Asked]]:
     return DemoRun("research", ledger, (whole,), events, result, "finished"), model.asked
 
 
-def holding(seen: DemoRun, asked: list[Asked], **other: object) -> dict[str, bool]:
+def holding(seen: DemoRun, asked: list[Request], **other: object) -> dict[str, bool]:
     claims = proof.check_claims(
         seen, asked, kills=int(str(other.get("kills", 0))), undisturbed=proof.undisturbed_result()
     )
     return {claim.about: claim.holds for claim in claims}
 
 
-def test_the_truth_holds(seen: tuple[DemoRun, list[Asked]]) -> None:
+def test_the_truth_holds(seen: tuple[DemoRun, list[Request]]) -> None:
     """Nothing forged: every claim holds."""
     assert holding(*seen) == {"run": True, "ledger": True, "model": True}
 
 
-def test_a_duplicate_line_fails(seen: tuple[DemoRun, list[Asked]]) -> None:
+def test_a_duplicate_line_fails(seen: tuple[DemoRun, list[Request]]) -> None:
     """A line of the ledger twice, under the same key."""
     lines = seen[0].ledger.read_text().splitlines()
     seen[0].ledger.write_text("\n".join([*lines, lines[0]]) + "\n")
@@ -45,7 +45,7 @@ def test_a_duplicate_line_fails(seen: tuple[DemoRun, list[Asked]]) -> None:
 
 
 @pytest.mark.parametrize("field", ["key", "topic"])
-def test_a_line_with_another_key_or_topic_fails(seen: tuple[DemoRun, list[Asked]], field: str) -> None:
+def test_a_line_with_another_key_or_topic_fails(seen: tuple[DemoRun, list[Request]], field: str) -> None:
     """The same finding under a key of its own is a duplicate too, and so is one key with two topics."""
     entries = agent.read_ledger(seen[0].ledger)
     entries.append({**entries[0], field: "forged"})
@@ -53,7 +53,7 @@ def test_a_line_with_another_key_or_topic_fails(seen: tuple[DemoRun, list[Asked]
     assert not holding(*seen)["ledger"]
 
 
-def test_a_missing_line_fails(seen: tuple[DemoRun, list[Asked]]) -> None:
+def test_a_missing_line_fails(seen: tuple[DemoRun, list[Request]]) -> None:
     """An effect that was lost is as wrong as one that was repeated; and an empty ledger proves nothing."""
     lines = seen[0].ledger.read_text().splitlines()
     seen[0].ledger.write_text("\n".join(lines[1:]) + "\n")
@@ -62,7 +62,7 @@ def test_a_missing_line_fails(seen: tuple[DemoRun, list[Asked]]) -> None:
     assert not holding(*seen)["ledger"]
 
 
-def test_a_question_asked_again_fails(seen: tuple[DemoRun, list[Asked]]) -> None:
+def test_a_question_asked_again_fails(seen: tuple[DemoRun, list[Request]]) -> None:
     """Once more by the same attempt, or by a later one that had the answer; one cut off before is fine."""
     performance, asked = seen
     first = asked[0]
@@ -71,15 +71,15 @@ def test_a_question_asked_again_fails(seen: tuple[DemoRun, list[Asked]]) -> None
     assert holding(performance, [first._replace(attempt=0), *asked])["model"]
 
 
-def test_a_server_that_counted_nothing_proves_nothing(seen: tuple[DemoRun, list[Asked]]) -> None:
+def test_a_server_that_counted_nothing_proves_nothing(seen: tuple[DemoRun, list[Request]]) -> None:
     """No requests, one too few, or an unknown question: the claim does not hold."""
     performance, asked = seen
     assert not holding(performance, [])["model"]
     assert not holding(performance, asked[1:])["model"]
-    assert not holding(performance, [*asked, Asked(1, "What time is it?")])["model"]
+    assert not holding(performance, [*asked, Request(1, "What time is it?")])["model"]
 
 
-def test_another_end_fails(seen: tuple[DemoRun, list[Asked]]) -> None:
+def test_another_end_fails(seen: tuple[DemoRun, list[Request]]) -> None:
     """Fewer kills than promised, a run that is not finished, another result."""
     performance, asked = seen
     assert not holding(performance, asked, kills=1)["run"]

@@ -153,7 +153,7 @@ def test_pieces_of_a_whole_answer_are_told_by_their_number(own_shop: "Shop") -> 
     def answer(request: dict[str, bool]) -> Iterator[str]:
         for number in range(6):
             yield f"word{number} "
-            for work in run._tenure.in_flight():
+            for work in run._held.in_flight():
                 work.flush()  # type: ignore[attr-defined]
         if request["cut"]:
             raise Cut

@@ -123,11 +123,11 @@ def check(case: Case) -> None:
 
 def check_file(case: Case) -> None:
     check(case)
-    with open_parcel(case.directory / "out.holdfast") as parcel:
-        manifest = verified(parcel)
+    with open_parcel(case.directory / "out.holdfast") as reader:
+        manifest = verified(reader)
     if not manifest.moved:
-        with open_parcel(case.calm / "out.holdfast") as parcel:
-            assert verified(parcel) == manifest
+        with open_parcel(case.calm / "out.holdfast") as reader:
+            assert verified(reader) == manifest
     assert manifest.head == case.store.get("deep").head
     assert (case.store.get("deep").status == "sealed") == manifest.moved
 

@@ -43,7 +43,7 @@ def test_every_example_is_tested_here() -> None:
 def test_survive_goes_on_after_sigkill(tmp_path: Path) -> None:
     """Killed after its third look, it looks at the rest and never again at what it had finished.
 
-    Planted: with Tenure.next_outcome answering None, every finished look is repeated, and this fails.
+    Planted: with HeldRun.next_outcome answering None, every finished look is repeated, and this fails.
     """
     undisturbed = run_example("survive.py", tmp_path_of(tmp_path, "undisturbed")).stdout.splitlines()
     looks = [line for line in undisturbed if line.startswith("looking")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from orjson import dumps
 from tests.support.examples import examples
 
-from holdfast.core.llm.conversation_fold import Said, standing_messages
+from holdfast.core.llm.conversation_fold import ConversationEvent, standing_messages
 from holdfast.model.event_fields import contents_of
 
 Record = tuple[str, int, int]
@@ -19,23 +19,23 @@ records = st.lists(
 )
 
 
-def journal(made: list[Record]) -> tuple[list[Said], set[int]]:
+def journal(made: list[Record]) -> tuple[list[ConversationEvent], set[int]]:
     """Records as a run would have them: nothing is dropped or kept that is not there."""
-    said: list[Said] = []
+    said: list[ConversationEvent] = []
     unsaid: set[int] = set()
     length = 0
     for seq, (what, number, keep) in enumerate(made, 1):
         messages = [f"{seq}.{n}" for n in range(number)]
         if what == "drop":
             dropped = min(number, length)
-            said.append(Said(seq, True, dumps({"value": {"first": dropped}})))
+            said.append(ConversationEvent(seq, True, dumps({"value": {"first": dropped}})))
             length -= dropped
         elif what == "mend":
             kept = min(keep, length)
-            said.append(Said(seq, False, dumps({"keep": kept, "value": messages}), seq))
+            said.append(ConversationEvent(seq, False, dumps({"keep": kept, "value": messages}), seq))
             length = kept + number
         else:
-            said.append(Said(seq, False, dumps({"value": messages or ["one"]})))
+            said.append(ConversationEvent(seq, False, dumps({"value": messages or ["one"]})))
             if what == "unsaid":
                 unsaid.add(seq)
             else:
@@ -43,7 +43,7 @@ def journal(made: list[Record]) -> tuple[list[Said], set[int]]:
     return said, unsaid
 
 
-def spoken(records_: list[Said], unsaid: set[int]) -> list[Any]:
+def spoken(records_: list[ConversationEvent], unsaid: set[int]) -> list[Any]:
     messages: list[Any] = []
     for said in records_:
         body = contents_of(said.body or b"")

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples
 
-from holdfast.core.loops.fast_check import Lookout
+from holdfast.core.loops.fast_check import LoopDetector
 from holdfast.core.loops.loop_acts import act_of
 from holdfast.core.loops.loop_detector import Loops
 from holdfast.limits import LOOP_FACTS_MAX
@@ -85,16 +85,16 @@ def test_looking_out_gives_the_same_signs(
     Planted: one call too few kept back; those that fall out not forgotten; the calls made lately one too few.
     """
     policy = policy._replace(on=True, memory=memory)
-    loops, lookout = Loops(policy), Lookout(policy)
+    loops, detector = Loops(policy), LoopDetector(policy)
     for fact in seen:
         manner = manners.get(fact.name) if isinstance(fact, Act) else None
         if isinstance(fact, Act):
             outcome = b'{"ms":0.1,"value":"%s"}' % str(fact.result).encode()
             called = (fact.name, fact.arguments)
-            assert lookout.call(called, outcome, manner) == loops.see(act_of(called, outcome), manner)
+            assert detector.call(called, outcome, manner) == loops.see(act_of(called, outcome), manner)
         else:
-            assert lookout.thought(fact.text) == loops.see(fact)
-        assert lookout.has_news == loops.has_news
+            assert detector.thought(fact.text) == loops.see(fact)
+        assert detector.has_news == loops.has_news
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -42,12 +42,12 @@ class Kill(BaseException):
 
 def kill(run: holdfast.Run) -> None:
     """The process is gone: nobody holds the lease, and nothing more can be written."""
-    tenure = run._tenure
-    assert tenure.journal is not None
-    tenure.workshop.tender.remove(tenure.journal)
-    tenure.journal.lost = Lease(fence=tenure.journal.fence)
-    tenure.store.release(tenure.run, fence=tenure.journal.fence)
-    tenure.is_closed = True
+    held = run._held
+    assert held.journal is not None
+    held.session.heartbeat.remove(held.journal)
+    held.journal.lost = Lease(fence=held.journal.fence)
+    held.store.release(held.run, fence=held.journal.fence)
+    held.is_closed = True
 
 
 class Agent:
@@ -73,7 +73,7 @@ class Agent:
 
     @property
     def head(self) -> int:
-        journal = self.run._tenure.journal
+        journal = self.run._held.journal
         assert journal is not None
         return journal.head
 
@@ -181,8 +181,8 @@ class Agent:
         return value
 
     def op_once(self, arg: int, *_: object) -> Any:
-        treatment = treat("once", verify=self.look, settle_s=0)
-        return drive(step(self.run._tenure, BLOCKING, treatment, "pay", self.pay, (arg,), {}))
+        call_options = treat("once", verify=self.look, settle_s=0)
+        return drive(step(self.run._held, BLOCKING, call_options, "pay", self.pay, (arg,), {}))
 
     def op_fail(self, arg: int) -> Any:
         try:
@@ -250,11 +250,11 @@ class World:
     def act_prune_live(self, agent: Agent, policy: Retention) -> None:
         agent.open()
         before = self.kept(agent)
-        tenure = agent.run._tenure
-        pruner = tenure.features["pruning"] = Pruner(tenure, policy)
+        held = agent.run._held
+        pruner = held.features["pruning"] = Pruner(held, policy)
         pruner.prune()
-        assert tenure.features.get("pruning") is pruner, "the plan would have changed what is kept"
-        tenure.put_to_sleep("pruning")
+        assert held.features.get("pruning") is pruner, "the plan would have changed what is kept"
+        held.put_to_sleep("pruning")
         self.check_kept(agent, before)
 
     def act_prune(self, agent: Agent, policy: Retention) -> None:

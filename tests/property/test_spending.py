@@ -75,8 +75,8 @@ class Branch:
                 n = self.asks.setdefault(at, next(serial))
                 run.model("ask", ask, {"model": "m", "n": n})
                 run.checkpoint({"at": at + 1})
-                assert run._tenure.journal is not None
-                self.paid_at[run._tenure.journal.head] = self.paid.copy()
+                assert run._held.journal is not None
+                self.paid_at[run._held.journal.head] = self.paid.copy()
             assert same(run.spent, sum_of(self.paid))
             raise Crash
 

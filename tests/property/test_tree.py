@@ -16,7 +16,7 @@ from holdfast.codec.blobs import address_of
 from holdfast.core.diff.state_diff import as_json_patch, changes
 from holdfast.core.state.assemble import gather, packs_of
 from holdfast.core.state.nodes import unpack_nodes
-from holdfast.core.state.tree import Garden
+from holdfast.core.state.tree import StoredNodes
 
 relaxed = settings(
     max_examples=examples(60),
@@ -83,15 +83,15 @@ class Beds:
 
     def __init__(self) -> None:
         self.packs: dict[str, bytes] = {}
-        self.garden = Garden(address_of)
+        self.nodes = StoredNodes(address_of)
 
     def fetch(self, addresses: Sequence[str]) -> dict[str, list[bytes]]:
         return {address: unpack_nodes(self.packs[address]) for address in addresses}
 
     def plant(self, tree: Any) -> Any:
-        planted = self.garden.plant(tree)
+        planted = self.nodes.plant(tree)
         self.packs |= dict(planted.packs)
-        self.garden.settle(planted)
+        self.nodes.settle(planted)
         return planted.root
 
 
@@ -122,8 +122,8 @@ def test_planted_again_nothing_is_new(tree: Any) -> None:
     """In the same garden, and in one that learned the state. Planted: ``learn`` without absolute references missed."""
     beds = Beds()
     root = beds.plant(tree)
-    assert beds.garden.plant(copy.deepcopy(tree))[:2] == (root, ())
-    later = Garden(address_of)
+    assert beds.nodes.plant(copy.deepcopy(tree))[:2] == (root, ())
+    later = StoredNodes(address_of)
     later.learn(root, beds.fetch)
     assert later.plant(tree)[:2] == (root, ())
 
@@ -177,7 +177,7 @@ def test_one_garden_is_as_good_as_fresh_ones(history: list[Any], failed: set[int
     roots = []
     for number, tree in enumerate(history):
         if number in failed:
-            beds.garden.plant(tree)
+            beds.nodes.plant(tree)
         roots.append(beds.plant(tree))
     for tree, root in zip(history, roots, strict=True):
         fresh = Beds()

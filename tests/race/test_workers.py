@@ -78,7 +78,7 @@ class Scene:
     def __init__(self, url: str, place: Path) -> None:
         self.url, self.place = url, place
         self.store = holdfast.store(url)
-        self.hands: list[Hand] = []
+        self.runtime: list[Hand] = []
 
     def start(self, *options: str) -> Hand:
         """``holdfast worker`` with these options, once it has begun to claim."""
@@ -90,8 +90,8 @@ class Scene:
         return self._started([str(PROGRAMS / "skewed.py"), self.url, str(seconds)])
 
     def _started(self, command: list[str]) -> Hand:
-        hand = Hand(command, self.place, len(self.hands))
-        self.hands.append(hand)
+        hand = Hand(command, self.place, len(self.runtime))
+        self.runtime.append(hand)
         return hand
 
     def submit(self, agent: str, run: str, **inputs: Any) -> str:
@@ -108,7 +108,7 @@ class Scene:
 
         def told() -> str:
             stand = {run: self.store.get(run).status for run in runs}
-            return f"{stand}\n" + "\n".join(hand.told() for hand in self.hands)
+            return f"{stand}\n" + "\n".join(hand.told() for hand in self.runtime)
 
         eventually(
             lambda: all((row.status, row.lease.owner) == (status, "") for row in map(self.row, runs)), told
@@ -118,7 +118,7 @@ class Scene:
         """Wait until the run stands at its gate; the process that it is in."""
         path = self.place / f"inside-{run}"
         eventually(
-            lambda: path.exists() and path.read_text(), lambda: "\n".join(h.told() for h in self.hands)
+            lambda: path.exists() and path.read_text(), lambda: "\n".join(h.told() for h in self.runtime)
         )
         return int(path.read_text())
 
@@ -138,7 +138,7 @@ class Scene:
 
     def drain(self) -> list[int]:
         """Tell all that live to end; how they did."""
-        living = [hand for hand in self.hands if hand.process.poll() is None]
+        living = [hand for hand in self.runtime if hand.process.poll() is None]
         for hand in living:
             hand.until("started")
             hand.signal(signal.SIGTERM)
@@ -161,7 +161,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         url = f"{request.getfixturevalue('postgres_url')}&lease_s=1"
     made = Scene(url, tmp_path)
     yield made
-    for hand in made.hands:
+    for hand in made.runtime:
         hand.end()
     made.store.close()
 
@@ -175,7 +175,7 @@ def test_each_run_is_run_by_one_of_three_workers(scene: Scene) -> None:
     assert scene.drain() == [0, 0, 0]
     assert {run: scene.attempts(run) for run in runs} == {run: ["finished"] for run in runs}
     assert scene.paid() == dict.fromkeys(runs, 1)
-    assert {line["pid"] for line in scene.lines("ledger")} == {hand.pid for hand in scene.hands}
+    assert {line["pid"] for line in scene.lines("ledger")} == {hand.pid for hand in scene.runtime}
 
 
 def test_the_runs_of_a_killed_worker_are_finished_by_the_others(scene: Scene) -> None:
@@ -184,7 +184,7 @@ def test_the_runs_of_a_killed_worker_are_finished_by_the_others(scene: Scene) ->
     for _ in range(3):
         scene.start("--concurrency", "2")
     holders = {run: scene.until_inside(run) for run in runs}
-    victim = next(hand for hand in scene.hands if hand.pid == holders["run-0"])
+    victim = next(hand for hand in scene.runtime if hand.pid == holders["run-0"])
     victim.signal(signal.SIGKILL)
     assert victim.wait() == -signal.SIGKILL
     scene.open_gates()
@@ -260,22 +260,22 @@ def test_a_poisonous_run_is_parked_and_takes_nobody_along(scene: Scene) -> None:
     poison = scene.submit("poison", "poison")
 
     def keep_up() -> bool:
-        if not scene.hands or scene.hands[-1].process.poll() is not None:
+        if not scene.runtime or scene.runtime[-1].process.poll() is not None:
             scene.start("--crashes", "3", "--concurrency", "8")
         return all(
             scene.store.get(run).status == ("parked" if run == poison else "finished")
             for run in (*innocent, poison)
         )
 
-    eventually(keep_up, lambda: "\n".join(hand.told() for hand in scene.hands))
+    eventually(keep_up, lambda: "\n".join(hand.told() for hand in scene.runtime))
     assert scene.drain() == [0]
-    assert [hand.process.returncode for hand in scene.hands[:-1]] == [-signal.SIGKILL] * 4
+    assert [hand.process.returncode for hand in scene.runtime[:-1]] == [-signal.SIGKILL] * 4
     assert scene.attempts(poison) == ["crashed"] * 4 + ["parked"]
     row = scene.row(poison)
     assert (row.due_at, row.lease.owner) == (None, "")
-    (parked,) = scene.hands[-1].reports("parked")
+    (parked,) = scene.runtime[-1].reports("parked")
     assert "3 attempts crashed" in parked["text"]
-    for hand in scene.hands[1:-1]:
+    for hand in scene.runtime[1:-1]:
         assert f"process {hand.pid}" in parked["text"]
     assert scene.paid() == dict.fromkeys(innocent, 1)
 
@@ -315,7 +315,7 @@ def test_a_worker_that_was_stopped_past_its_lease_writes_nothing_more(scene: Sce
     keys = {line["key"] for line in scene.lines("ledger")}
     assert len(keys) == 1
     assert {line["pid"] for line in scene.lines("ledger")} == {
-        hand.pid for hand in (scene.hands if effect == "idempotent" else [first])
+        hand.pid for hand in (scene.runtime if effect == "idempotent" else [first])
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine.sync_async import AsyncHands, BlockingHands, drive
+from holdfast.engine.sync_async import AsyncRuntime, BlockingRuntime, drive
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
 from holdfast.stores.sqlite.store import SqliteStore
@@ -49,13 +49,13 @@ def _led_by_async_rule(frame: FrameType | None) -> str:
         code = frame.f_code
         if code is drive.__code__:
             return ""
-        hands = frame.f_locals.get("hands") or getattr(frame.f_locals.get("work"), "hands", None)
-        hands = hands or frame.f_locals.get("self")
-        if isinstance(hands, BlockingHands):
+        runtime = frame.f_locals.get("runtime") or getattr(frame.f_locals.get("work"), "runtime", None)
+        runtime = runtime or frame.f_locals.get("self")
+        if isinstance(runtime, BlockingRuntime):
             return ""
         if code.co_filename.startswith(_OURS):
             names.append(f"{os.path.relpath(code.co_filename, _OURS)}:{code.co_name}")
-            is_rule = isinstance(hands, AsyncHands) or bool(code.co_flags & inspect.CO_COROUTINE)
+            is_rule = isinstance(runtime, AsyncRuntime) or bool(code.co_flags & inspect.CO_COROUTINE)
             if is_rule:
                 return " < ".join(names)
         elif code.co_name != "pass_on":  # code of the test: what it calls is its own doing, and no rule's

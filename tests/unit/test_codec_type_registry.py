@@ -35,7 +35,7 @@ class Invoice:
 
 
 @dataclass
-class Bill:
+class ModelCost:
     total: int
 
 
@@ -204,7 +204,7 @@ def test_defining_a_class_again_replaces_it() -> None:
         (lambda: register(deque, encode=list, decode=deque), "cannot be registered"),
         (lambda: register(cast("Any", "Invoice")), "cannot be registered"),
         (
-            lambda: (register(Invoice, name="x"), register(Bill, name="x")),
+            lambda: (register(Invoice, name="x"), register(ModelCost, name="x")),
             "registered for .*:Invoice already",
         ),
     ],

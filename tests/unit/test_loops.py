@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from holdfast.core.loops.fast_check import Lookout
+from holdfast.core.loops.fast_check import LoopDetector
 from holdfast.core.loops.loop_acts import act_of
 from holdfast.core.loops.loop_detector import Loops
 from holdfast.model.loops import Act, LoopPolicy, Sign, Thought, Thresholds
@@ -305,8 +305,8 @@ def test_looking_out_is_exact_for_every_short_history(memory: int) -> None:
     """
     policy = LoopPolicy(memory=memory)
     for history in product("abcd", repeat=7):
-        loops, lookout = Loops(policy), Lookout(policy)
+        loops, detector = Loops(policy), LoopDetector(policy)
         for name in history:
             sign = loops.see(act_of((name, 1), OUTCOME))
-            assert lookout.call((name, 1), OUTCOME, None) == sign, history
-            assert lookout.has_news == loops.has_news, history
+            assert detector.call((name, 1), OUTCOME, None) == sign, history
+            assert detector.has_news == loops.has_news, history

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.journals import Journal, completion
 
 from holdfast.core.llm.reasoning import (
-    Asked,
-    Speech,
+    ModelReply,
+    ToolRequest,
     Trace,
     speech_of,
     split_thinking,
@@ -15,27 +15,27 @@ from holdfast.core.llm.reasoning import (
 )
 from holdfast.model.events import Kind
 
-CALL = (Asked("search", {"q": "GR"}),)
+CALL = (ToolRequest("search", {"q": "GR"}),)
 
 
 @pytest.mark.parametrize(
     ("answer", "speech"),
     [
-        ("plain", Speech(("plain",))),
-        (completion("Yes.", reasoning_content="Hm."), Speech(("Yes.",), (), ("Hm.",))),
-        (completion("Yes.", reasoning="Hm."), Speech(("Yes.",), (), ("Hm.",))),
+        ("plain", ModelReply(("plain",))),
+        (completion("Yes.", reasoning_content="Hm."), ModelReply(("Yes.",), (), ("Hm.",))),
+        (completion("Yes.", reasoning="Hm."), ModelReply(("Yes.",), (), ("Hm.",))),
         (
             completion(
                 "Yes.", reasoning="Hm.", reasoning_details=[{"type": "reasoning.text", "text": "Hm."}]
             ),
-            Speech(("Yes.",), (), ("Hm.",)),
+            ModelReply(("Yes.",), (), ("Hm.",)),
         ),
         (
             completion("Yes.", reasoning_details=[{"type": "reasoning.summary", "summary": "Hm."}]),
-            Speech(("Yes.",), (), ("Hm.",)),
+            ModelReply(("Yes.",), (), ("Hm.",)),
         ),
-        (completion(None, calls=[("search", {"q": "GR"})]), Speech((), CALL)),
-        (completion("<think>\nHm.\n</think>\n\nYes."), Speech(("Yes.",), (), ("Hm.",))),
+        (completion(None, calls=[("search", {"q": "GR"})]), ModelReply((), CALL)),
+        (completion("<think>\nHm.\n</think>\n\nYes."), ModelReply(("Yes.",), (), ("Hm.",))),
         (
             {
                 "choices": [
@@ -49,7 +49,7 @@ CALL = (Asked("search", {"q": "GR"}),)
                     }
                 ]
             },
-            Speech(("Yes.",), (), ("Hm.",)),
+            ModelReply(("Yes.",), (), ("Hm.",)),
         ),
         (
             {
@@ -67,7 +67,7 @@ CALL = (Asked("search", {"q": "GR"}),)
                     {"type": "function_call", "name": "search", "arguments": '{"q":"GR"}'},
                 ]
             },
-            Speech(("Yes.",), CALL, ("Hm.",)),
+            ModelReply(("Yes.",), CALL, ("Hm.",)),
         ),
         (
             {
@@ -79,7 +79,7 @@ CALL = (Asked("search", {"q": "GR"}),)
                     }
                 ]
             },
-            Speech((), (), ("Hm.",)),
+            ModelReply((), (), ("Hm.",)),
         ),
         (
             {
@@ -91,7 +91,7 @@ CALL = (Asked("search", {"q": "GR"}),)
                     {"type": "tool_use", "id": "1", "name": "search", "input": {"q": "GR"}},
                 ],
             },
-            Speech(("Yes.",), CALL, ("Hm.",)),
+            ModelReply(("Yes.",), CALL, ("Hm.",)),
         ),
         (
             {
@@ -107,29 +107,29 @@ CALL = (Asked("search", {"q": "GR"}),)
                     }
                 ]
             },
-            Speech(("Yes.",), CALL, ("Hm.",)),
+            ModelReply(("Yes.",), CALL, ("Hm.",)),
         ),
         (
             {"message": {"role": "assistant", "content": "Yes.", "thinking": "Hm."}},
-            Speech(("Yes.",), (), ("Hm.",)),
+            ModelReply(("Yes.",), (), ("Hm.",)),
         ),
-        ({"response": "Yes.", "thinking": "Hm."}, Speech(("Yes.",), (), ("Hm.",))),
-        ({"$": "model", "type": "m:C", "v": completion("Yes.")}, Speech(("Yes.",))),
-        ({"data": [{"embedding": [0.1]}]}, Speech()),
-        ({"choices": [{"message": None}, 3, {"text": "old"}]}, Speech(("old",))),
-        (None, Speech()),
-        ([1, 2], Speech()),
+        ({"response": "Yes.", "thinking": "Hm."}, ModelReply(("Yes.",), (), ("Hm.",))),
+        ({"$": "model", "type": "m:C", "v": completion("Yes.")}, ModelReply(("Yes.",))),
+        ({"data": [{"embedding": [0.1]}]}, ModelReply()),
+        ({"choices": [{"message": None}, 3, {"text": "old"}]}, ModelReply(("old",))),
+        (None, ModelReply()),
+        ([1, 2], ModelReply()),
         (
             completion(
                 None,
                 calls=None,
                 tool_calls=[{"function": {"name": "f", "arguments": '{"q":'}}, {"function": {}}],
             ),
-            Speech((), (Asked("f", '{"q":'),)),
+            ModelReply((), (ToolRequest("f", '{"q":'),)),
         ),
     ],
 )
-def test_answers_by_their_shape(answer: Any, speech: Speech) -> None:
+def test_answers_by_their_shape(answer: Any, speech: ModelReply) -> None:
     """Whoever wrote them; what is no answer says nothing."""
     assert speech_of(answer) == speech
 

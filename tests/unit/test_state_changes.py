@@ -18,7 +18,7 @@ from holdfast.core.diff.state_changes import StateChange, tell_changes
 from holdfast.core.diff.state_diff import find_changes
 from holdfast.core.llm.message_shapes import call_text, message_line, role_of
 from holdfast.core.state.nodes import Nodes, unpack_nodes
-from holdfast.core.state.tree import Garden
+from holdfast.core.state.tree import StoredNodes
 
 
 class Colour(Enum):
@@ -42,7 +42,7 @@ class Soil:
     """States planted and compared; counts the nodes that were read."""
 
     def __init__(self) -> None:
-        self.garden = Garden(address_of)
+        self.nodes = StoredNodes(address_of)
         self.packs: dict[str, bytes] = {}
         self.fetched: list[str] = []
 
@@ -51,9 +51,9 @@ class Soil:
         return {address: unpack_nodes(self.packs[address]) for address in addresses}
 
     def plant(self, state: Any) -> Any:
-        planted = self.garden.plant(encode_state(state, what="state")[0])
+        planted = self.nodes.plant(encode_state(state, what="state")[0])
         self.packs |= dict(planted.packs)
-        self.garden.settle(planted)
+        self.nodes.settle(planted)
         return planted.root
 
     def told(self, a: Any, b: Any) -> tuple[StateChange, ...]:

@@ -15,7 +15,7 @@ from holdfast.core.state import tree as tree_module
 from holdfast.core.state.assemble import gather, packs_of
 from holdfast.core.state.chunking import pieces, runs
 from holdfast.core.state.nodes import Nodes, pack_nodes, runs_in, unpack_nodes
-from holdfast.core.state.tree import Garden
+from holdfast.core.state.tree import StoredNodes
 from holdfast.errors import Corrupt, TooLarge
 
 
@@ -26,7 +26,7 @@ class Beds:
         self.packs: dict[str, bytes] = {}
         self.fetched: list[str] = []
         self.requests = 0
-        self.garden = Garden(address_of)
+        self.nodes = StoredNodes(address_of)
 
     def fetch(self, addresses: Sequence[str]) -> dict[str, list[bytes]]:
         self.fetched += addresses
@@ -35,9 +35,9 @@ class Beds:
 
     def plant(self, tree: Any) -> tuple[Any, int]:
         """The root, and how many bytes were new."""
-        planted = self.garden.plant(tree)
+        planted = self.nodes.plant(tree)
         self.packs |= dict(planted.packs)
-        self.garden.settle(planted)
+        self.nodes.settle(planted)
         return planted.root, sum(len(data) for _, data in planted.packs)
 
 
@@ -94,9 +94,9 @@ def test_a_typical_edit_adds_a_few_hundred_bytes() -> None:
     beside = 0
     for number in range(50):
         messages.append(message(COUNT + number))
-        planted = beds.garden.plant({"messages": messages})
+        planted = beds.nodes.plant({"messages": messages})
         packs = planted.packs
-        beds.garden.settle(planted)
+        beds.nodes.settle(planted)
         assert len(packs) == 1
         beside += len(pack(packs[0].data)) - len(pack(orjson.dumps(messages[-1])))
     assert beside / 50 < 700
@@ -233,8 +233,8 @@ def test_a_plant_that_was_not_stored_is_planted_again() -> None:
     """Only what is settled counts as stored."""
     beds = Beds()
     state = {"messages": [message(i) for i in range(200)]}
-    first = beds.garden.plant(state)
-    assert beds.garden.plant(state) == first
+    first = beds.nodes.plant(state)
+    assert beds.nodes.plant(state) == first
     root, written = beds.plant(state)
     assert written == sum(len(data) for _, data in first.packs)
     assert gather(root, beds.fetch) == state
@@ -246,13 +246,13 @@ def test_edits_by_another_thread_mix_nothing_up() -> None:
     messages = [message(i) for i in range(100)]
     first = orjson.loads(orjson.dumps(messages))
 
-    class Meddled(Garden):
+    class Meddled(StoredNodes):
         def _items(self, form: str, part: Sequence[Any], depth: int) -> list[bytes]:
             messages[0]["content"] = "later"
             return super()._items(form, part, depth)
 
     beds = Beds()
-    beds.garden = Meddled(address_of)
+    beds.nodes = Meddled(address_of)
     beds.plant(messages)
     root, _ = beds.plant(first)
     assert gather(root, beds.fetch) == first
@@ -314,9 +314,9 @@ def test_a_garden_says_when_it_is_overgrown(monkeypatch: pytest.MonkeyPatch) -> 
     beds = Beds()
     messages = [message(i) for i in range(200)]
     root, _ = beds.plant(messages)
-    assert beds.garden.is_overgrown
-    beds.garden = Garden(address_of)
-    beds.garden.learn(root, beds.fetch)
+    assert beds.nodes.is_overgrown
+    beds.nodes = StoredNodes(address_of)
+    beds.nodes.learn(root, beds.fetch)
     assert beds.plant(messages) == (root, 0)
     assert beds.plant(appended(messages))[1] < NEW_BYTES + 4_000
 
@@ -325,9 +325,9 @@ def test_a_state_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     """Before anything is stored."""
     monkeypatch.setattr(tree_module, "VALUE_SIZE_BYTES_MAX", 10_000)
     with pytest.raises(TooLarge, match="a state is"):
-        Garden(address_of).plant({"a": [message(i) for i in range(100)]})
+        StoredNodes(address_of).plant({"a": [message(i) for i in range(100)]})
     with pytest.raises(TooLarge, match="a state is"):
-        Garden(address_of).plant({"a": "x" * 10_001})
+        StoredNodes(address_of).plant({"a": "x" * 10_001})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from holdfast.core.llm.request_shapes import model_in
 from holdfast.engine.llm.model_call import ModelWork
 from holdfast.engine.llm.stream_journal import StreamWork
 from holdfast.engine.run import observers
-from holdfast.engine.steps.call_identity import Asked
+from holdfast.engine.steps.call_identity import RequestedCall
 from holdfast.engine.steps.call_options import choose
 from holdfast.engine.steps.step import Work
 from holdfast.errors import Parked, PremiseMissing, StepInDoubt
@@ -54,7 +54,7 @@ _NOTED: Final = {
 
 def instrument(
     tracer_provider: Any = None, *, content: bool = False, replayed: Replayed = "count"
-) -> observers.Onlooker | None:
+) -> observers.Observer | None:
     """Trace the runs that are entered from now on. Returns the previous observer, for ``observers.put``.
 
     ``content`` puts requests and answers of models and tools into the spans: it may be private, and is off by
@@ -131,7 +131,7 @@ class Attempt:
         if call is not None:
             call.end(error)
 
-    def replayed(self, asked: Asked, outcome: Outcome) -> None:
+    def replayed(self, asked: RequestedCall, outcome: Outcome) -> None:
         """Count it; or make a span of zero length."""
         self._replayed += 1
         if self._tracing.replayed == "spans":
@@ -164,7 +164,7 @@ class Attempt:
         ):  # left in another context than entered: there is nothing to detach
             context.detach(self._token)
 
-    def _start(self, asked: Asked, work: Work | None) -> Any:
+    def _start(self, asked: RequestedCall, work: Work | None) -> Any:
         """A span inside the current one, or inside the attempt's if a framework's thread has none."""
         is_known = trace.get_current_span().get_span_context().is_valid
         name, kind, attributes = _described(asked, work)
@@ -222,7 +222,7 @@ class Call:
             self.span.set_attribute("gen_ai.tool.call.arguments", work.asked.arguments.decode())
 
 
-def _described(asked: Asked, work: Work | None) -> tuple[str, Any, dict[str, Any]]:
+def _described(asked: RequestedCall, work: Work | None) -> tuple[str, Any, dict[str, Any]]:
     """The span of a call by the conventions: its name, its kind and its attributes."""
     if asked.request is not None:
         operation = "embeddings" if asked.name == "embeddings" else "chat"
@@ -238,7 +238,7 @@ def _described(asked: Asked, work: Work | None) -> tuple[str, Any, dict[str, Any
     if work is None:
         effect, is_tool = _intended(asked)
     else:
-        effect, is_tool = work.treatment.effect, work.treatment.is_tool
+        effect, is_tool = work.call_options.effect, work.call_options.is_tool
     told = {"holdfast.step.effect": effect}
     if is_tool:
         told |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": asked.name}
@@ -246,10 +246,10 @@ def _described(asked: Asked, work: Work | None) -> tuple[str, Any, dict[str, Any
     return asked.name, SpanKind.INTERNAL, told
 
 
-def _intended(asked: Asked) -> tuple[str, bool]:
+def _intended(asked: RequestedCall) -> tuple[str, bool]:
     """The effect of a recorded call, and whether it is a tool's."""
-    tenure = asked.here.tenure
-    intent = contents_of(tenure.intent_of(tenure.view.calls[asked.key]))
+    held = asked.here.held
+    intent = contents_of(held.intent_of(held.view.calls[asked.key]))
     return intent["effect"], bool(intent.get("tool"))
 
 

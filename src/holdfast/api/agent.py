@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hin
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.enter import IfFinished, Opening
 from holdfast.api.run import Run
-from holdfast.api.store.store import Store, workshop_at
+from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
 from holdfast.engine.budget.price_tables import Prices
 from holdfast.engine.queue.queue import check_poison
@@ -122,12 +122,12 @@ class Agent(Generic[P, R]):
         self, run: Run | AsyncRun, inputs: Mapping[str, Any] | None, crashes_max: int | None
     ) -> Mapping[str, Any]:
         """The arguments of this attempt: those of the caller, or those that stand recorded."""
-        tenure = run._tenure  # noqa: SLF001 - its own handle
+        held = run._held  # noqa: SLF001 - its own handle
         if crashes_max is not None:
-            check_poison(tenure, crashes_max)
+            check_poison(held, crashes_max)
         if inputs is not None:
             return inputs
-        known = recorded_inputs(tenure.store, tenure.view, tenure.run, self._hints())
+        known = recorded_inputs(held.store, held.view, held.run, self._hints())
         return self.inputs_of((), known)
 
     def submit(self, id: str, /, *args: Any, store: Place = None, **kwargs: Any) -> bool:  # noqa: A002 - what people call it
@@ -136,7 +136,7 @@ class Agent(Generic[P, R]):
         False where there is nothing to do: it is queued, at work, or over already.
         """
         entry = Entry(id, inputs=self.inputs_of(args, kwargs), agent=self.name, defaults=self._defaults())
-        return drive(queue(BLOCKING, workshop_at(store), entry))
+        return drive(queue(BLOCKING, session_at(store), entry))
 
     def main(self, argv: list[str] | None = None) -> None:
         """A command line for this agent: ``python auditor.py ID [--inputs JSON] [--store URL]``; exits with its code."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.run import Run
-from holdfast.api.store.place import workshop_at
-from holdfast.engine.run.call_site import HERE, Here, current_task, here_now
+from holdfast.api.store.place import session_at
+from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, here_now
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.open import Entry, enter
-from holdfast.engine.run.store_session import Workshop, held_runs
+from holdfast.engine.run.store_session import StoreSession, held_runs
 from holdfast.engine.steps.call_options import budget_of, choose, policy_of
 from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
@@ -112,7 +112,7 @@ def current() -> Run | AsyncRun:
         raise NoCurrentRun(
             what="holdfast.current()", held=", ".join(held_runs()) or "no run", problem="", advice=""
         )
-    handle: Run | AsyncRun = here.tenure.handle
+    handle: Run | AsyncRun = here.held.handle
     return handle
 
 
@@ -123,7 +123,7 @@ class Opening:
         self._entry = entry
         self._store = store
         self._run: Run | AsyncRun | None = None
-        self._token: Token[Here | None] | None = None
+        self._token: Token[CallSite | None] | None = None
         self._has_handler = False
         self._watch: Watch | None = None
 
@@ -134,11 +134,11 @@ class Opening:
 
     def open(self) -> Run:
         """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``."""
-        workshop = self._workshop()
-        tenure = drive(enter(BLOCKING, workshop, self._entry))
-        self._run = handle = Run(tenure, self._entry)
-        tenure.root.task = current_task()
-        self._token = HERE.set(Here(tenure, "", tenure.root))
+        session = self._session()
+        held = drive(enter(BLOCKING, session, self._entry))
+        self._run = handle = Run(held, self._entry)
+        held.root.task = current_task()
+        self._token = CALL_SITE.set(CallSite(held, "", held.root))
         return handle
 
     def __enter__(self) -> Run:
@@ -156,7 +156,7 @@ class Opening:
     ) -> bool:
         assert isinstance(self._run, Run)
         try:
-            raised = drive(leave(self._run._tenure, BLOCKING, self._entry, error))  # noqa: SLF001 - its own handle
+            raised = drive(leave(self._run._held, BLOCKING, self._entry, error))  # noqa: SLF001 - its own handle
         finally:
             self._reset()
             self._restore_signal()
@@ -165,16 +165,16 @@ class Opening:
     async def __aenter__(self) -> AsyncRun:
         from holdfast.engine.run import sigterm
 
-        workshop = await AWAITING.store(self._workshop)
+        session = await AWAITING.store(self._session)
         try:
             self._watch = sigterm.install_in_loop(current_task())
-            tenure = await enter(AWAITING, workshop, self._entry)
+            held = await enter(AWAITING, session, self._entry)
         except BaseException:
             if self._watch is not None:
                 self._watch.undo()
             raise
-        self._run = handle = AsyncRun(tenure, self._entry)
-        self._token = HERE.set(Here(tenure, "", tenure.root))
+        self._run = handle = AsyncRun(held, self._entry)
+        self._token = CALL_SITE.set(CallSite(held, "", held.root))
         return handle
 
     async def __aexit__(
@@ -183,12 +183,12 @@ class Opening:
         assert isinstance(self._run, AsyncRun)
         import asyncio
 
-        tenure = self._run._tenure  # noqa: SLF001 - its own handle
+        held = self._run._held  # noqa: SLF001 - its own handle
         watch = self._watch
         is_last = False
         try:
             raised = await leave(
-                tenure, AWAITING, self._entry, error, is_hurried=lambda: watch is None or watch.is_hurried
+                held, AWAITING, self._entry, error, is_hurried=lambda: watch is None or watch.is_hurried
             )
         finally:
             self._reset()
@@ -197,13 +197,13 @@ class Opening:
             raise Terminated from raised
         return self._conclude(error, raised)
 
-    def _workshop(self) -> Workshop:
+    def _session(self) -> StoreSession:
         if self._run is not None:
             raise Misuse(
                 problem=f"run {self._entry.run} was entered through this object before",
                 advice="call holdfast.run(...) again",
             )
-        return workshop_at(self._store)
+        return session_at(self._store)
 
     def _conclude(self, error: BaseException | None, raised: BaseException | None) -> bool:
         if raised is None:
@@ -217,9 +217,9 @@ class Opening:
     def _reset(self) -> None:
         try:
             if self._token is not None:
-                HERE.reset(self._token)
+                CALL_SITE.reset(self._token)
         except ValueError:  # left from another context than entered: a fixture or a generator
-            HERE.set(None)
+            CALL_SITE.set(None)
 
     def _restore_signal(self) -> None:
         if self._has_handler:

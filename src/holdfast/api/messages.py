@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from holdfast.api.features import conversation
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse
 
@@ -12,23 +12,23 @@ from holdfast.errors import Misuse
 class _Conversation(Sequence[Any]):
     """The run's conversation, as far as the program has come: read like a list; each look gives fresh copies."""
 
-    __slots__ = ("_tenure",)
+    __slots__ = ("_held",)
 
-    def __init__(self, tenure: Tenure) -> None:
-        self._tenure = tenure
+    def __init__(self, held: HeldRun) -> None:
+        self._held = held
 
     def __len__(self) -> int:
-        return len(conversation.MESSAGES_SEEN.of(self._tenure))
+        return len(conversation.MESSAGES_SEEN.of(self._held))
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        return conversation.MESSAGES_SEEN.of(self._tenure).read(index)
+        return conversation.MESSAGES_SEEN.of(self._held).read(index)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(conversation.MESSAGES_SEEN.of(self._tenure).read(slice(None)))
+        return iter(conversation.MESSAGES_SEEN.of(self._held).read(slice(None)))
 
 
 class Messages(_Conversation):
@@ -41,15 +41,15 @@ class Messages(_Conversation):
 
         With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
         """
-        drive(conversation.add_messages(self._tenure, BLOCKING, [_signed(message, provider, model)]))
+        drive(conversation.add_messages(self._held, BLOCKING, [_signed(message, provider, model)]))
 
     def extend(self, messages: Iterable[Any]) -> None:
         """Add messages at the end, in one record."""
-        drive(conversation.add_messages(self._tenure, BLOCKING, list(messages)))
+        drive(conversation.add_messages(self._held, BLOCKING, list(messages)))
 
     def drop(self, count: int) -> None:
         """Let the oldest messages go from the conversation; the journal still has them."""
-        drive(conversation.drop_messages(self._tenure, BLOCKING, count))
+        drive(conversation.drop_messages(self._held, BLOCKING, count))
 
     def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
         """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
@@ -58,13 +58,13 @@ class Messages(_Conversation):
         """
         from holdfast.engine.llm import conversation_repair
 
-        return drive(conversation_repair.ready(self._tenure, BLOCKING, provider, model))
+        return drive(conversation_repair.ready(self._held, BLOCKING, provider, model))
 
     def mend(self) -> list[str]:
         """Mend whatever is wrong with the conversation as it stands; what was done. Durable when it returns."""
         from holdfast.engine.llm import conversation_repair
 
-        return drive(conversation_repair.mend_messages(self._tenure, BLOCKING))
+        return drive(conversation_repair.mend_messages(self._held, BLOCKING))
 
 
 class AsyncMessages(_Conversation):
@@ -77,15 +77,15 @@ class AsyncMessages(_Conversation):
 
         With who made it, its reasoning is left out of what ``ready`` gives for another provider or model.
         """
-        await conversation.add_messages(self._tenure, AWAITING, [_signed(message, provider, model)])
+        await conversation.add_messages(self._held, AWAITING, [_signed(message, provider, model)])
 
     async def extend(self, messages: Iterable[Any]) -> None:
         """Add messages at the end, in one record."""
-        await conversation.add_messages(self._tenure, AWAITING, list(messages))
+        await conversation.add_messages(self._held, AWAITING, list(messages))
 
     async def drop(self, count: int) -> None:
         """Let the oldest messages go from the conversation; the journal still has them."""
-        await conversation.drop_messages(self._tenure, AWAITING, count)
+        await conversation.drop_messages(self._held, AWAITING, count)
 
     async def ready(self, *, provider: str | None = None, model: str | None = None) -> list[Any]:
         """The messages to send now, as plain data a provider takes. InvalidHistory where none would.
@@ -94,13 +94,13 @@ class AsyncMessages(_Conversation):
         """
         from holdfast.engine.llm import conversation_repair
 
-        return await conversation_repair.ready(self._tenure, AWAITING, provider, model)
+        return await conversation_repair.ready(self._held, AWAITING, provider, model)
 
     async def mend(self) -> list[str]:
         """Mend whatever is wrong with the conversation as it stands; what was done. Durable when it returns."""
         from holdfast.engine.llm import conversation_repair
 
-        return await conversation_repair.mend_messages(self._tenure, AWAITING)
+        return await conversation_repair.mend_messages(self._held, AWAITING)
 
 
 def _signed(message: Any, provider: str | None, model: str | None) -> Any:

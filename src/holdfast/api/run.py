@@ -34,11 +34,11 @@ from holdfast.api.open_file import OpenFile
 from holdfast.api.shared import Handle, checked_label, finish_run
 from holdfast.api.stream import Stream
 from holdfast.engine.run.close import leave
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.model.calls import ONCE, READ, Treatment
+from holdfast.model.calls import ONCE, READ, CallOptions
 from holdfast.model.context import BUDGET_TOKENS, Count, Style
 from holdfast.model.facts import Fact, Recalled
 from holdfast.model.handoff import Message, Promise
@@ -47,7 +47,7 @@ from holdfast.model.premises import Act
 if TYPE_CHECKING:
     from holdfast.core.llm.streams.recovery import OnPartial
     from holdfast.core.resume.resume_plan import ResumePlan
-    from holdfast.engine.queue.children import Entrant
+    from holdfast.engine.queue.children import AgentLike
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,58 +62,58 @@ class Run(Handle["RunOptions"]):
     @property
     def messages(self) -> Messages:
         """The run's conversation."""
-        return Messages(self._tenure)
+        return Messages(self._held)
 
-    def _treated(self, treatment: Treatment) -> "RunOptions":
-        return RunOptions(self._tenure, treatment)
+    def _treated(self, call_options: CallOptions) -> "RunOptions":
+        return RunOptions(self._held, call_options)
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the function once, ever; afterwards answer from the journal."""
-        return drive(step(self._tenure, BLOCKING, READ, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return drive(step(self._held, BLOCKING, READ, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
-        return drive(step(self._tenure, BLOCKING, ONCE, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return drive(step(self._held, BLOCKING, ONCE, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
     def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the state as it is now; the number of the point."""
-        return drive(checkpoints.checkpoint(self._tenure, BLOCKING, state, checked_label(label)))
+        return drive(checkpoints.checkpoint(self._held, BLOCKING, state, checked_label(label)))
 
     def restore(self, default: Any = None) -> Any:
         """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
-        return drive(checkpoints.restore(self._tenure, BLOCKING, default))
+        return drive(checkpoints.restore(self._held, BLOCKING, default))
 
     def plan(self, steps: Iterable[str]) -> None:
         """Record what the agent means to do, in order."""
-        drive(marks.mark(self._tenure, BLOCKING, "plan", {"steps": list(steps)}))
+        drive(marks.mark(self._held, BLOCKING, "plan", {"steps": list(steps)}))
 
     def think(self, text: str) -> None:
         """Record a thought."""
-        drive(loop_detection.think(self._tenure, BLOCKING, text))
+        drive(loop_detection.think(self._held, BLOCKING, text))
 
     def decide(self, text: str, *, because: str = "") -> None:
         """Record a decision and its reason."""
-        drive(marks.mark(self._tenure, BLOCKING, "decision", {"text": text, "because": because}))
+        drive(marks.mark(self._held, BLOCKING, "decision", {"text": text, "because": because}))
 
     def discover(self, text: str) -> None:
         """Record something found out."""
-        drive(marks.mark(self._tenure, BLOCKING, "discovery", {"text": text}))
+        drive(marks.mark(self._held, BLOCKING, "discovery", {"text": text}))
 
     def say(self, text: str, *, to: str = "") -> None:
         """Record something told to somebody."""
-        drive(marks.mark(self._tenure, BLOCKING, "said", {"text": text, "to": to}))
+        drive(marks.mark(self._held, BLOCKING, "said", {"text": text, "to": to}))
 
     def now(self) -> datetime:
         """The time, drawn once: the same in every replay. In UTC."""
-        return drive(marks.draw(self._tenure, BLOCKING, "now", drawn_values.now(self._tenure.clock)))  # type: ignore[no-any-return]
+        return drive(marks.draw(self._held, BLOCKING, "now", drawn_values.now(self._held.clock)))  # type: ignore[no-any-return]
 
     def uuid(self) -> UUID:
         """A random UUID, drawn once: the same in every replay."""
-        return drive(marks.draw(self._tenure, BLOCKING, "uuid", drawn_values.uuid))  # type: ignore[no-any-return]
+        return drive(marks.draw(self._held, BLOCKING, "uuid", drawn_values.uuid))  # type: ignore[no-any-return]
 
     def random(self) -> float:
         """A random number in [0, 1), drawn once: the same in every replay."""
-        return drive(marks.draw(self._tenure, BLOCKING, "random", drawn_values.random))  # type: ignore[no-any-return]
+        return drive(marks.draw(self._held, BLOCKING, "random", drawn_values.random))  # type: ignore[no-any-return]
 
     def model(
         self, name: str, call: Callable[[Q], T], request: Q, /, *, model: str = "", provider: str = ""
@@ -124,7 +124,7 @@ class Run(Handle["RunOptions"]):
         common with the request before is not written again. ``model`` and ``provider`` are for the records.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return drive(model_call.answer_of(self._tenure, BLOCKING, ask, call))  # type: ignore[no-any-return]
+        return drive(model_call.answer_of(self._held, BLOCKING, ask, call))  # type: ignore[no-any-return]
 
     def stream(
         self,
@@ -144,7 +144,7 @@ class Run(Handle["RunOptions"]):
         the program is given all of it either way. Recorded whole, it is answered from the journal.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return Stream(drive(text_stream.stream_texts(self._tenure, BLOCKING, ask, call, go_on, on_partial)))
+        return Stream(drive(text_stream.stream_texts(self._held, BLOCKING, ask, call, go_on, on_partial)))
 
     @overload
     def ask(
@@ -184,25 +184,25 @@ class Run(Handle["RunOptions"]):
         this process (None for as long as it takes) and then parks; after ``expires_s`` QuestionExpired is raised.
         """
         inquiry = questions.Inquiry(question, returns, about, wait_s, expires_s, choices)
-        return drive(questions.inquire(self._tenure, BLOCKING, inquiry))
+        return drive(questions.inquire(self._held, BLOCKING, inquiry))
 
     def sleep(self, seconds: float, *, wait_s: float | None = None) -> None:
         """Wait so long, across restarts. With ``wait_s`` the run parks if more than that is left."""
-        drive(waits.sleep(self._tenure, BLOCKING, seconds, wait_s))
+        drive(waits.sleep(self._held, BLOCKING, seconds, wait_s))
 
     def sleep_until(self, when: datetime | float, *, wait_s: float | None = None) -> None:
         """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
-        drive(waits.sleep_until(self._tenure, BLOCKING, when, wait_s))
+        drive(waits.sleep_until(self._held, BLOCKING, when, wait_s))
 
     def child(
-        self, name: str, agent: "Entrant | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
+        self, name: str, agent: "AgentLike | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
     ) -> Any:
         """Submit another agent's run for any worker, and give its result: it runs once, wherever there is room.
 
         Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
         and then parks; a worker takes it up again when the child has ended. ChildFailed.
         """
-        return drive(children.child(self._tenure, BLOCKING, name, agent, args, kwargs, wait_s))
+        return drive(children.child(self._held, BLOCKING, name, agent, args, kwargs, wait_s))
 
     def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
         """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
@@ -210,7 +210,7 @@ class Run(Handle["RunOptions"]):
         Changed or gone, it pauses the run with ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise; a
         file of the run's workspace that was edited is warned about.
         """
-        drive(premises.depends_on(self._tenure, BLOCKING, path, on_change))
+        drive(premises.depends_on(self._held, BLOCKING, path, on_change))
 
     def artifact(self, path: "str | os.PathLike[str]", *, keep: bool = True) -> None:
         """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed.
@@ -218,7 +218,7 @@ class Run(Handle["RunOptions"]):
         A copy is kept, each version of it, unless ``keep`` is False. ArtifactTooLarge; PathRefused where it lies outside of the
         run's ``workspace``. Synced when it returns.
         """
-        drive(artifacts.artifact(self._tenure, BLOCKING, path, keep=keep))
+        drive(artifacts.artifact(self._held, BLOCKING, path, keep=keep))
 
     @overload
     def open(
@@ -247,7 +247,7 @@ class Run(Handle["RunOptions"]):
         runs, and what it writes is discarded. PathRefused where the path leads out of the run's ``workspace``, or of the
         current directory where it has none.
         """
-        return OpenFile(write.Writing(self._tenure, path, mode, encoding, keep=keep))
+        return OpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
 
     def context(
         self,
@@ -262,7 +262,7 @@ class Run(Handle["RunOptions"]):
         At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high. With what
         other runs have left in memory that fits, for everybody and for those that ``scopes`` name: ``users/42``.
         """
-        return drive(context.draw_context(self._tenure, BLOCKING, budget_tokens, style, count, scopes))
+        return drive(context.draw_context(self._held, BLOCKING, budget_tokens, style, count, scopes))
 
     def remember(
         self,
@@ -279,50 +279,50 @@ class Run(Handle["RunOptions"]):
         What is known already is not kept twice; what it contradicts is superseded. Under a ``key``, what was there is replaced.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return drive(remember.remember_in_run(self._tenure, BLOCKING, fact))
+        return drive(remember.remember_in_run(self._held, BLOCKING, fact))
 
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
         """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
-        return drive(remember.recall_in_run(self._tenure, BLOCKING, query, k, scope, tags))
+        return drive(remember.recall_in_run(self._held, BLOCKING, query, k, scope, tags))
 
     def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over, drawn once: ``store.accept(document, as_=…)`` begins a run with it.
 
         With ``seal`` the run is sealed in the same breath: nothing more is recorded here, and this attempt is over.
         """
-        return drive(handoff_give.hand_over(self._tenure, BLOCKING, to, seal=seal))
+        return drive(handoff_give.hand_over(self._held, BLOCKING, to, seal=seal))
 
     def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
         """Record a promise, and tell it to the run it is made to where that is one of this store; it passes on with a handoff."""
-        return drive(promises.promise(self._tenure, BLOCKING, text, to, due))
+        return drive(promises.promise(self._held, BLOCKING, text, to, due))
 
     def keep(self, promise: Promise | str, *, note: str = "") -> Promise:
         """Record that a promise of this run, by itself or its id, was kept; whoever it was made to is told."""
-        return drive(promises.settle(self._tenure, BLOCKING, promise, "kept", note))
+        return drive(promises.settle(self._held, BLOCKING, promise, "kept", note))
 
     def break_promise(self, promise: Promise | str, *, because: str) -> Promise:
         """Record that a promise of this run, by itself or its id, will not be kept, and why; whoever it was made to is told."""
-        return drive(promises.settle(self._tenure, BLOCKING, promise, "broken", because))
+        return drive(promises.settle(self._held, BLOCKING, promise, "broken", because))
 
     def send(self, to: str, message: Any) -> None:
         """Send a message, any storable value, to another run of this store: it lies in its inbox until that receives it.
 
         It is sent once, however often this run is killed and started again. UnknownRun, RunSealed, Undeliverable.
         """
-        drive(run_messages.send(self._tenure, BLOCKING, to, message))
+        drive(run_messages.send(self._held, BLOCKING, to, message))
 
     def receive(self, *, wait_s: float | None = 0.0) -> Message:
         """The next message that another run has sent to this one, each once and in order; recorded before it is returned.
 
         The run waits ``wait_s`` in this process (None for as long as it takes) and then parks; a message makes it due again.
         """
-        return drive(run_messages.receive(self._tenure, BLOCKING, wait_s))
+        return drive(run_messages.receive(self._held, BLOCKING, wait_s))
 
     def resume_plan(self) -> "ResumePlan":
         """What was reused, in doubt and relied on when this attempt began."""
-        return drive(resume_plan.plan(self._tenure, BLOCKING))
+        return drive(resume_plan.plan(self._held, BLOCKING))
 
     def finish(
         self, result: Any = None, *, remember: bool | str | Iterable[str] = False, scope: str = ""
@@ -331,29 +331,29 @@ class Run(Handle["RunOptions"]):
 
         With ``remember``, its discoveries and its outcome are kept as facts that outlive it, or these texts; in this scope.
         """
-        drive(finish_run(self._tenure, BLOCKING, result, remember, scope))
+        drive(finish_run(self._held, BLOCKING, result, remember, scope))
 
     def close(self) -> None:
         """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""
-        error = drive(leave(self._tenure, BLOCKING, self._entry, None, finishes=False))
+        error = drive(leave(self._held, BLOCKING, self._entry, None, finishes=False))
         if error is not None:
             raise error
 
 
 class RunOptions:
-    """``run.options(…)``: the run's calls under another treatment."""
+    """``run.options(…)``: the run's calls under another call_options."""
 
-    __slots__ = ("_tenure", "_treatment")
+    __slots__ = ("_call_options", "_held")
 
-    def __init__(self, tenure: Tenure, treatment: Treatment) -> None:
-        self._tenure = tenure
-        self._treatment = treatment
+    def __init__(self, held: HeldRun, call_options: CallOptions) -> None:
+        self._held = held
+        self._call_options = call_options
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """As ``Run.step``, under these options."""
-        return drive(step(self._tenure, BLOCKING, self._treatment, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return drive(step(self._held, BLOCKING, self._call_options, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """As ``Run.once``, under these options."""
-        treatment = self._treatment._replace(effect="once")
-        return drive(step(self._tenure, BLOCKING, treatment, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        call_options = self._call_options._replace(effect="once")
+        return drive(step(self._held, BLOCKING, call_options, name, fn, args, kwargs))  # type: ignore[no-any-return]

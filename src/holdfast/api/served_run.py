@@ -19,7 +19,7 @@ from holdfast.core.transfer.handoff.carried_effects import arguments_digest, eff
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_in, read_blob
 from holdfast.engine.people.questions import ASKED
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state import checkpoints
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.sync_async import AWAITING
@@ -50,70 +50,68 @@ class Found(NamedTuple):
 
 async def go_on(run: AsyncRun) -> None:
     """Begin at the end of what stands recorded: all of it counts as given, and from here on everything is new."""
-    tenure = run._tenure
-    if tenure.resumed:
-        await checkpoints.restore(
-            tenure, AWAITING, None
-        )  # records that the history is not needed for a replay
-    assert tenure.journal is not None
-    tenure.move_cursor(tenure.journal.head)
-    ASKED.of(tenure).posed.update(
-        QUESTIONS.of(tenure.view).open
+    held = run._held
+    if held.resumed:
+        await checkpoints.restore(held, AWAITING, None)  # records that the history is not needed for a replay
+    assert held.journal is not None
+    held.move_cursor(held.journal.head)
+    ASKED.of(held).posed.update(
+        QUESTIONS.of(held.view).open
     )  # nothing that is still asked is withdrawn for being at this place
-    tenure.may_drift = False
-    tenure.remembers = True
+    held.may_drift = False
+    held.remembers = True
 
 
 async def take_in(run: AsyncRun) -> None:
     """Take in what was said about steps in doubt; like all that stands recorded, it counts as given."""
-    tenure = run._tenure
-    left = tenure.view.open_calls()
-    await inbox.drain(tenure, AWAITING)
+    held = run._held
+    left = held.view.open_calls()
+    await inbox.drain(held, AWAITING)
     for call in left:
-        outcome = None if call.is_open else tenure.next_outcome(call)
+        outcome = None if call.is_open else held.next_outcome(call)
         if outcome is not None and outcome.good:
             site, number = split_key(call.key)
             if number is not None:
-                tenure.take_number(site, number)
+                held.take_number(site, number)
 
 
 def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
     """The latest call of this name with these arguments; None where there is none, or it failed and may be made again."""
-    tenure = run._tenure
+    held = run._held
     site = site_of("", name, _canonical(name, arguments))
-    cut = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
+    cut = held.view.calls.get(f"{site}.{held.next_number(site)}")
     if cut is not None and cut.is_open:
-        return _open(tenure, cut)
-    number = tenure.latest_number(site)
+        return _open(held, cut)
+    number = held.latest_number(site)
     if number == 0:
         return None
     key = f"{site}.{number}"
     for step in steps_under_way(run):
         if step.key == key:
             return step
-    call = tenure.view.calls.get(key)
+    call = held.view.calls.get(key)
     if call is None:
         return Found(name, key, "done", 0, is_pruned=True)
-    return _open(tenure, call) if call.is_open else _done(tenure, call)
+    return _open(held, call) if call.is_open else _done(held, call)
 
 
 def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
     """What the run that handed over has done of this, or left in doubt; None where it knows nothing, or it may be made again."""
-    tenure = run._tenure
-    handoff = HANDOFF.of(tenure.view)
-    if handoff.handed is None or tenure.view.started is None:
+    held = run._held
+    handoff = HANDOFF.of(held.view)
+    if handoff.handed is None or held.view.started is None:
         return None
-    digest = fields_of(tenure.view.started.body)["handed_over"]["digest"]
+    digest = fields_of(held.view.started.body)["handed_over"]["digest"]
     wanted = arguments_digest(loads(_canonical(name, arguments)))
-    for effect in effects_in(loads(content_in(tenure.store, handoff.handed))):
+    for effect in effects_in(loads(content_in(held.store, handoff.handed))):
         is_it = (effect.step, effect.arguments_sha256, effect.key) == (name, wanted, "")
         if not is_it or effect.number in handoff.claimed:
             continue
-        seed = tenure.view.calls.get(seed_key(digest, effect))
+        seed = held.view.calls.get(seed_key(digest, effect))
         if seed is not None and seed.outcomes:
-            return _done(tenure, seed)
+            return _done(held, seed)
         if seed is not None and seed.is_open:
-            return _open(tenure, seed)
+            return _open(held, seed)
         where = f"in run {effect.run}, which handed over"
         if effect.is_done:
             value = decode_tree(effect.item.get("result"), what=f"result of {name!r}")
@@ -124,8 +122,8 @@ def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found
 
 def forgo(run: AsyncRun, name: str, arguments: dict[str, Any]) -> None:
     """The client does it once more on purpose: what the handoff knows of it does not answer the next call."""
-    tenure = run._tenure
-    carried = TAKEN_OVER.of(tenure).carried
+    held = run._held
+    carried = TAKEN_OVER.of(held).carried
     if carried is not None:
         carried.take(name, "", _canonical(name, arguments))
 
@@ -142,35 +140,33 @@ def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:
             work.asked.key,
             "running",
             work.intent_seq,
-            work.treatment.effect,
+            work.call_options.effect,
             loads(work.asked.arguments),
             work.idem,
         )
-        for work in run._tenure.in_flight()
+        for work in run._held.in_flight()
         if act is None or work.fn is act
     ]
 
 
 def steps_left_open(run: AsyncRun) -> list[Found]:
     """What was begun and never reported back, before this attempt or in it: in doubt, or simply cut off."""
-    tenure = run._tenure
-    flying = {work.asked.key for work in tenure.in_flight()}
+    held = run._held
+    flying = {work.asked.key for work in held.in_flight()}
     return [
-        _open(tenure, call)
-        for call in tenure.view.open_calls()
-        if call.key not in flying and not call.abandoned
+        _open(held, call) for call in held.view.open_calls() if call.key not in flying and not call.abandoned
     ]
 
 
 def stand_behind(run: AsyncRun, key: str) -> None:
     """Let what is recorded next stand behind this step: a file that the run has made was made by it."""
-    run._tenure.root.last = key
+    run._held.root.last = key
 
 
-def _asked(tenure: Tenure, call: Call, standing: Standing) -> Found:
-    intent = contents_of(tenure.intent_of(call)) if call.seq else {}
+def _asked(held: HeldRun, call: Call, standing: Standing) -> Found:
+    intent = contents_of(held.intent_of(call)) if call.seq else {}
     if "args_blob" in intent:
-        intent["args"] = loads(read_blob(tenure.store, intent["args_blob"]))
+        intent["args"] = loads(read_blob(held.store, intent["args_blob"]))
     return Found(
         call.name,
         call.key,
@@ -182,15 +178,15 @@ def _asked(tenure: Tenure, call: Call, standing: Standing) -> Found:
     )
 
 
-def _open(tenure: Tenure, call: Call) -> Found:
-    found = _asked(tenure, call, "in_doubt" if is_once(call) else "cut_off")
+def _open(held: HeldRun, call: Call) -> Found:
+    found = _asked(held, call, "in_doubt" if is_once(call) else "cut_off")
     return found._replace(reason=call.doubt or "never reported back")
 
 
-def _done(tenure: Tenure, call: Call) -> Found:
+def _done(held: HeldRun, call: Call) -> Found:
     outcome = call.outcomes[-1]
-    body = tenure.body_of(outcome)
-    found = _asked(tenure, call, "done")._replace(point=outcome.point)
+    body = held.body_of(outcome)
+    found = _asked(held, call, "done")._replace(point=outcome.point)
     if is_hollow(body) or part_of(body, "lost") is not None:
         return found._replace(is_pruned=True)
-    return found._replace(value=value_of(tenure, body, what=f"result of {call.name!r}"))
+    return found._replace(value=value_of(held, body, what=f"result of {call.name!r}"))

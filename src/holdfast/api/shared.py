@@ -19,16 +19,16 @@ from holdfast.api.features import (
 from holdfast.codec.values import decode, encode
 from holdfast.core.journal.names import check_name
 from holdfast.core.steps.identity import scope_of
-from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, locate
+from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, locate
 from holdfast.engine.run.close import finish
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.open import Entry
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.call_options import treat
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.limits import AUTOSAVE_EVERY_S, AUTOSAVE_EVERY_STEPS, LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.budget import Spent
-from holdfast.model.calls import Effect, InDoubtPolicy, Treatment
+from holdfast.model.calls import CallOptions, Effect, InDoubtPolicy
 from holdfast.model.handoff import Handed, Promises
 from holdfast.model.loops import Thresholds
 from holdfast.model.markers import Neutral
@@ -41,49 +41,49 @@ OptionsT = TypeVar("OptionsT")
 class Scope:
     """A named place for calls: the same call in two scopes is two calls. Used with ``with``."""
 
-    __slots__ = ("_name", "_tenure", "_token")
+    __slots__ = ("_held", "_name", "_token")
 
-    def __init__(self, tenure: Tenure, name: str) -> None:
-        self._tenure = tenure
+    def __init__(self, held: HeldRun, name: str) -> None:
+        self._held = held
         self._name = check_name("scope", name, STEP_NAME_CHARS_MAX)
-        self._token: Token[Here | None] | None = None
+        self._token: Token[CallSite | None] | None = None
 
     def __enter__(self) -> None:
-        here, _ = locate(self._tenure)
-        inner = Here(
-            self._tenure, scope_of(here.scope, self._name), Trail(current_task(), ""), here.depth, here.leaf
+        here, _ = locate(self._held)
+        inner = CallSite(
+            self._held, scope_of(here.scope, self._name), TaskCalls(current_task(), ""), here.depth, here.leaf
         )
-        self._token = HERE.set(inner)
+        self._token = CALL_SITE.set(inner)
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
-        HERE.reset(self._token)
+        CALL_SITE.reset(self._token)
 
 
 class Handle(Neutral, Generic[OptionsT]):
     """What both handles can tell without waiting."""
 
-    __slots__ = ("_entry", "_tenure")
+    __slots__ = ("_entry", "_held")
 
-    def __init__(self, tenure: Tenure, entry: Entry) -> None:
-        self._tenure = tenure
+    def __init__(self, held: HeldRun, entry: Entry) -> None:
+        self._held = held
         self._entry = entry
-        tenure.handle = self
+        held.handle = self
 
     @property
     def id(self) -> str:
         """The run's id."""
-        return self._tenure.run
+        return self._held.run
 
     @property
     def status(self) -> str:
         """Where the run stands, as far as this process knows."""
-        return self._tenure.status
+        return self._held.status
 
     @property
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
-        return self._tenure.number
+        return self._held.number
 
     @property
     def owner(self) -> str:
@@ -92,52 +92,52 @@ class Handle(Neutral, Generic[OptionsT]):
         The keys of a run are the same wherever it goes. An outside service that is told the owner, too, can tell two
         stores apart that act on the same run.
         """
-        return self._tenure.owner
+        return self._held.owner
 
     @property
     def resumed(self) -> bool:
         """Whether an earlier attempt started this run."""
-        return self._tenure.resumed
+        return self._held.resumed
 
     @property
     def replaying(self) -> bool:
         """Whether recorded outcomes still lie ahead; guards prints and progress bars."""
-        return self._tenure.replaying
+        return self._held.replaying
 
     @property
     def position(self) -> int:
         """The number of the last point: steps and checkpoints share the counter."""
-        return self._tenure.points
+        return self._held.points
 
     @property
     def nudge(self) -> str | None:
         """What to tell the model because it is in a loop; None once it has done something new. The same in every replay."""
-        return loop_detection.LOOP_DETECTION.of(self._tenure).nudge
+        return loop_detection.LOOP_DETECTION.of(self._held).nudge
 
     @property
     def spent(self) -> Spent:
         """What the run's model calls took, over all attempts."""
-        return budget.SPENDING.of(self._tenure).spent
+        return budget.SPENDING.of(self._held).spent
 
     @property
     def state(self) -> Any:
         """The state as last checkpointed; a fresh copy, None where there is none."""
-        return checkpoints.latest_state(self._tenure)
+        return checkpoints.latest_state(self._held)
 
     @property
     def promises(self) -> Promises:
         """What the run has promised, and what it was promised; what others tell is taken in when it is entered, and when it receives."""
-        return promise_fold.PROMISES.of(self._tenure.view).both()
+        return promise_fold.PROMISES.of(self._held.view).both()
 
     @property
     def handed(self) -> Handed | None:
         """What the run began with where it has taken over: the giver's document, its state and messages, and what was lost."""
-        return context.handed_to(self._tenure)
+        return context.handed_to(self._held)
 
     @property
     def to_rebuild(self) -> tuple[str, ...]:
         """The paths in the restored state where ephemeral values stood: None is there, for the program to replace."""
-        return held_states.STATES.of(self._tenure).to_rebuild
+        return held_states.STATES.of(self._held).to_rebuild
 
     def autosave(
         self,
@@ -152,17 +152,17 @@ class Handle(Neutral, Generic[OptionsT]):
         The state is read when a step begins. With ``thread_safe`` it is read in the middle of long steps too, by
         another thread. ``restore`` gives the latest, as it does after ``checkpoint``.
         """
-        self._tenure.check_usable()
-        autosave.Autosaver(get_state, every_s, every_steps, thread_safe=thread_safe).begin(self._tenure)
+        self._held.check_usable()
+        autosave.Autosaver(get_state, every_s, every_steps, thread_safe=thread_safe).begin(self._held)
 
     @property
     def result(self) -> Any:
         """What the run was finished with; None while it is not."""
-        tenure = self._tenure
-        if tenure.result is not None:
-            return decode(tenure.result, what=f"result of run {tenure.run}")
-        body = tenure.view.result
-        return None if body is None else value_of(tenure, body, what=f"result of run {tenure.run}")
+        held = self._held
+        if held.result is not None:
+            return decode(held.result, what=f"result of run {held.run}")
+        body = held.view.result
+        return None if body is None else value_of(held, body, what=f"result of run {held.run}")
 
     def options(
         self,
@@ -181,7 +181,7 @@ class Handle(Neutral, Generic[OptionsT]):
         refetchable: bool = False,
         deadline: datetime | float | None = None,
     ) -> OptionsT:
-        """The same run with other treatment for its next call: ``run.options(key=…).step(…)``.
+        """The same run with other call_options for its next call: ``run.options(key=…).step(…)``.
 
         The result of a ``refetchable`` step may be pruned: asked for again, the step runs again. After its ``deadline``
         no try of a step begins, and one that runs is out of time; a restart does not move it.
@@ -205,18 +205,18 @@ class Handle(Neutral, Generic[OptionsT]):
             )
         )
 
-    def _treated(self, treatment: Treatment) -> OptionsT:
+    def _treated(self, call_options: CallOptions) -> OptionsT:
         raise NotImplementedError
 
     def scope(self, name: str) -> Scope:
         """A named place for the calls inside ``with run.scope(name):``."""
-        return Scope(self._tenure, name)
+        return Scope(self._held, name)
 
     def bind(self, fn: Callable[P, T]) -> Callable[P, T]:
         """The function with this place in the run attached, for threads and executors."""
         context = copy_context()
-        if context.get(HERE) is None:
-            context.run(HERE.set, Here(self._tenure, "", self._tenure.root))
+        if context.get(CALL_SITE) is None:
+            context.run(CALL_SITE.set, CallSite(self._held, "", self._held.root))
 
         @wraps(fn)
         def bound(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -233,11 +233,11 @@ def checked_label(label: str | None) -> str | None:
 
 
 async def finish_run(
-    tenure: Tenure, hands: Hands, result: Any, remember: bool | str | Iterable[str], scope: str
+    held: HeldRun, runtime: Runtime, result: Any, remember: bool | str | Iterable[str], scope: str
 ) -> None:
     """Record the run's result. What is to outlive the run is kept first. Durable when it returns."""
-    if remember and not tenure.is_finished:
-        tenure.check_usable()
-        encode(result, what=f"result of run {tenure.run}")  # refused before anything is kept
-        await keep_on_finish.promote(tenure, hands, remember, result, scope)
-    await finish(tenure, hands, result)
+    if remember and not held.is_finished:
+        held.check_usable()
+        encode(result, what=f"result of run {held.run}")  # refused before anything is kept
+        await keep_on_finish.promote(held, runtime, remember, result, scope)
+    await finish(held, runtime, result)

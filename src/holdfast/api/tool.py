@@ -19,7 +19,7 @@ from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import Misuse, NoCurrentRun
 from holdfast.limits import STEP_NAME_CHARS_MAX
-from holdfast.model.calls import Approve, Effect, InDoubtPolicy, Treatment
+from holdfast.model.calls import Approve, CallOptions, Effect, InDoubtPolicy
 from holdfast.model.loops import Thresholds
 from holdfast.model.markers import KEY
 
@@ -32,7 +32,7 @@ class Tool(Protocol, Generic[P, R_co]):
     """A decorated function. ``fn`` is the plain one, for calls that are not to be recorded."""
 
     fn: Callable[..., Any]
-    treatment: Treatment
+    call_options: CallOptions
     __name__: str
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
@@ -82,7 +82,7 @@ def tool(
     With ``approve`` a person is asked before the effect: True, the question, or a function that makes it from the
     arguments. Denied, the tool is not called, and its result is a text that says so.
     """
-    treatment = treat(
+    call_options = treat(
         effect,
         None,
         retries,
@@ -99,7 +99,7 @@ def tool(
     )
 
     def decorate(plain: Callable[P, R]) -> Tool[P, R]:
-        wrapped: Tool[P, R] = _wrap(plain, treatment, name)
+        wrapped: Tool[P, R] = _wrap(plain, call_options, name)
         return wrapped
 
     return decorate if fn is None else decorate(fn)
@@ -137,26 +137,26 @@ def tools(
     return result  # type: ignore[no-any-return]  # the same kind of container as was given
 
 
-def _wrap(fn: Callable[..., Any], treatment: Treatment, name: str | None) -> Any:
+def _wrap(fn: Callable[..., Any], call_options: CallOptions, name: str | None) -> Any:
     fn = getattr(fn, "fn", fn)
-    treatment = treatment._replace(is_tool=True)
+    call_options = call_options._replace(is_tool=True)
     step_name = check_name("tool", name or fn.__name__, STEP_NAME_CHARS_MAX)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         here = here_now()
         if here is None:
             return fn(*args, **_outside(fn, step_name, kwargs))
-        return drive(step(here.tenure, BLOCKING, treatment, step_name, fn, args, kwargs))
+        return drive(step(here.held, BLOCKING, call_options, step_name, fn, args, kwargs))
 
     async def call_async(*args: Any, **kwargs: Any) -> Any:
         here = here_now()
         if here is None:
             return await fn(*args, **_outside(fn, step_name, kwargs))
-        return await step(here.tenure, AWAITING, treatment, step_name, fn, args, kwargs)
+        return await step(here.held, AWAITING, call_options, step_name, fn, args, kwargs)
 
     made: Any = update_wrapper(call_async if iscoroutinefunction(fn) else call, fn)
     made.fn = fn
-    made.treatment = treatment
+    made.call_options = call_options
     made.__name__ = step_name
     if has_parameter(fn, "idempotency_key"):
         _hide_key(made, fn)

@@ -69,8 +69,8 @@ class Worker:
         """Use ``holdfast.worker(…)``."""
         self._agents = dict(by_name)
         self._store = store
-        self._workshop = store._workshop  # noqa: SLF001 - its own handle
-        self._claims = Claims(self._workshop, list(self._agents))
+        self._session = store._session  # noqa: SLF001 - its own handle
+        self._claims = Claims(self._session, list(self._agents))
         self._concurrency = concurrency
         self._drain_s = drain_s
         self._crashes_max = crashes_max
@@ -114,7 +114,7 @@ class Worker:
             self._is_draining = True
             self._tell(Report("draining", text=", ".join(self.runs)))
         # Those that are just being entered are told while ``stop`` waits.
-        self._workshop.tender.drain(self.runs, self._drain_s)
+        self._session.heartbeat.drain(self.runs, self._drain_s)
         self._wake.set()
 
     def stop(self) -> bool:
@@ -219,7 +219,7 @@ class Worker:
 
     def _give_back(self, row: RunRow) -> None:
         try:
-            let_go(self._workshop.store, row, self._workshop.clock.wall() + _PUT_OFF_S)
+            let_go(self._session.store, row, self._session.clock.wall() + _PUT_OFF_S)
         except StoreError as again:  # then its lease runs out, and another worker takes it over
             log().warning("run %s: %s", row.run, again)
 
@@ -279,7 +279,7 @@ class Worker:
 
     def _admit(self, row: RunRow) -> bool:
         """Whether to run it now. If not, it is let go: for good where it asks for nothing, else until its turn comes."""
-        store, now = self._workshop.store, self._workshop.clock.wall()
+        store, now = self._session.store, self._session.clock.wall()
         if _is_settled(row):
             stand_down(store, row, now)
             return False
@@ -291,7 +291,7 @@ class Worker:
 
     def _gets_turn(self, row: RunRow) -> bool:
         """A run that has crashed may be what kills its workers. One more crash being too many, it runs beside no other such."""
-        is_last_chance = is_suspect(self._workshop.store, row.run, self._crashes_max)
+        is_last_chance = is_suspect(self._session.store, row.run, self._crashes_max)
         with self._lock:
             if self._on_trial or (is_last_chance and self._crashed):
                 return False
@@ -316,11 +316,11 @@ class Worker:
 
     def _put_off(self, row: RunRow, error: Exception) -> None:
         """Entering it failed, and would again: it is due later if the store was the reason, else when it is called up."""
-        store, now = self._workshop.store, self._workshop.clock.wall()
+        store, now = self._session.store, self._session.clock.wall()
         found = store.find_run(row.run)
         if found is None or found.head > row.head or found.lease.owner:
             return
-        grant = store.acquire(row.run, at=now, lease_s=self._workshop.lease_s)
+        grant = store.acquire(row.run, at=now, lease_s=self._session.lease_s)
         if not grant.granted:
             return
         now_held = held_row(store, row.run)
@@ -331,7 +331,7 @@ class Worker:
     def _join(self, until: float) -> None:
         """Wait for what runs; what ends wakes us."""
         while self.runs and (left_s := until - SystemClock.monotonic()) > 0:
-            self._workshop.tender.drain(self.runs, left_s)
+            self._session.heartbeat.drain(self.runs, left_s)
             self._wake.clear()
             if self.runs:
                 self._wake.wait(min(left_s, WORKER_POLL_S_MIN * 4))

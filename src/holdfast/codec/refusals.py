@@ -44,18 +44,18 @@ class RefusedError(Exception):
         self.found = found
         self.advice = advice
         self.too_deep = False
-        self._trail: list[tuple[int, str]] = []
+        self._task_calls: list[tuple[int, str]] = []
 
     def inside(self, container: object, segment: str) -> None:
         """Note that the fault is in ``container``, at ``segment``."""
-        self._trail.append((id(container), segment))
+        self._task_calls.append((id(container), segment))
 
     def explain(self, what: str) -> NotStorable:
         """The error that the user sees."""
-        trail = self._trail[::-1]
+        task_calls = self._task_calls[::-1]
         if self.too_deep:
-            trail = self._up_to_cycle(trail)
-        path = _shortened("$" + "".join(segment for _, segment in trail))
+            task_calls = self._up_to_cycle(task_calls)
+        path = _shortened("$" + "".join(segment for _, segment in task_calls))
         error = NotStorable(
             what=what,
             path=path,
@@ -66,18 +66,18 @@ class RefusedError(Exception):
         error.__cause__ = self.__cause__
         return error
 
-    def _up_to_cycle(self, trail: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    def _up_to_cycle(self, task_calls: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """A container inside itself is a cycle: cut the path where it first repeats."""
         seen: set[int] = set()
-        for length, (identity, _) in enumerate(trail):
+        for length, (identity, _) in enumerate(task_calls):
             if identity in seen:
                 self.found = "a cycle"
                 self.advice = (
                     "a value that contains itself has no end on paper: refer to the inner one by name"
                 )
-                return trail[:length]
+                return task_calls[:length]
             seen.add(identity)
-        return trail
+        return task_calls
 
 
 def too_deep() -> RefusedError:

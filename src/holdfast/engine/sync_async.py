@@ -14,11 +14,11 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.engine.run.call_site import HERE
+from holdfast.engine.run.call_site import CALL_SITE
 from holdfast.errors import Misuse
 
 if TYPE_CHECKING:
-    from holdfast.engine.journal.inbox_wakeup import Doorbell
+    from holdfast.engine.journal.inbox_wakeup import InboxWakeup
     from holdfast.model.store_rows import Cursor
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _COROUTINE = 0x80
 """The flag of code made by ``async def``; ``inspect`` says the same at ten times the cost."""
 
 
-class Hands(Protocol):
+class Runtime(Protocol):
     """What a rule can ask to be done: keep, call, run the user's code, wait, listen."""
 
     waits: bool
@@ -51,7 +51,7 @@ class Hands(Protocol):
         """Let time pass."""
         ...
 
-    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+    async def listen(self, wakeup: "InboxWakeup", run: str, seen: "Cursor", timeout_s: float) -> None:
         """Let time pass, until something comes into the run's inbox; at most so long."""
         ...
 
@@ -84,7 +84,7 @@ def drive(rule: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a rule under blocking hands suspended")
 
 
-class BlockingHands:
+class BlockingRuntime:
     """Everything in the calling thread."""
 
     waits = False
@@ -112,8 +112,8 @@ class BlockingHands:
     async def sleep(self, clock: Clock, seconds: float) -> None:
         clock.sleep(seconds)
 
-    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
-        bell.wait(run, seen, timeout_s)
+    async def listen(self, wakeup: "InboxWakeup", run: str, seen: "Cursor", timeout_s: float) -> None:
+        wakeup.wait(run, seen, timeout_s)
 
 
 def load_threads() -> None:
@@ -148,13 +148,13 @@ def _invoke_in_thread(
 
 
 def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    here = HERE.get()
+    here = CALL_SITE.get()
     if here is not None:  # the step's body moved to this thread: calls in it are its own, not a new task's
-        here.trail.task = get_ident()
+        here.task_calls.task = get_ident()
     return fn(*args, **kwargs)
 
 
-class AsyncHands:
+class AsyncRuntime:
     """Awaiting; plain functions and the store's verbs run in threads, so that they do not hold the loop."""
 
     waits = True
@@ -207,7 +207,7 @@ class AsyncHands:
 
         await asyncio.sleep(seconds)
 
-    async def listen(self, bell: "Doorbell", run: str, seen: "Cursor", timeout_s: float) -> None:
+    async def listen(self, wakeup: "InboxWakeup", run: str, seen: "Cursor", timeout_s: float) -> None:
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -217,7 +217,7 @@ class AsyncHands:
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(heard.set)
 
-        with bell.listening(run, seen, ring), suppress(TimeoutError):
+        with wakeup.listening(run, seen, ring), suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await heard.wait()
 
@@ -248,5 +248,5 @@ def suppress_cancellation() -> Iterator[None]:
             raise
 
 
-BLOCKING = BlockingHands()
-AWAITING = AsyncHands()
+BLOCKING = BlockingRuntime()
+AWAITING = AsyncRuntime()

@@ -16,7 +16,7 @@ from holdfast.exports import tar
 from holdfast.limits import EXPORT_LINE_BYTES_MAX
 
 
-class Parcel(ABC):
+class ExportReader(ABC):
     """An export to read, part by part and as often as needed. Every method may raise DamagedExport."""
 
     def __init__(self, path: Path) -> None:
@@ -53,16 +53,16 @@ class Parcel(ABC):
 
 
 @contextmanager
-def open_parcel(path: str | os.PathLike[str]) -> Iterator[Parcel]:
+def open_parcel(path: str | os.PathLike[str]) -> Iterator[ExportReader]:
     """Open the export at a path. It only locates the parts. Raises NotAnExport or DamagedExport."""
     place = Path(path)
     with _export_error(str(path)):
-        parcel: Parcel = DirectoryParcel(place) if place.is_dir() else FileParcel(place)
-    with closing(parcel):
-        yield parcel
+        reader: ExportReader = DirectoryReader(place) if place.is_dir() else FileReader(place)
+    with closing(reader):
+        yield reader
 
 
-class FileParcel(Parcel):
+class FileReader(ExportReader):
     """One tar file."""
 
     def __init__(self, path: Path) -> None:
@@ -112,7 +112,7 @@ class FileParcel(Parcel):
         return self._entries[name]
 
 
-class DirectoryParcel(Parcel):
+class DirectoryReader(ExportReader):
     """A directory with a file per part. Hidden files, which file managers create, are ignored."""
 
     def __init__(self, path: Path) -> None:

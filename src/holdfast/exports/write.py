@@ -14,12 +14,12 @@ from typing import BinaryIO, Final
 from holdfast.core.transfer.export_manifest import MANIFEST
 from holdfast.errors import ExportError, Misuse
 from holdfast.exports import tar
-from holdfast.exports.read import Parcel, open_parcel
+from holdfast.exports.read import ExportReader, open_parcel
 
 PART: Final = ".part"
 
 
-class Crate(ABC):
+class ExportWriter(ABC):
     """An unfinished export."""
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class Crate(ABC):
         """The final path."""
         return str(self.path)
 
-    def opened(self) -> AbstractContextManager[Parcel]:
+    def opened(self) -> AbstractContextManager[ExportReader]:
         """The parts written so far, to be read back and checked before the export is published."""
         return open_parcel(self.draft)
 
@@ -61,22 +61,22 @@ class Crate(ABC):
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], *, directory: bool) -> Iterator[Crate]:
+def writing(path: str | os.PathLike[str], *, directory: bool) -> Iterator[ExportWriter]:
     """An unfinished export for that path; what is not published at the end of the block is removed.
 
     Raises Misuse if something other than an export is there, ExportError if the file system refuses.
     """
     place = Path(path).absolute()
     _check_place(place, directory=directory)
-    crate: Crate = DirectoryCrate(place) if directory else FileCrate(place)
+    writer: ExportWriter = DirectoryWriter(place) if directory else FileWriter(place)
     try:
-        crate.clear()
-        yield crate
+        writer.clear()
+        yield writer
     except OSError as error:  # only file system errors of the export: store errors have their own classes
         problem = f"cannot be written: {error.strerror or error}"
         raise ExportError(path=str(path), problem=problem) from error
     finally:
-        crate.discard()
+        writer.discard()
 
 
 def _check_place(place: Path, *, directory: bool) -> None:
@@ -93,15 +93,15 @@ def _check_place(place: Path, *, directory: bool) -> None:
     if directory and not any(place.iterdir()):
         return
     try:
-        with open_parcel(place) as parcel:
-            parcel.read(MANIFEST)
+        with open_parcel(place) as reader:
+            reader.read(MANIFEST)
     except ExportError as error:
         raise Misuse(
             problem=f"{place} already exists, and is not an export", advice="choose another path"
         ).because(error) from None
 
 
-class FileCrate(Crate):
+class FileWriter(ExportWriter):
     """One tar file."""
 
     _file: BinaryIO | None = None
@@ -141,7 +141,7 @@ class FileCrate(Crate):
             self._file = None
 
 
-class DirectoryCrate(Crate):
+class DirectoryWriter(ExportWriter):
     """A directory with a file per part."""
 
     _size = 0

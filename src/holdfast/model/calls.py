@@ -21,7 +21,7 @@ EFFECTS: tuple[str, ...] = get_args(Effect)
 IN_DOUBT_POLICIES: tuple[str, ...] = get_args(InDoubtPolicy)
 
 
-class Treatment(NamedTuple):
+class CallOptions(NamedTuple):
     """How a call is treated: what a tool declares, or ``run.options(...)`` sets."""
 
     effect: RecordedEffect = "read"
@@ -45,9 +45,9 @@ class Treatment(NamedTuple):
     """The recorded arguments of a call with a key: for people; they do not identify the call."""
 
 
-READ = Treatment()
-ONCE = Treatment(effect="once")
-MODEL = Treatment(effect="model", manner="off")
+READ = CallOptions()
+ONCE = CallOptions(effect="once")
+MODEL = CallOptions(effect="model", manner="off")
 """Loop detection ignores model calls. Each request is longer than the last, so each would count as new."""
 
 

@@ -119,12 +119,16 @@ _ROWS: Final = (
     ("holdfast.workers", "holdfast.api.worker", "Report Worker worker"),
 )
 
+_RENAMED: Final = {"holdfast.model.calls:Treatment": "CallOptions"}
+"""What a class is called today, where that is no longer the name in stores."""
+
 
 def _places() -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for prefix, module, names in _ROWS:
         for name in names.split():
-            found[f"{prefix}:{name}"] = (module, name)
+            fixed = f"{prefix}:{name}"
+            found[fixed] = (module, _RENAMED.get(fixed, name))
     return found
 
 

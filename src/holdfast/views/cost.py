@@ -10,7 +10,7 @@ from holdfast.model.budget import Budget, Spent
 UNKNOWN = "?"
 
 
-class Bill(NamedTuple):
+class ModelCost(NamedTuple):
     """Usage and cost of model calls. ``tokens`` and ``cost`` are None if no call's are known."""
 
     calls: int
@@ -23,9 +23,9 @@ class Bill(NamedTuple):
     unknown_token_calls: int
 
 
-def bill(spent: Spent) -> Bill:
+def bill(spent: Spent) -> ModelCost:
     """What was spent, as every surface shows it."""
-    return Bill(
+    return ModelCost(
         spent.calls,
         known_tokens(spent),
         spent.input_tokens,
@@ -45,23 +45,23 @@ def marked_cost(cost: float | None, unknown_calls: int) -> str:
     return _with_unknown("" if cost is None else money(cost), unknown_calls)
 
 
-def token_words(made: Bill) -> str:
+def token_words(made: ModelCost) -> str:
     """``12,345 tokens``, with the same marks."""
     known = "" if made.tokens is None else count(made.tokens, "token")
     return _with_unknown(known, made.unknown_token_calls, of=" tokens")
 
 
-def bill_words(made: Bill) -> str:
+def bill_words(made: ModelCost) -> str:
     """``12 model calls, 34,000 tokens, $0.42``; empty without calls."""
     return f"{count(made.calls, 'model call')}, {_took(made)}" if made.calls else ""
 
 
-def answered_words(made: Bill) -> str:
+def answered_words(made: ModelCost) -> str:
     """``12 answered, 34,000 tokens, $0.42``."""
     return f"{made.calls:,} answered, {_took(made)}"
 
 
-def spent_words(made: Bill, budget: Mapping[str, Any] | None) -> str:
+def spent_words(made: ModelCost, budget: Mapping[str, Any] | None) -> str:
     """``12 model calls, 34,000 tokens, $0.42; allowed: $1.00``. Empty without calls and limits."""
     known = {name: limit for name, limit in (budget or {}).items() if name in Budget._fields}
     allowed = allowed_words(Budget(**known))
@@ -69,7 +69,7 @@ def spent_words(made: Bill, budget: Mapping[str, Any] | None) -> str:
     return f"{spent}; allowed: {', '.join(allowed)}" if allowed else spent
 
 
-def cost_note(made: Bill) -> str:
+def cost_note(made: ModelCost) -> str:
     """``$0.42``, and the number of calls whose cost is unknown."""
     if made.cost is None:
         return "not known"
@@ -78,7 +78,7 @@ def cost_note(made: Bill) -> str:
     return f"{money(made.cost)} and the unknown cost of {count(made.unknown_cost_calls, 'call')}"
 
 
-def _took(made: Bill) -> str:
+def _took(made: ModelCost) -> str:
     return f"{token_words(made)}, {'cost ' if made.cost is None else ''}{cost_note(made)}"
 
 

@@ -18,7 +18,7 @@ from holdfast.model.handoff import Loss, Promises
 from holdfast.model.recorded_command import Command
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
 from holdfast.model.store_rows import OVER, Status, owner_name
-from holdfast.views.cost import Bill, bill
+from holdfast.views.cost import ModelCost, bill
 from holdfast.views.event_text import describe, loop_line
 from holdfast.views.handoff import HandoffOrigin, PromiseLine, losses_of, promise_lines, taken_from
 from holdfast.views.in_doubt import DoubtLine, doubt_line
@@ -88,7 +88,7 @@ class RunSummary(NamedTuple):
     files: tuple[FileLine, ...]
     result: Any
     circle: str
-    spent: Bill
+    spent: ModelCost
     budget: dict[str, Any] | None
     cancellation: str
     taken_from: HandoffOrigin | None

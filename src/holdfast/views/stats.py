@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from holdfast.core.budget.spending import total
 from holdfast.core.reports.counts import AttemptStats, Failure, RunStats, Stats, ToolStats
 from holdfast.model.budget import Spent
-from holdfast.views.cost import Bill, bill
+from holdfast.views.cost import ModelCost, bill
 from holdfast.views.value_text import failure_line, one_line
 
 LAST_FAILURES: Final = 2
@@ -49,7 +49,7 @@ class AttemptNumbers(NamedTuple):
     took_s: float | None
     answered: int
     answered_s: float
-    answered_spent: Bill
+    answered_spent: ModelCost
 
 
 class ModelNumbers(NamedTuple):
@@ -57,7 +57,7 @@ class ModelNumbers(NamedTuple):
 
     model: str
     provider: str
-    spent: Bill
+    spent: ModelCost
 
 
 class RunNumbers(NamedTuple):
@@ -77,9 +77,9 @@ class RunNumbers(NamedTuple):
     saved_s: float
     attempts: tuple[AttemptNumbers, ...]
     last_failures: tuple[FailureLine, ...]
-    spent: Bill
+    spent: ModelCost
     unanswered: int
-    saved_spent: Bill
+    saved_spent: ModelCost
 
 
 class Totals(NamedTuple):
@@ -92,9 +92,9 @@ class Totals(NamedTuple):
     own_s: float
     saved: int
     saved_s: float
-    spent: Bill
+    spent: ModelCost
     unanswered: int
-    saved_spent: Bill
+    saved_spent: ModelCost
 
 
 class StatsPage(NamedTuple):

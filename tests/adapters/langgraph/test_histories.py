@@ -81,7 +81,7 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> HoldfastSaver:
 
 def fresh(saver: HoldfastSaver) -> HoldfastSaver:
     """A saver that knows nothing yet."""
-    saver.workshop._parts.pop(Recent, None)
+    saver.session._parts.pop(Recent, None)
     return HoldfastSaver(saver.store)
 
 
@@ -256,9 +256,9 @@ def test_a_deleted_thread_leaves_no_states_behind(tmp_path: Path) -> None:
     saver = HoldfastSaver(tmp_path / "s.db")
     for thread in ("t", "u"):
         deltas(saver).invoke({"lines": ["x" * 5_000], "count": 1}, config_of(thread))
-    before = len(saver.workshop.store.scan_blobs(limit=100))
+    before = len(saver.session.store.scan_blobs(limit=100))
     saver.delete_thread("t")
-    assert 0 < len(saver.workshop.store.scan_blobs(limit=100)) < before
+    assert 0 < len(saver.session.store.scan_blobs(limit=100)) < before
     assert deltas(fresh(saver)).get_state(config_of("u")).values["lines"][0] == "x" * 5_000
 
 

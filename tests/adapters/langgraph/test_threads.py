@@ -135,7 +135,7 @@ def test_values_come_back_as_they_were(value: Any) -> None:
     checkpoint["channel_values"] = {"x": value, "many": [value]}
     stored = saver.put(config, checkpoint, {"source": "loop", "step": 1}, {"x": 1})
     saver.put_writes(stored, [("x", value)], "task")
-    saver.workshop._parts.pop(Recent, None)  # as another process would find it
+    saver.session._parts.pop(Recent, None)  # as another process would find it
     found = saver.get_tuple(config)
     assert found is not None
     assert found.checkpoint["channel_values"] == {"x": value, "many": [value]}
@@ -244,14 +244,14 @@ def test_reading_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> No
         graph.invoke({"lines": ["x"]}, config_of("t"))
     assert other.get_tuple(config_of("t")) is not None
     read: list[int] = []
-    whole = other.workshop.store.read_events
+    whole = other.session.store.read_events
 
     def counting(*args: Any, **kwargs: Any) -> Any:
         found = whole(*args, **kwargs)
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(other.workshop.store, "read_events", counting)
+    monkeypatch.setattr(other.session.store, "read_events", counting)
     other.get_tuple(config_of("t"))
     assert read == []
     graph.invoke({"lines": ["x"]}, config_of("t"))

@@ -21,7 +21,7 @@ class Stop(Exception):
 
 def blobs(store: holdfast.Store) -> dict[str, int]:
     """What the store keeps, by address, with its size."""
-    return {blob.address: blob.size for blob in store._workshop.store.scan_blobs(limit=10_000)}
+    return {blob.address: blob.size for blob in store._session.store.scan_blobs(limit=10_000)}
 
 
 def write(run: holdfast.Run, path: str, content: str) -> None:
@@ -132,7 +132,7 @@ def test_prune_keeps_what_the_journal_names(tmp_path: Path, monkeypatch: pytest.
         make(store, "one", "two", "three")
         store.rewind("job@at-one")
         before = blobs(store)
-        store._workshop.store.put_blobs([_blob(b"nobody's")], at=0.0)
+        store._session.store.put_blobs([_blob(b"nobody's")], at=0.0)
         store.prune()
         assert blobs(store) == before
         assert store.read_artifact("job~1", "report.md") == b"three"

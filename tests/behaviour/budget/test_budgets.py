@@ -21,7 +21,7 @@ from holdfast import Budget, Spent
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import fold
 from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
@@ -275,12 +275,12 @@ def test_a_rewind_does_not_give_the_money_back(url: str) -> None:
 
 def kill(run: holdfast.Run) -> None:
     """The process is gone: nobody holds the lease, and nothing more can be written."""
-    tenure = run._tenure
-    assert tenure.journal is not None
-    tenure.workshop.tender.remove(tenure.journal)
-    tenure.journal.lost = Lease(fence=tenure.journal.fence)
-    tenure.store.release(tenure.run, fence=tenure.journal.fence)
-    tenure.is_closed = True
+    held = run._held
+    assert held.journal is not None
+    held.session.heartbeat.remove(held.journal)
+    held.journal.lost = Lease(fence=held.journal.fence)
+    held.store.release(held.run, fence=held.journal.fence)
+    held.is_closed = True
 
 
 class SetClock:
@@ -304,7 +304,7 @@ def test_time_is_that_of_attempts(tmp_path: Any) -> None:
     clock = SetClock()
     url = f"sqlite:///{tmp_path}/clocked.db"
     store = holdfast.store(url)
-    workshop_of(store._port).clock = clock
+    session_of(store._port).clock = clock
 
     def work(calls: int, each_s: float) -> None:
         run = holdfast.run("a", store=store, budget=Budget(wall_s=100), loops=False).open()
@@ -335,7 +335,7 @@ def test_a_crashed_attempt_counts_to_its_last_sign_of_life(tmp_path: Any) -> Non
     """Not to when somebody found out, days later. Planted: the time of the record."""
     clock = SetClock()
     store = holdfast.store(f"sqlite:///{tmp_path}/clocked.db")
-    workshop_of(store._port).clock = clock
+    session_of(store._port).clock = clock
     work = copy_context().run
     run = work(holdfast.run("a", store=store, loops=False).open)
     clock.at += 40
@@ -354,16 +354,16 @@ def test_a_crashed_attempt_counts_to_its_last_sign_of_life(tmp_path: Any) -> Non
 def test_the_two_calls_of_the_seam(url: str) -> None:
     """``check_before_model_call`` and ``note`` by hand: a usage gets its cost, a provider's own goes before the table."""
     with holdfast.run("a", store=url, prices=PRICES, budget={"calls": 2}) as run:
-        tenure = run._tenure
-        drive(check_before_model_call(tenure, BLOCKING))
-        assert note(tenure, Usage("m", "", 10, 1)).cost == pytest.approx(0.01)
-        drive(check_before_model_call(tenure, BLOCKING))
-        note_failure(tenure)
-        drive(check_before_model_call(tenure, BLOCKING))
-        assert note(tenure, Usage("m", "", 10, 1, cost=7.0)).cost == 7.0
+        held = run._held
+        drive(check_before_model_call(held, BLOCKING))
+        assert note(held, Usage("m", "", 10, 1)).cost == pytest.approx(0.01)
+        drive(check_before_model_call(held, BLOCKING))
+        note_failure(held)
+        drive(check_before_model_call(held, BLOCKING))
+        assert note(held, Usage("m", "", 10, 1, cost=7.0)).cost == 7.0
         assert run.spent == Spent(2, 20, 2, 0, 0.01 + 7.0, 0, 0)
         with pytest.raises(holdfast.BudgetExceeded):
-            drive(check_before_model_call(tenure, BLOCKING))
+            drive(check_before_model_call(held, BLOCKING))
 
 
 def test_a_table_that_cannot_be_read_is_refused_before_anything_is_written(

@@ -12,9 +12,9 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.journal.inbox_wakeup import Doorbell
+from holdfast.engine.journal.inbox_wakeup import InboxWakeup
 from holdfast.engine.llm import stream_flusher
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.model.store_rows import Cursor
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.url import open_store
@@ -50,7 +50,7 @@ class Failing(Relay):
 @pytest.fixture
 def port() -> Failing:
     made = Failing(f"memory://{uuid4().hex}")
-    workshop_of(made, lease_s=0.05)
+    session_of(made, lease_s=0.05)
     return made
 
 
@@ -77,7 +77,7 @@ def test_what_a_beat_meets_does_not_keep_a_cancellation_from_being_seen(port: Fa
     with pytest.raises(holdfast.Cancelled), holdfast.run("r", store=store) as run:
         port.failures["renew"] = [OSError(errno.EIO, "broken")] * 10_000
         store.cancel("r", by="ada")
-        until(lambda: run._tenure.journal is not None and run._tenure.journal.cancelled is not None)
+        until(lambda: run._held.journal is not None and run._held.journal.cancelled is not None)
         port.failures.clear()
         run.step("next", str, 2)
 
@@ -123,11 +123,11 @@ def test_one_error_does_not_end_the_flusher(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_one_error_does_not_leave_waiters_asleep(port: Failing) -> None:
     """The thread that listens for all tasks meets an error: each is woken to look by itself, and later ones are heard."""
-    bell = Doorbell(port)
+    wakeup = InboxWakeup(port)
     port.failures["wait"] = [OSError(errno.EIO, "broken")]
     rung: list[str] = []
-    with bell.listening("r", Cursor(0, 0), lambda: rung.append("first")):
+    with wakeup.listening("r", Cursor(0, 0), lambda: rung.append("first")):
         until(lambda: rung)
-    with bell.listening("r", Cursor(5, 5), lambda: rung.append("second")):
+    with wakeup.listening("r", Cursor(5, 5), lambda: rung.append("second")):
         until(lambda: "second" in rung)
-    until(lambda: bell._thread is None)
+    until(lambda: wakeup._thread is None)

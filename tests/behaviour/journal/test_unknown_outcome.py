@@ -12,7 +12,7 @@ from tests.behaviour.conftest import SetClock
 
 import holdfast
 from holdfast import errors
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Append, AppendOutcome
 from holdfast.stores.url import open_store
@@ -51,7 +51,7 @@ class Unsure:
 @pytest.fixture
 def port() -> Unsure:
     made = Unsure(open_store(f"memory://{uuid4().hex}"))
-    workshop_of(made, clock=SetClock())
+    session_of(made, clock=SetClock())
     return made
 
 

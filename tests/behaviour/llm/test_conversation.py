@@ -415,7 +415,7 @@ def test_messages_that_a_program_keeps_itself_are_settled_for_a_request(url: str
 
     def body(run: holdfast.Run) -> None:
         own = [USER, FOUR]
-        sent, repairs = drive(settle_request(run._tenure, BLOCKING, own))
+        sent, repairs = drive(settle_request(run._held, BLOCKING, own))
         assert sent == SETTLED
         assert len(repairs) == 4
         assert own == [USER, FOUR]

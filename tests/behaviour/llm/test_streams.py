@@ -252,13 +252,13 @@ def test_a_lease_that_is_lost_in_mid_stream_hides_nothing(url: str) -> None:
     """The attempt ends with the program's own error, closed, and nobody goes on writing. Planted: the last pieces could not
     be written, and the end was never recorded, nor the run let go."""
     with pytest.raises(ZeroDivisionError), holdfast.run("a", store=url) as run:
-        tenure = run._tenure
+        held = run._held
         next(run.stream("answer", Source(), REQUEST))
-        assert tenure.journal is not None
-        tenure.journal.lost = Lease(fence=99)
+        assert held.journal is not None
+        held.journal.lost = Lease(fence=99)
         1 / 0  # noqa: B018
-    assert tenure.is_closed
-    assert not tenure.workshop.part(Flusher)._streams
+    assert held.is_closed
+    assert not held.session.part(Flusher)._streams
 
 
 def test_a_fork_from_the_middle_of_an_answer_goes_on_from_there(url: str) -> None:
@@ -268,7 +268,7 @@ def test_a_fork_from_the_middle_of_an_answer_goes_on_from_there(url: str) -> Non
     def flushing(request: Any) -> Iterator[str]:
         for number, word in enumerate(source(request)):
             if number in {5, 9}:
-                for work in holdfast.current()._tenure.in_flight():
+                for work in holdfast.current()._held.in_flight():
                     work.flush()  # type: ignore[attr-defined]
             yield word
 
@@ -336,7 +336,7 @@ def test_pieces_of_a_whole_answer_go_with_the_next_prune_and_others_stay(url: st
         ask: Callable[..., Any] = run.stream
         stream = ask("first", whole, REQUEST)
         next(stream)
-        for work in run._tenure.in_flight():
+        for work in run._held.in_flight():
             work.flush()  # type: ignore[attr-defined]
         list(stream)
         list(ask("second", cut, REQUEST, go_on=cut.go_on))

@@ -90,7 +90,7 @@ def test_what_was_not_of_use_for_long_counts_less(tmp_path: Path) -> None:
     """
     store = holdfast.store(tmp_path / "s.db")
     clock = SetClock()
-    store._workshop.clock = clock
+    store._session.clock = clock
     memory = store.memory
     memory.remember("The printer in room 12 needs magenta toner", key="old")
     clock.jump(400 * DAY_S)

@@ -201,7 +201,7 @@ def test_a_letter_wakes_it_at_once(url: str, is_async: bool) -> None:
 
 
 def test_many_tasks_wait_on_one_thread(url: str) -> None:
-    """However many runs sleep in one loop: one doorbell, and each wakes when its time has come."""
+    """However many runs sleep in one loop: one inbox wakeup, and each wakes when its time has come."""
     import asyncio
 
     async def one(number: int) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import holdfast
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.stores.url import open_store
 
 AGENT = '''\
@@ -101,7 +101,7 @@ class Scene:
         os.chdir(place)
         self.clock = Clock()
         self.url = f"sqlite:///{place.parent}/{place.name}.db"
-        workshop_of(open_store(self.url), clock=self.clock)
+        session_of(open_store(self.url), clock=self.clock)
         self.run = "job"
         self.options: dict[str, Any] = {}
         self.write("agent.py", AGENT)

@@ -526,7 +526,7 @@ def it_was_exported_and_imported_beside_its_files(scene: Scene) -> Any:
     scene.store.export(scene.run, "job.holdfast")
     scene.url = f"sqlite:///{scene.place.parent}/imported.db"
     there = holdfast.store(scene.url)
-    there._workshop.clock = scene.clock
+    there._session.clock = scene.clock
     scene.run = there.import_("job.holdfast").run
     return scene.resume()
 

@@ -21,7 +21,7 @@ from holdfast.engine.journal import load_view
 from holdfast.engine.prune import auto_prune, prune_run
 from holdfast.engine.prune.auto_prune import Pruner
 from holdfast.engine.prune.prune_run import Pruning
-from holdfast.engine.run.call_site import HERE
+from holdfast.engine.run.call_site import CALL_SITE
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.steps.step import step
@@ -156,7 +156,7 @@ def test_only_reads_can_be_refetchable() -> None:
     """An effect is never repeated because somebody wanted space."""
     with pytest.raises(Misuse, match="refetchable"):
         holdfast.tool(effect="once", refetchable=True)
-    assert holdfast.tool(effect="read", refetchable=True)(lambda: None).treatment.refetchable
+    assert holdfast.tool(effect="read", refetchable=True)(lambda: None).call_options.refetchable
 
 
 def test_by_age_and_size(url: str) -> None:
@@ -266,12 +266,12 @@ def test_a_fork_goes_on_counting(url: str, world: World) -> None:
 @contextmanager
 def beside(opening: Any) -> Iterator[holdfast.Run]:
     """Enter a run beside the one of this context, not inside it."""
-    token = HERE.set(None)
+    token = CALL_SITE.set(None)
     try:
         with opening as run:
             yield run
     finally:
-        HERE.reset(token)
+        CALL_SITE.reset(token)
 
 
 def test_a_rewind_to_before_the_fork_keeps_its_target(url: str, world: World) -> None:
@@ -359,7 +359,7 @@ def test_a_call_on_its_way_is_found_again(url: str, world: World) -> None:
         for i in range(3):
             run.step("fetch", world.fetch, 2)
             run.checkpoint({"i": i})
-        Pruner(run._tenure, ALL).prune()
+        Pruner(run._held, ALL).prune()
         world.may_end.set()
         thread.join()
         del state
@@ -420,7 +420,7 @@ def test_a_pin_that_comes_after_the_plan_counts(url: str, world: World) -> None:
         rounds(run, world, 5)
         raise KeyError
     port = store._port
-    planned = Pruning(port, store._workshop.clock, "r", ALL)
+    planned = Pruning(port, store._session.clock, "r", ALL)
     store.pin("r@4")
     with pytest.raises(prune_run.Moved):
         planned.carry_out(planned.row.lease.fence)
@@ -530,11 +530,11 @@ def test_a_mark_on_its_way_is_found_again(url: str, world: World) -> None:
         run.restore()
         run.think("again")
         rounds(run, world, 3)
-        tenure, data = run._tenure, b'{"text":"again"}'
-        asked = marks.ask(tenure, "thought", data)
-        Pruner(tenure, ALL).prune()
-        drive(marks.append(tenure, BLOCKING, asked, data))
-        tenure.land(asked.site)
+        held, data = run._held, b'{"text":"again"}'
+        asked = marks.ask(held, "thought", data)
+        Pruner(held, ALL).prune()
+        drive(marks.append(held, BLOCKING, asked, data))
+        held.land(asked.site)
         raise KeyError
     before = kinds(store, "r").count("mark")
     with holdfast.run("r", store=url) as run:
@@ -551,7 +551,7 @@ def test_an_outcome_that_was_never_asked_for_goes_with_the_rest(url: str, world:
         raise KeyError
     with pytest.raises(KeyError), holdfast.run("r", store=url, on_drift="warn") as run:
         rounds(run, world, 3)
-        Pruner(run._tenure, ALL).prune()
+        Pruner(run._held, ALL).prune()
         value = run.step("late", world.fetch, 5)
         raise KeyError
     with holdfast.run("r", store=url) as run:
@@ -575,15 +575,15 @@ def test_how_an_effect_of_the_origin_ended_stays_while_a_fork_may_ask(url: str, 
     with pytest.raises(KeyError), holdfast.run("r", store=url) as run:
         run.restore()
         run.checkpoint({"i": 0, "notes": []})
-        drive(step(run._tenure, BLOCKING, treat("once", ignore=("store", "url", "paid")), "pay", pay, (), {}))
+        drive(step(run._held, BLOCKING, treat("once", ignore=("store", "url", "paid")), "pay", pay, (), {}))
         rounds(run, world, 4)
         raise KeyError
     report = store.prune("r", policy=ALL)
     assert any("how 'pay' ended" in part.why for part in report.runs[0].stays)
     with holdfast.run("f", store=url) as fork:
         fork.restore()
-        treatment = treat("once", ignore=("store", "url", "paid"))
-        assert drive(step(fork._tenure, BLOCKING, treatment, "pay", pay, (), {})) == "a receipt"
+        call_options = treat("once", ignore=("store", "url", "paid"))
+        assert drive(step(fork._held, BLOCKING, call_options, "pay", pay, (), {})) == "a receipt"
     assert paid == ["paid"]
 
 
@@ -614,7 +614,7 @@ def test_a_state_that_is_still_to_be_saved_is_thought_of(url: str, world: World)
         for i in range(5):
             run.step("fetch", world.fetch, i)
         run.checkpoint({"n": 5})
-        Pruner(run._tenure, ALL).prune()
+        Pruner(run._held, ALL).prune()
         run.step("fetch", world.fetch, 5)  # saves, and that state knows nothing of the five
         raise KeyError
     with holdfast.run("r", store=url) as run:
@@ -635,7 +635,7 @@ def test_a_snapshot_from_before_is_not_used(url: str, world: World, monkeypatch:
         raise KeyError
     with pytest.raises(KeyError), holdfast.run("r", store=url) as run:  # leaves a snapshot
         run.restore()
-        Pruner(run._tenure, ALL).prune()
+        Pruner(run._held, ALL).prune()
         value = run.step("seldom", world.fetch, 1)
         raise KeyError
     with holdfast.run("r", store=url) as run:

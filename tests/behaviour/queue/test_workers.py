@@ -423,7 +423,7 @@ def test_silence_is_measured_by_the_watchers_own_clock(url: str, clock: Any, sto
 
     port.create_run(a_run("r", agent="auditor"))
     held = port.acquire("r", at=clock.wall() - 1e6, lease_s=30.0).lease
-    claims = Claims(store._workshop, ["auditor"])
+    claims = Claims(store._session, ["auditor"])
     clock.jump(1e6)
     assert claims.take(5, lambda: ()) == []
     clock.sleep(20)

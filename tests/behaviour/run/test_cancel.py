@@ -109,13 +109,13 @@ async def asks_long(run: Any) -> None:
 
 
 def test_at_work_it_stops_before_the_next_record(play: "Play", store: holdfast.Store, url: str) -> None:
-    """The tender notices with a beat; the step that runs comes to its end, and the next is not begun."""
+    """The heartbeat notices with a beat; the step that runs comes to its end, and the next is not begun."""
     calls: list[str] = []
 
     async def body(run: Any) -> None:
         await run.step("first", str, 1)
         store.cancel("r", by="ada")
-        store._workshop.tender._beat([run_journal(store)])
+        store._session.heartbeat._beat([run_journal(store)])
         calls.append("in between")
         await run.step("second", str, 2)
         calls.append("never")
@@ -127,7 +127,7 @@ def test_at_work_it_stops_before_the_next_record(play: "Play", store: holdfast.S
 
 
 def run_journal(store: holdfast.Store) -> Any:
-    ((journal, _),) = store._workshop.tender._journals.values()
+    ((journal, _),) = store._session.heartbeat._journals.values()
     return journal
 
 
@@ -184,8 +184,8 @@ def test_a_crashed_run_is_cancelled_with_its_crash_recorded(url: str, store: hol
     """What nobody saw end is recorded first, so that the history is whole."""
     run = holdfast.run("r", store=url).open()
     run.think("about to die")
-    store._workshop.tender.remove(run_journal(store))
-    store._port.release("r", fence=run._tenure.journal.fence)  # type: ignore[union-attr]
+    store._session.heartbeat.remove(run_journal(store))
+    store._port.release("r", fence=run._held.journal.fence)  # type: ignore[union-attr]
     assert store.get("r").status == "crashed"
     store.cancel("r")
     assert kinds(store)[-2:] == ["attempt.crashed", "run.cancelled"]

@@ -16,7 +16,7 @@ import holdfast
 from holdfast.engine import store_threads
 from holdfast.engine.journal import inbox
 from holdfast.engine.run.close import how_it_ended
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.engine.sync_async import AWAITING
 from holdfast.limits import STORE_THREADS_MAX
 from holdfast.model.store_rows import Status
@@ -46,7 +46,7 @@ class Slow(Relay):
 @pytest.fixture
 def slow(url: str) -> Iterator[Slow]:
     made = Slow(url, SLOW_S)
-    workshop_of(made)
+    session_of(made)
     yield made
     made.wait_s = 0.0
 
@@ -184,7 +184,7 @@ def test_store_calls_see_the_context_of_the_task() -> None:
 def test_a_timeout_around_a_step_is_one(url: str, how: str) -> None:
     """A deadline of the program's that passes while a store call is on its way comes out as TimeoutError, and the run goes on."""
     port = Slow(url, 0.0)
-    workshop_of(port)
+    session_of(port)
 
     async def main() -> list[str]:
         told = []
@@ -216,7 +216,7 @@ def test_a_timeout_around_a_step_is_one(url: str, how: str) -> None:
 def test_a_lease_that_is_granted_to_a_cancelled_task_is_given_back(url: str) -> None:
     """Cancelled while the store grants it, entering leaves no lease that nobody holds: the next one enters at once."""
     port = Slow(url, 0.0)
-    workshop_of(port)
+    session_of(port)
     store = holdfast.Store(port)
 
     async def enter() -> None:
@@ -251,7 +251,7 @@ def test_a_lease_that_is_granted_to_a_cancelled_task_is_given_back(url: str) -> 
 def test_a_run_that_is_left_is_left_whole(url: str, how: str) -> None:
     """Cancelled while its end is written, or the whole loop with it, it is handed back and let go all the same."""
     port = Slow(url, 0.0)
-    workshop_of(port)
+    session_of(port)
     store = holdfast.Store(port)
 
     async def main() -> None:
@@ -304,7 +304,7 @@ def test_a_letter_is_taken_in_once(url: str) -> None:
     async def main() -> None:
         async with holdfast.run("r", store=url) as run:
             store.resolve("r", "pay", "done", value=7)
-            await asyncio.gather(*(inbox.drain(run._tenure, AWAITING) for _ in range(3)))
+            await asyncio.gather(*(inbox.drain(run._held, AWAITING) for _ in range(3)))
             found: object = await run.once("pay", cut)
             assert found == 7
 

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine.journal.lease import take
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.store_rows import RunRow, Status
 from holdfast.stores.url import open_store
@@ -57,7 +57,7 @@ class Meddling(Relay):
 @pytest.fixture
 def port(url: str) -> Iterator[Meddling]:
     made = Meddling(open_store(url))
-    workshop_of(made)
+    session_of(made)
     signal.alarm(DEADLINE_S)  # a lease that is asked for again and again would hold the test for ever
     yield made
     signal.alarm(0)
@@ -74,7 +74,7 @@ def test_a_run_made_anew_is_entered_as_itself(port: Meddling, store: holdfast.St
     births: list[str] = []
     port.before = lambda: births.append(port.make_anew("r"))
     with holdfast.run("r", store=store) as run:
-        assert run._tenure.birth == births[0] == port.birth_of("r")
+        assert run._held.birth == births[0] == port.birth_of("r")
         run.step("one", str, 1)
     with holdfast.run("r", store=store) as run:  # its journal can be read: each event follows the one before
         assert run.step("one", str, 1) == "1"
@@ -98,9 +98,9 @@ def test_a_run_that_was_erased_is_not_resumed(port: Meddling, store: holdfast.St
 
 def test_a_lease_of_no_run_is_refused(port: Meddling) -> None:
     """UnknownRun, at once."""
-    workshop = workshop_of(port)
+    session = session_of(port)
     with pytest.raises(errors.UnknownRun):
-        drive(take(BLOCKING, port, workshop.clock, "nobody", workshop.lease_s))
+        drive(take(BLOCKING, port, session.clock, "nobody", session.lease_s))
 
 
 def test_new_means_new_under_the_lease_too(port: Meddling, store: holdfast.Store) -> None:

@@ -143,9 +143,9 @@ def test_a_number_that_turned_out_to_be_used_is_not_given_again(tmp_path: Path) 
     store = holdfast.store(tmp_path / "a.db")
 
     async def numbers(run: holdfast.AsyncRun) -> list[int]:
-        tenure = run._tenure
-        tenure.take_number("site", 3)
-        tenure.take_number("site", 1)
-        return [tenure.latest_number("site"), *(tenure.claim("site") for _ in range(3))]
+        held = run._held
+        held.take_number("site", 3)
+        held.take_number("site", 1)
+        return [held.latest_number("site"), *(held.claim("site") for _ in range(3))]
 
     assert visit(store, numbers) == [3, 2, 4, 5]

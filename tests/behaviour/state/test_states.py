@@ -451,9 +451,9 @@ def test_an_effect_that_changed_after_an_autosave_is_drift(url: str) -> None:
     assert done == [1]
 
 
-def autosaver_of(tenure: Any) -> autosave.Autosaver:
+def autosaver_of(held: Any) -> autosave.Autosaver:
     """The autosaver that a program has asked for."""
-    found = autosave.AUTOSAVING.of(tenure).saver
+    found = autosave.AUTOSAVING.of(held).saver
     assert found is not None
     return found
 
@@ -476,7 +476,7 @@ def test_time_alone_asks_for_a_save_at_the_next_step(url: str) -> None:
     clock = Ticking()
     state = {"i": 0}
     with holdfast.run("a", store=url) as run:
-        run._tenure.clock = clock  # type: ignore[assignment]
+        run._held.clock = clock  # type: ignore[assignment]
         run.autosave(lambda: state, every_s=60, every_steps=None)
         for seconds in (10, 49, 2, 59, 61):
             clock.now += seconds
@@ -493,9 +493,9 @@ def test_a_long_step_is_saved_from_inside(url: str) -> None:
     def write(run: holdfast.Run) -> None:
         done.append("write")
         state["partial"] = "in the middle of the third paragraph"
-        saver = autosaver_of(run._tenure)
+        saver = autosaver_of(run._held)
         assert saver is not None
-        assert saver.save_inside(run._tenure)
+        assert saver.save_inside(run._held)
         raise Crash
 
     def body(run: holdfast.Run) -> None:
@@ -518,9 +518,9 @@ def test_a_state_is_not_taken_between_a_steps_end_and_the_programs_next_move(url
     """Nothing is in flight there, and nobody knows whether the result is in the state."""
     with holdfast.run("a", store=url) as run:
         run.autosave(dict, every_s=3600, thread_safe=True)
-        assert not autosaver_of(run._tenure).save_inside(run._tenure)
+        assert not autosaver_of(run._held).save_inside(run._held)
         run.step("look", lambda: 1)
-        assert not autosaver_of(run._tenure).save_inside(run._tenure)
+        assert not autosaver_of(run._held).save_inside(run._held)
 
 
 def test_a_step_that_ends_while_its_state_is_taken_is_not_saved(url: str) -> None:
@@ -539,12 +539,12 @@ def test_a_step_that_ends_while_its_state_is_taken_is_not_saved(url: str) -> Non
             assert may_end.wait(10)
 
         run.autosave(get_state, every_s=3600, every_steps=None, thread_safe=True)
-        tenure = run._tenure
+        held = run._held
         saved: list[bool] = []
 
         def save() -> None:
             assert entered.wait(10)
-            saved.append(autosaver_of(tenure).save_inside(tenure))
+            saved.append(autosaver_of(held).save_inside(held))
 
         thread = threading.Thread(target=save)
         thread.start()
@@ -576,12 +576,12 @@ def test_a_save_that_comes_to_the_journal_after_its_step_ended_does_not_swallow_
 
     def body(run: holdfast.Run) -> None:
         run.autosave(lambda: {"result": None}, every_s=3600, every_steps=None, thread_safe=True)
-        tenure = run._tenure
+        held = run._held
 
         def save() -> None:
             assert entered.wait(10)
-            assert autosaver_of(tenure) is not None
-            assert autosaver_of(tenure).save_inside(tenure)
+            assert autosaver_of(held) is not None
+            assert autosaver_of(held).save_inside(held)
 
         thread = threading.Thread(target=save)
         thread.start()
@@ -603,7 +603,7 @@ def test_the_thread_saves_by_itself(url: str, monkeypatch: pytest.MonkeyPatch) -
     """Real time, real thread: a step that waits for its own save."""
     with holdfast.run("a", store=url) as run:
         run.autosave(lambda: {"partial": 1}, every_s=0.02, every_steps=None, thread_safe=True)
-        tenure = run._tenure
+        held = run._held
         saved = threading.Event()
 
         def settled(*args: Any) -> int:
@@ -614,7 +614,7 @@ def test_the_thread_saves_by_itself(url: str, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(autosave, "settle", settled)
         run.options(key="slow").step("slow", saved.wait, 10)
         assert saved.is_set()
-        assert autosaver_of(tenure) is not None
+        assert autosaver_of(held) is not None
     assert Kind.CHECKPOINT in kinds(url)
 
 

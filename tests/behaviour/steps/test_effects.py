@@ -79,7 +79,7 @@ def make_tool(
 def test_a_tool_called_inside_a_run_is_a_step(url: str) -> None:
     """Its call is recorded and answered like any step; once is the default effect."""
     tool = make_tool(None, cut=False)
-    assert tool.treatment.effect == "once"
+    assert tool.call_options.effect == "once"
     for _ in range(2):
         assert attempt(url, lambda run: tool("Ada")) == {"name": "Ada"}
     assert world == ["Ada"]
@@ -195,7 +195,7 @@ def test_not_done_waits_until_the_world_had_time(url: str, monkeypatch: pytest.M
     async def sleep(self: object, clock: object, seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("holdfast.engine.sync_async.BlockingHands.sleep", sleep)
+    monkeypatch.setattr("holdfast.engine.sync_async.BlockingRuntime.sleep", sleep)
 
     @holdfast.tool(verify=verify, settle_s=60)
     def pay() -> str:
@@ -392,9 +392,9 @@ def test_many_tools_at_once(url: str) -> None:
         return m
 
     as_list = holdfast.tools([search, send], effects={"search": "read"})
-    assert [t.treatment.effect for t in as_list] == ["read", "once"]
+    assert [t.call_options.effect for t in as_list] == ["read", "once"]
     as_dict = holdfast.tools({"find": search}, effects={"find": "idempotent"})
-    assert as_dict["find"].treatment.effect == "idempotent"
+    assert as_dict["find"].call_options.effect == "idempotent"
     with holdfast.run("a", store=url):
         assert as_list[1]("x") == "x"
     with pytest.raises(holdfast.Misuse, match="nothere"):

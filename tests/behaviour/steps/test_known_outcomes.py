@@ -22,7 +22,7 @@ from tests.behaviour.conftest import SetClock
 import holdfast
 from holdfast import errors
 from holdfast.engine import sync_async
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.limits import OUTCOME_BACKOFF_S_MAX, OUTCOME_HOLD_S, OUTCOME_TELL_S
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
@@ -83,7 +83,7 @@ class Place:
     def __init__(self, url: str) -> None:
         self.port = Refusing(url)
         self.clock = Hooked()
-        workshop_of(self.port, clock=self.clock)
+        session_of(self.port, clock=self.clock)
         self.store = holdfast.Store(self.port)
 
     def kinds(self, run: str = "r") -> list[str]:
@@ -101,7 +101,7 @@ def place(url: str, monkeypatch: pytest.MonkeyPatch) -> Place:
         await asyncio.sleep(0)
         clock.sleep(seconds)
 
-    monkeypatch.setattr(sync_async.AsyncHands, "sleep", sleep)
+    monkeypatch.setattr(sync_async.AsyncRuntime, "sleep", sleep)
     return made
 
 
@@ -341,10 +341,10 @@ def test_the_users_deadline_bounds_it(place: Place, mode: str) -> None:
 
 def test_the_drain_of_a_worker_bounds_it(place: Place) -> None:
     """A worker that shuts down waits ``drain_s`` for what has begun: so long it is tried, and no longer."""
-    tender = workshop_of(place.port).tender
+    heartbeat = session_of(place.port).heartbeat
     with pytest.raises(errors.StoreBusy, match="after 5 s"), holdfast.run("r", store=place.store) as run:
         place.port.refuse("step.finished", times=10**6)
-        place.clock.on_sleep = lambda: tender.drain(["r"], 5.0)
+        place.clock.on_sleep = lambda: heartbeat.drain(["r"], 5.0)
         run.once("pay", act)
 
 
@@ -407,7 +407,7 @@ def test_a_cancelled_task_is_cancelled(place: Place, monkeypatch: pytest.MonkeyP
 
 def test_cancelled_while_it_is_being_written(place: Place) -> None:
     """Cancelled inside the write, which then is refused: still a cancellation, and not the store's error, nor more waiting."""
-    committer = workshop_of(place.port).committer
+    committer = session_of(place.port).committer
 
     async def main() -> None:
         async with holdfast.run("r", store=place.store) as run:
@@ -532,7 +532,7 @@ def test_a_write_that_arrives_late_is_not_written_twice(url: str, verb: str) -> 
     Planted once: without a look for earlier tries there were two.
     """
     port = Late(url, verb)
-    workshop_of(port, clock=SetClock())
+    session_of(port, clock=SetClock())
     store = holdfast.Store(port)
     with holdfast.run("r", store=store) as run:
         port.is_armed = True
@@ -560,7 +560,7 @@ def test_another_process_that_holds_the_write_lock(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(connection.SETTINGS, "busy_timeout", 20)
     path = tmp_path / f"{uuid4().hex}.db"
     clock = Hooked()
-    workshop_of(open_store(path), clock=clock)
+    session_of(open_store(path), clock=clock)
     store = holdfast.store(path)
     others: list[subprocess.Popen[str]] = []
 

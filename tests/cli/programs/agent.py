@@ -8,7 +8,7 @@ import signal
 import sys
 
 import holdfast
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.stores.url import open_store
 
 
@@ -98,5 +98,5 @@ def main(store: holdfast.Store, name: str) -> None:
 if __name__ == "__main__":
     _, path, run_id, at, scenario = sys.argv
     clock = StillClock(float(at))
-    workshop_of(open_store(path), clock=clock)
+    session_of(open_store(path), clock=clock)
     main(holdfast.store(path), run_id)

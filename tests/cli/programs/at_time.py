@@ -4,10 +4,10 @@ import runpy
 import sys
 
 from holdfast.cli import main
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.stores.url import open_store
 
 _, agent, path, at, *args = sys.argv
 clock = runpy.run_path(agent, run_name="agent")["StillClock"](float(at))
-workshop_of(open_store(path), clock=clock)
+session_of(open_store(path), clock=clock)
 main(args)

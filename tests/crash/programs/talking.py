@@ -45,7 +45,7 @@ def go_on(request: Any, text: str) -> Iterator[str]:
 
 def flush(run: Any) -> None:
     """Write what has come now, so that it does not depend on the clock where the process is struck."""
-    for work in run._tenure.in_flight():
+    for work in run._held.in_flight():
         work.flush()
 
 

@@ -44,7 +44,7 @@ def start_model() -> xllamacpp.Server:
 
 
 class Relay(BaseHTTPRequestHandler):
-    """Hands on a request and its answer, piece by piece, and notes what was sent."""
+    """Runtime on a request and its answer, piece by piece, and notes what was sent."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

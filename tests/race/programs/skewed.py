@@ -9,7 +9,7 @@ from threading import Event
 
 import holdfast
 from holdfast.clock import SystemClock
-from holdfast.engine.run.store_session import workshop_of
+from holdfast.engine.run.store_session import session_of
 from holdfast.stores.url import lease_s_of, open_store
 
 
@@ -25,7 +25,7 @@ def main(url: str, seconds: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     port, lease_s = open_store(url), lease_s_of(url)
     assert lease_s is not None
-    workshop_of(port, clock=Skewed(float(seconds)), lease_s=lease_s)
+    session_of(port, clock=Skewed(float(seconds)), lease_s=lease_s)
     served = import_module("served")  # found beside this program
     with holdfast.worker(served.steady, store=holdfast.Store(port, lease_s=lease_s), concurrency=2):
         print('{"event": "started"}', flush=True)

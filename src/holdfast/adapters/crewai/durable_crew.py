@@ -12,7 +12,7 @@ from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
 from holdfast.adapters.crewai.kickoff_session import SESSION, Session, crew_place
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.crewai.wrapped_classes import mixin_of
-from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.adapters.shared.turns import scoped
 from holdfast.api.enter import Opening
 from holdfast.api.enter import run as enter_run
@@ -135,7 +135,7 @@ class Durable(Generic[T]):
         subject: Any = self._subject
         around = SESSION.get()
         streams = bool(getattr(subject, "stream", False))
-        seam = Seam.get("a durable kickoff")
+        seam = RunPosition.get("a durable kickoff")
         with Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session:
             if isinstance(subject, Crew):
                 session.check_effects(subject)

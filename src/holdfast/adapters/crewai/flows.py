@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from crewai.flow.persistence.base import FlowPersistence  # pyright: ignore[reportMissingImports]
 
-from holdfast.api.store.store import workshop_at
+from holdfast.api.store.store import session_at
 from holdfast.engine.run.open import Entry
 from holdfast.engine.threads.chains import ChainedRun, NewLink
 
@@ -69,7 +69,7 @@ class HoldfastPersistence(FlowPersistence):
     def _run(self, flow_uuid: str) -> ChainedRun:
         name = f"flow/{flow_uuid}"
         if name not in self._runs:
-            self._runs[name] = ChainedRun(workshop_at(self.store), Entry(name, goal="a CrewAI flow"))
+            self._runs[name] = ChainedRun(session_at(self.store), Entry(name, goal="a CrewAI flow"))
         return self._runs[name]
 
     def _keep(self, flow_uuid: str, kept: dict[str, Any]) -> None:

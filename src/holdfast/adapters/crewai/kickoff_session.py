@@ -12,13 +12,13 @@ from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[
 
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.shared.class_swap import Hold, only_holder
-from holdfast.adapters.shared.journaled_calls import Seam, treatments
+from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import StopSignal
-from holdfast.model.calls import Effect, Treatment
+from holdfast.model.calls import CallOptions, Effect
 
 SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
 _LLMS: Final = ("llm", "function_calling_llm", "manager_llm", "planning_llm", "chat_llm")
@@ -37,7 +37,7 @@ class Session:
 
     def __init__(
         self,
-        seam: Seam,
+        seam: RunPosition,
         effects: Mapping[str, Effect] | None,
         mixin_of: Callable[[Any], type | None],
         *,
@@ -54,7 +54,7 @@ class Session:
         self._hold = Hold(self, mixin_of)
 
     @property
-    def seam(self) -> Seam:
+    def seam(self) -> RunPosition:
         """The place in the run of a call made now."""
         return Turns.current(self._seam)
 
@@ -93,11 +93,11 @@ class Session:
         """Record what the crew does besides its calls; a replay consumes it."""
         told = {key: one_line(text, 500) if isinstance(text, str) else text for key, text in content.items()}
         with self.guarded(), self.seam.entered() as here:
-            drive(mark(here.tenure, BLOCKING, name, told))
+            drive(mark(here.held, BLOCKING, name, told))
 
-    def treatment(self, name: str) -> Treatment:
-        """The treatment of the tool of this name."""
-        return treatments([name], {name: self._effects[name]} if name in self._effects else None)[name]
+    def call_options(self, name: str) -> CallOptions:
+        """The options of the tool of this name."""
+        return call_options_of([name], {name: self._effects[name]} if name in self._effects else None)[name]
 
     def hold_crew(self, crew: Any, place: str = "") -> list[str]:
         """Hold a crew: its tasks, which get their places, its agents, their LLMs and tools.
@@ -133,7 +133,7 @@ class Session:
         agents, tools = _agents_and_tools(crew)
         if not any(getattr(agent, name, None) for agent in agents for name in _ELSEWHERE):
             every = [*tools, *(tool for agent in agents for tool in agent.tools or ())]
-            treatments([sanitize_tool_name(tool.name) for tool in every], self._effects)
+            call_options_of([sanitize_tool_name(tool.name) for tool in every], self._effects)
 
 
 def _agents_and_tools(crew: Any) -> tuple[list[Any], list[Any]]:

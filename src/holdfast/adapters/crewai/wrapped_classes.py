@@ -26,7 +26,7 @@ from holdfast.adapters.shared.journaled_calls import is_step, storable
 from holdfast.adapters.shared.turns import scoped
 from holdfast.engine.sync_async import is_async
 from holdfast.errors import StopSignal
-from holdfast.model.calls import Treatment
+from holdfast.model.calls import CallOptions
 
 
 def mixin_of(thing: Any) -> type | None:
@@ -76,7 +76,7 @@ class DurableFunction(DurableTool):
 
 async def _awaited(
     session: Session,
-    call: tuple[Treatment, str, dict[str, Any]],
+    call: tuple[CallOptions, str, dict[str, Any]],
     function: Callable[..., Any],
     perform: Callable[[], Awaitable[Any]],
 ) -> Any:
@@ -92,10 +92,10 @@ async def _awaited(
 
 def _call_of(
     tool: Any, session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Treatment, str, dict[str, Any]]:
-    """The identity of a call: its treatment, its name, its arguments."""
+) -> tuple[CallOptions, str, dict[str, Any]]:
+    """The identity of a call: its options, its name, its arguments."""
     name = sanitize_tool_name(tool.name)
-    return session.treatment(name), name, {**kwargs, **({"args": list(args)} if args else {})}
+    return session.call_options(name), name, {**kwargs, **({"args": list(args)} if args else {})}
 
 
 def _function_of(tool: Any) -> Callable[..., Any]:

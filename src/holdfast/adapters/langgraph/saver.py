@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from holdfast.adapters.langgraph.serde import Values
 from holdfast.adapters.langgraph.thread_ids import PREFIX, run_of, thread_of
-from holdfast.api.store.store import Store, store_at, workshop_at
+from holdfast.api.store.store import Store, session_at, store_at
 from holdfast.core.threads.chains import Chains, Link, settled
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.lineage import fork_and_rewind
@@ -63,7 +63,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         """``store`` is a URL, a path or a handle, as for ``holdfast.run``."""
         super().__init__(serde=serde)
         self.store = store_at(store)
-        self.workshop = workshop_at(self.store)
+        self.session = session_at(self.store)
         self._runs: dict[str, ChainedRun] = {}
         self._lock = Lock()
         self._made = Values(self.serde)
@@ -251,7 +251,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             raise UnknownPoint(
                 run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
             )
-        fork_and_rewind.fork(self.workshop, row, link.seq if id_ else row.head, run_of(name), {})
+        fork_and_rewind.fork(self.session, row, link.seq if id_ else row.head, run_of(name), {})
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -261,7 +261,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread; its branches keep their history. RunHeld while another process works on it."""
-        _chaining().delete(self.workshop, run_of(thread_id))
+        _chaining().delete(self.session, run_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these graph runs; those that others build on stay, hidden."""
@@ -274,9 +274,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
                 one.seq: self.values.revived(run.about(one)["metadata"]).get("run_id") for one in links
             }
             if wanted & {*made_by.values()}:
-                _chaining().drop(
-                    self.workshop, run.run, lambda event, by=made_by: by.get(event.seq) in wanted
-                )
+                _chaining().drop(self.session, run.run, lambda event, by=made_by: by.get(event.seq) in wanted)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the latest checkpoint of each namespace, and what its delta channels build on.
@@ -287,7 +285,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             if strategy == "delete":
                 self.delete_thread(thread_id)
             else:
-                _chaining().prune(self.workshop, run_of(thread_id))
+                _chaining().prune(self.session, run_of(thread_id))
 
     # -- async versions --------------------------------------------------------------------------------------
 
@@ -371,18 +369,18 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         """A thread's run."""
         run = run_of(thread_id)
         with self._lock:
-            found = self._runs.pop(run, None) or ChainedRun(self.workshop, self.entry_of(thread_id))
+            found = self._runs.pop(run, None) or ChainedRun(self.session, self.entry_of(thread_id))
             self._runs[run] = found
             if len(self._runs) > _THREADS_KEPT:
                 del self._runs[next(iter(self._runs))]
         return found
 
     def _row(self, thread_id: object) -> RunRow | None:
-        return self.workshop.store.find_run(run_of(thread_id))
+        return self.session.store.find_run(run_of(thread_id))
 
     def _threads(self) -> Iterator[str]:
         before: RunRow | None = None
-        while page := self.workshop.store.list_runs(limit=RUN_PAGE_MAX, before=before, prefix=PREFIX):
+        while page := self.session.store.list_runs(limit=RUN_PAGE_MAX, before=before, prefix=PREFIX):
             yield from (thread_of(row.run) for row in page)
             before = page[-1]
 

@@ -23,17 +23,17 @@ from langgraph.errors import GraphBubbleUp
 
 from holdfast.adapters.langgraph.saver import HoldfastSaver
 from holdfast.adapters.langgraph.serde import Values
-from holdfast.adapters.shared.journaled_calls import Seam, is_step, treatments
+from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of, is_step
 from holdfast.codec.values import canonical
 from holdfast.core.steps.arguments import has_parameter
 from holdfast.core.steps.identity import scope_of
-from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, here_now
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, here_now
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.step import minted_key, step
-from holdfast.engine.sync_async import AWAITING, BLOCKING, Hands, drive
-from holdfast.engine.threads.shared_hold import stint
+from holdfast.engine.sync_async import AWAITING, BLOCKING, Runtime, drive
+from holdfast.engine.threads.shared_hold import share
 from holdfast.errors import NotStorable, TooLarge
-from holdfast.model.calls import Effect, Treatment
+from holdfast.model.calls import CallOptions, Effect
 from holdfast.model.markers import Act, AwaitedAct
 
 _CALL: Final[ContextVar[str]] = ContextVar("holdfast_langgraph_call", default="")
@@ -57,13 +57,13 @@ def durable_tools(
     steps of the current run, and outside of a run plain calls.
     """
     made = [one if isinstance(one, BaseTool) else tool(one) for one in tools]
-    known = treatments([one.name for one in made], effects)
-    return [_durable_copy(one, _treatment(one, known[one.name], effects or {})) for one in made]
+    known = call_options_of([one.name for one in made], effects)
+    return [_durable_copy(one, _call_options(one, known[one.name], effects or {})) for one in made]
 
 
-def _treatment(one: BaseTool, treatment: Treatment, effects: Mapping[str, Effect]) -> Treatment:
-    declared: Treatment = next(
-        (fn.treatment for name in _FUNCTIONS if is_step(fn := _function(one, name))), treatment
+def _call_options(one: BaseTool, call_options: CallOptions, effects: Mapping[str, Effect]) -> CallOptions:
+    declared: CallOptions = next(
+        (fn.call_options for name in _FUNCTIONS if is_step(fn := _function(one, name))), call_options
     )
     if one.name in effects:
         declared = declared._replace(effect=effects[one.name])
@@ -75,10 +75,10 @@ def _function(one: BaseTool, name: str) -> Any:
     return getattr(one, name, None)
 
 
-def _durable_copy(one: BaseTool, treatment: Treatment) -> BaseTool:
+def _durable_copy(one: BaseTool, call_options: CallOptions) -> BaseTool:
     """A copy of the tool with a class of its own: name, schema and class look the same from outside."""
     base: Any = type(one)
-    calls = _Calls(one, _bare(one), treatment)
+    calls = _Calls(one, _bare(one), call_options)
 
     def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's name
         with _calling(input):
@@ -119,7 +119,7 @@ def _bare(one: BaseTool) -> BaseTool:
         def call(*args: Any, **kwargs: Any) -> Any:
             here = here_now()
             if here is not None and has_parameter(fn.fn, "idempotency_key"):
-                kwargs["idempotency_key"] = minted_key(here.tenure, here.scope)
+                kwargs["idempotency_key"] = minted_key(here.held, here.scope)
             return fn.fn(*args, **kwargs)
 
         return call
@@ -142,41 +142,43 @@ def _calling(given: Any) -> Iterator[None]:
 class _Place(NamedTuple):
     """A call's place: the thread, by its saver and id; the checkpoint that its task runs from.
 
-    Its treatment and key.
+    Its call_options and key.
     """
 
     saver: HoldfastSaver
     thread_id: str
     chain: str
     checkpoint: str | None
-    treatment: Treatment
+    call_options: CallOptions
 
-    async def arrived(self, hands: Hands) -> None:
+    async def arrived(self, runtime: Runtime) -> None:
         """Wait for the checkpoint.
 
         LangGraph writes it while the next task runs, and an effect must not precede it.
         """
         if self.checkpoint is not None:
-            await self.saver.run(self.thread_id).arrived(hands, self.chain, self.checkpoint)
+            await self.saver.run(self.thread_id).arrived(runtime, self.chain, self.checkpoint)
 
     @contextmanager
-    def entered(self) -> Iterator[Tenure]:
+    def entered(self) -> Iterator[HeldRun]:
         entry = self.saver.entry_of(self.thread_id)
-        with stint(self.saver.workshop, entry) as tenure:
-            token = HERE.set(Here(tenure, scope_of("", self.treatment.key or ""), Trail(current_task(), "")))
+        with share(self.saver.session, entry) as held:
+            token = CALL_SITE.set(
+                CallSite(held, scope_of("", self.call_options.key or ""), TaskCalls(current_task(), ""))
+            )
             try:
-                yield tenure
+                yield held
             finally:
-                HERE.reset(token)
+                CALL_SITE.reset(token)
 
 
 class _Calls:
     """The calls of one tool."""
 
-    def __init__(self, one: BaseTool, bare: BaseTool, treatment: Treatment) -> None:
+    def __init__(self, one: BaseTool, bare: BaseTool, call_options: CallOptions) -> None:
         self._one: Any = one
         self._bare: Any = bare
-        self._treatment = treatment
+        self._call_options = call_options
         self._values = Values(JsonPlusSerializer())
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -186,15 +188,15 @@ class _Calls:
         if place is not None:
             values = place.saver.values
             drive(place.arrived(BLOCKING))
-            with place.entered() as tenure:
+            with place.entered() as held:
                 act = Act(lambda: values.plain(self._bare._run(*args, **kwargs)))  # noqa: SLF001
-                made = drive(step(tenure, BLOCKING, place.treatment, self._one.name, act, (), told))
+                made = drive(step(held, BLOCKING, place.call_options, self._one.name, act, (), told))
                 return values.revived(made)
-        seam = None if self._bare is not self._one else Seam.find()
+        seam = None if self._bare is not self._one else RunPosition.find()
         if seam is None:
             return self._one._run(*args, **kwargs)  # noqa: SLF001
         perform = lambda: self._values.plain(self._one._run(*args, **kwargs))  # noqa: E731, SLF001
-        return self._values.revived(seam.tool(self._treatment, self._one.name, told, perform))
+        return self._values.revived(seam.tool(self._call_options, self._one.name, told, perform))
 
     async def arun(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As ``run``, awaiting."""
@@ -207,18 +209,18 @@ class _Calls:
                 return values.plain(await self._bare._arun(*args, **kwargs))  # noqa: SLF001
 
             await place.arrived(AWAITING)
-            with place.entered() as tenure:
+            with place.entered() as held:
                 act = AwaitedAct(perform)
-                made = await step(tenure, AWAITING, place.treatment, self._one.name, act, (), told)
+                made = await step(held, AWAITING, place.call_options, self._one.name, act, (), told)
                 return values.revived(made)
-        seam = None if self._bare is not self._one else Seam.find()
+        seam = None if self._bare is not self._one else RunPosition.find()
         if seam is None:
             return await self._one._arun(*args, **kwargs)  # noqa: SLF001
 
         async def in_run() -> Any:
             return self._values.plain(await self._one._arun(*args, **kwargs))  # noqa: SLF001
 
-        return self._values.revived(await seam.tool_async(self._treatment, self._one.name, told, in_run))
+        return self._values.revived(await seam.tool_async(self._call_options, self._one.name, told, in_run))
 
     def _told(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The model's arguments. What LangGraph adds (state, store, runtime) does not identify the call."""
@@ -244,8 +246,8 @@ class _Calls:
         # With durability="exit" it is written at the end, and a killed turn starts over.
         is_kept = conf.get("__pregel_durability") != "exit"
         checkpoint = conf.get("checkpoint_map", {}).get(chain) if is_kept else None
-        treatment = self._treatment._replace(key=key, told=arguments)
-        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, treatment)
+        call_options = self._call_options._replace(key=key, told=arguments)
+        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, call_options)
 
 
 def _count(scratchpad: Any, call: str) -> int:

@@ -23,8 +23,8 @@ from holdfast.engine.llm.conversation_repair import settle_request
 from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.llm.stream import END, Streaming
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.sync_async import Hands, drive
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.sync_async import Runtime, drive
 from holdfast.errors import UnusableAnswer
 from holdfast.model.provider_patience import Patience
 
@@ -102,7 +102,7 @@ class Exchange:
         other = self._manner.fallbacks[self.line.target - 1].client
         return own if other is None else partial(plain_request(type(other)), other)
 
-    async def prepared(self, tenure: Tenure, hands: Hands, body: dict[str, Any]) -> dict[str, Any]:
+    async def prepared(self, held: HeldRun, runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
         """The body as a provider accepts it.
 
         Calls without a result settled from the journal, foreign reasoning removed.
@@ -110,7 +110,7 @@ class Exchange:
         said = body.get(self._endpoint.conversation)
         if not isinstance(said, list):
             return body
-        messages, repairs = await settle_request(tenure, hands, said)
+        messages, repairs = await settle_request(held, runtime, said)
         if repairs:
             self.line.notes["mended"] = [repair.text for repair in repairs]
         model = (
@@ -174,7 +174,7 @@ class Exchange:
     # -- streams ---------------------------------------------------------------------------------------------
 
     def streaming(
-        self, tenure: Tenure, hands: Hands, open_: Callable[..., Any], flavour: Callable[..., Any]
+        self, held: HeldRun, runtime: Runtime, open_: Callable[..., Any], flavour: Callable[..., Any]
     ) -> Streaming:
         """The stream of this request's answer."""
         assert self._endpoint.source is not None
@@ -182,7 +182,7 @@ class Exchange:
         on_partial = self._manner.on_partial
         if on_partial == "continue" and not source.can_continue:
             on_partial = "restart"
-        return Streaming(tenure, hands, self.ask, source, on_partial, self.line)
+        return Streaming(held, runtime, self.ask, source, on_partial, self.line)
 
     def events(self, response: Any) -> Iterator[dict[str, Any]]:
         """The provider's stream, event by event."""

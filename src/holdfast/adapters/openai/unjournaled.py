@@ -80,9 +80,9 @@ def check_call(client: Any, passed: tuple[str, ...] | bool, method: str, url: st
     raise Unjournaled(
         client=name,
         endpoint=path,
-        run=here.tenure.run,
+        run=here.held.run,
         problem=f"{method.upper()} /{path} of the wrapped {name} is not journaled: inside run "
-        f"{here.tenure.run} every attempt would make and pay for it again",
+        f"{here.held.run} every attempt would make and pay for it again",
         advice="make it in a step: run.step(name, call, …) or, if it acts, run.once(name, call, …); or "
         f"let it pass on purpose: holdfast.wrap(client, passthrough={{{path!r}}})",
     )

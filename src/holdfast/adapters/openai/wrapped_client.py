@@ -158,11 +158,11 @@ class BlockingDurable(Durable):
             return send(cast_to, options, *args, stream=stream, **more)
 
         def call(body: dict[str, Any]) -> Any:
-            body = drive(exchange.prepared(here.tenure, BLOCKING, body))
+            body = drive(exchange.prepared(here.held, BLOCKING, body))
             return exchange.answer(exchange.send(send)(exchange.http.Response, exchange.bare(body)))
 
         def open_(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            body = drive(exchange.prepared(here.tenure, BLOCKING, body))
+            body = drive(exchange.prepared(here.held, BLOCKING, body))
             return exchange.events(
                 exchange.send(send)(
                     exchange.http.Response, exchange.bare(body, stream=True), stream=True, **more
@@ -170,12 +170,12 @@ class BlockingDurable(Durable):
             )
 
         if stream:
-            streaming = exchange.streaming(here.tenure, BLOCKING, open_, exchange.flavour)
+            streaming = exchange.streaming(here.held, BLOCKING, open_, exchange.flavour)
             drive(streaming.begin())
             response = exchange.response(streaming.is_replayed, stream=exchange.bytes_of(streaming))
         else:
             answer = drive(
-                ask_model(here.tenure, BLOCKING, exchange.ask, call, exchange.body, line=exchange.line)
+                ask_model(here.held, BLOCKING, exchange.ask, call, exchange.body, line=exchange.line)
             )
             response = exchange.response(answer.is_replayed, content=dumps(answer.value))
         found = self._process_response(  # type: ignore[attr-defined]
@@ -201,23 +201,23 @@ class AwaitedDurable(Durable):
             return await send(cast_to, options, *args, stream=stream, **more)
 
         async def call(body: dict[str, Any]) -> Any:
-            body = await exchange.prepared(here.tenure, AWAITING, body)
+            body = await exchange.prepared(here.held, AWAITING, body)
             return exchange.answer(await exchange.send(send)(exchange.http.Response, exchange.bare(body)))
 
         async def open_(body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-            body = await exchange.prepared(here.tenure, AWAITING, body)
+            body = await exchange.prepared(here.held, AWAITING, body)
             response = await exchange.send(send)(
                 exchange.http.Response, exchange.bare(body, stream=True), stream=True, **more
             )
             return exchange.events_async(response)
 
         if stream:
-            streaming = exchange.streaming(here.tenure, AWAITING, open_, exchange.flavour_async)
+            streaming = exchange.streaming(here.held, AWAITING, open_, exchange.flavour_async)
             await streaming.begin()
             response = exchange.response(streaming.is_replayed, stream=exchange.bytes_of_async(streaming))
         else:
             answer = await ask_model(
-                here.tenure, AWAITING, exchange.ask, call, exchange.body, line=exchange.line
+                here.held, AWAITING, exchange.ask, call, exchange.body, line=exchange.line
             )
             response = exchange.response(answer.is_replayed, content=dumps(answer.value))
         found = await self._process_response(  # type: ignore[attr-defined]

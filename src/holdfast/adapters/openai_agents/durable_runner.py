@@ -18,11 +18,11 @@ from holdfast.adapters.openai_agents.model import DurableModel, DurableProvider
 from holdfast.adapters.openai_agents.session import HoldfastSession
 from holdfast.adapters.openai_agents.tools import durable_tool
 from holdfast.adapters.shared.durable_block import DurableBlock, ParallelCalls
-from holdfast.adapters.shared.journaled_calls import Seam, treatments
+from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of
 from holdfast.adapters.shared.turns import Turns, turns_taken
 from holdfast.api import enter
 from holdfast.errors import Misuse
-from holdfast.model.calls import ONCE, Effect, Treatment
+from holdfast.model.calls import ONCE, CallOptions, Effect
 
 
 def durable(
@@ -38,14 +38,16 @@ def durable(
     if not isinstance(get_default_agent_runner(), DurableRunner):
         set_default_agent_runner(DurableRunner(get_default_agent_runner()))
     opening = enter.run(run, **entry) if run or entry else None
-    return DurableBlock(opening, FRAME, Frame(treatments(effects or (), effects)))
+    return DurableBlock(opening, FRAME, Frame(call_options_of(effects or (), effects)))
 
 
 class Frame:
-    """What the agents of one block share: the treatment of tools, their copies, their calls in flight."""
+    """What the agents of one block share: the options of tools, their copies, their calls in flight."""
 
-    def __init__(self, known: Mapping[str, Treatment]) -> None:
-        self.treatments: defaultdict[str, Treatment] = defaultdict(lambda: ONCE._replace(is_tool=True), known)
+    def __init__(self, known: Mapping[str, CallOptions]) -> None:
+        self.call_options_of: defaultdict[str, CallOptions] = defaultdict(
+            lambda: ONCE._replace(is_tool=True), known
+        )
         self.flights: defaultdict[str, ParallelCalls] = defaultdict(ParallelCalls)
         self._made: dict[int, tuple[Any, Any]] = {}
 
@@ -97,12 +99,12 @@ class DurableAgent:
         """The agent's current tools, including those of MCP servers; hosted ones belong to the provider."""
         found: list[Any] = list(await super().get_all_tools(run_context))  # type: ignore[misc]
         frame = FRAME.get()
-        if frame is None or Seam.find_free() is None:
+        if frame is None or RunPosition.find_free() is None:
             return found
         turns_taken().agent = self.name
         for number, tool in enumerate(found):
             if isinstance(tool, FunctionTool):
-                found[number] = durable_tool(tool, frame.treatments[tool.name], frame.flights)
+                found[number] = durable_tool(tool, frame.call_options_of[tool.name], frame.flights)
         return found
 
 

@@ -11,7 +11,7 @@ from agents.usage import deserialize_usage, serialize_usage
 
 from holdfast.adapters.openai.request import plain
 from holdfast.adapters.openai.sdk_types import TypedSource, output_of, record_of
-from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.adapters.shared.turns import turns_taken
 from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.stream import END, Streaming
@@ -49,7 +49,7 @@ class DurableModel(Model):
     async def get_response(self, *args: Any, **more: Any) -> Any:
         """The recorded answer to this request, or the model's, recorded before it is returned."""
         told = {**dict(zip((*_NAMES, "tracing"), args, strict=False)), **more}
-        if Seam.find_free() is None:
+        if RunPosition.find_free() is None:
             return await self._inner.get_response(**told)
 
         async def call(_: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class DurableModel(Model):
             return
         ask = self._ask(told)
         source = TypedSource(ask.request, lambda: self._inner.stream_response(**told))
-        streaming = Streaming(here.tenure, AWAITING, ask, source, "restart")
+        streaming = Streaming(here.held, AWAITING, ask, source, "restart")
         with turns_taken().leading():
             await streaming.begin()
         try:

@@ -16,14 +16,14 @@ from orjson import loads
 
 from holdfast.adapters.openai_agents.model import usage_record
 from holdfast.adapters.shared.durable_block import ParallelCalls
-from holdfast.adapters.shared.journaled_calls import ASIDE, COMPOSITE, Seam, is_step, storable
+from holdfast.adapters.shared.journaled_calls import ASIDE, COMPOSITE, RunPosition, is_step, storable
 from holdfast.api.shared import Scope
 from holdfast.errors import Misuse
-from holdfast.model.calls import Treatment
+from holdfast.model.calls import CallOptions
 
 
 def durable_tool(
-    tool: FunctionTool, treatment: Treatment, flights: Mapping[str, ParallelCalls]
+    tool: FunctionTool, call_options: CallOptions, flights: Mapping[str, ParallelCalls]
 ) -> FunctionTool:
     """The tool, with its calls as steps, parallel to others of the same scope."""
     if is_step(getattr(tool, "__wrapped__", None)) and tool.needs_approval:
@@ -31,11 +31,13 @@ def durable_tool(
         raise Misuse(problem=f"tool {tool.name!r} is a step by itself, and needs approval", advice=advice)
 
     async def invoke(context: Any, arguments: str) -> Any:
-        seam = Seam.find_free()
+        seam = RunPosition.find_free()
         if seam is None:
             return await sdk.invoke_function_tool(function_tool=tool, context=context, arguments=arguments)
         with seam.entered() as here:
-            return await flights[here.scope].carry(ToolCall(tool, treatment, seam, context, arguments).make())
+            return await flights[here.scope].carry(
+                ToolCall(tool, call_options, seam, context, arguments).make()
+            )
 
     likeness = copy(tool)
     likeness.on_invoke_tool = invoke
@@ -47,20 +49,22 @@ def durable_tool(
 class ToolCall:
     """One call of a tool."""
 
-    def __init__(self, tool: FunctionTool, treatment: Treatment, seam: Seam, context: Any, said: str) -> None:
+    def __init__(
+        self, tool: FunctionTool, call_options: CallOptions, seam: RunPosition, context: Any, said: str
+    ) -> None:
         self.tool, self.seam, self.context, self.json = tool, seam, context, said
         self.function = getattr(tool, "__wrapped__", None)
         self.is_agent = bool(getattr(tool, "_is_agent_tool", False))
-        self.treatment = COMPOSITE if self.is_agent else treatment
+        self.call_options = COMPOSITE if self.is_agent else call_options
         self.arguments: dict[str, Any] = {"arguments": said}
         with suppress(TypeError, ValueError):  # a model may send anything; the tool reports it
             self.arguments = dict(loads(said or "{}"))
 
     async def make(self) -> Any:
         """The result of the call, or the message to the model instead."""
-        with self.seam.entered() as here, Scope(here.tenure, self.context.tool_call_id or "call"):
+        with self.seam.entered() as here, Scope(here.held, self.context.tool_call_id or "call"):
             if await self._needs_approval():
-                self.treatment = self.treatment._replace(approve=True)
+                self.call_options = self.call_options._replace(approve=True)
             try:
                 return await (self._invoke(self.tool) if is_step(self.function) else self._step())
             except Exception as error:
@@ -87,7 +91,7 @@ class ToolCall:
         return bool(await self.seam.tool_async(ASIDE, name, self.arguments, ask))
 
     async def _step(self) -> Any:
-        step = (self.treatment, self.tool.name, self.arguments, self._perform, self.function)
+        step = (self.call_options, self.tool.name, self.arguments, self._perform, self.function)
         if not self.is_agent:
             return await self.seam.tool_async(*step)
         # An agent's usage is kept with its answer: a replay calls none of its models, and must count the
@@ -102,7 +106,7 @@ class ToolCall:
 
     async def _perform(self) -> Any:
         tool = copy(self.tool)
-        if self.treatment.effect == "once":  # its failures are raised, not reported to the model
+        if self.call_options.effect == "once":  # its failures are raised, not reported to the model
             tool.timeout_behavior = "raise_exception"
             sdk.set_function_tool_failure_error_function(tool, None)
         output = storable(await self._invoke(tool))

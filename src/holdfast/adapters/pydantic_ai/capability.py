@@ -25,9 +25,9 @@ from holdfast.model.calls import EFFECTS, Effect
 from holdfast.model.provider_patience import PATIENCE, Patience
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
-_AGENT_RUNS: "WeakKeyDictionary[Tenure, count[int]]" = WeakKeyDictionary()
+_AGENT_RUNS: "WeakKeyDictionary[HeldRun, count[int]]" = WeakKeyDictionary()
 
 
 class Durability(Engine):
@@ -97,7 +97,7 @@ class Durability(Engine):
         here = here_now()
         if here is None:
             return None
-        return f"{here.tenure.birth}.{next(_AGENT_RUNS.setdefault(here.tenure, count(1)))}"
+        return f"{here.held.birth}.{next(_AGENT_RUNS.setdefault(here.held, count(1)))}"
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
         return None if here_now() is None else run_id

@@ -13,7 +13,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_core import to_jsonable_python
 
-from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.engine.log import log
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.steps.call_options import treat
@@ -48,7 +48,7 @@ else:
             given = next((part for part in cache_key if isinstance(part, dict)), {"call": cache_key[0]})
             told = {key: value for key, value in given.items() if not isinstance(value, request)}
             arguments = to_jsonable_python(told, bytes_mode="base64")
-            return await Seam.get(name).tool_async(treat("idempotent"), name, arguments, body)
+            return await RunPosition.get(name).tool_async(treat("idempotent"), name, arguments, body)
 
     class Engine(socket.BaseDurabilityCapability[Any]):  # type: ignore[no-redef]
         """A durability engine with only those operations."""

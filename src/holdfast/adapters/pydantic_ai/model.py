@@ -14,7 +14,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_core import to_jsonable_python
 
-from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.adapters.shared.streams import EventSource
 from holdfast.core.llm.streams import Partial
 from holdfast.engine.llm.model_call import Ask
@@ -30,7 +30,7 @@ _OF_A_TOOL: Final = ("name", "description", "parameters_json_schema", "strict")
 class DurableModel(WrapperModel):
     """The model, with each known request answered from the journal."""
 
-    def __init__(self, wrapped: Model, seam: Seam, patience: Patience) -> None:
+    def __init__(self, wrapped: Model, seam: RunPosition, patience: Patience) -> None:
         super().__init__(wrapped)
         self._seam, self._patience = seam, patience
 
@@ -62,7 +62,7 @@ class DurableModel(WrapperModel):
             )
             ask, line = self._ask(*asked), Line(self._patience)
             with self._seam.leading() as here:
-                streaming = Streaming(here.tenure, AWAITING, ask, source, "restart", line)
+                streaming = Streaming(here.held, AWAITING, ask, source, "restart", line)
                 await streaming.begin()
             try:
                 yield JournaledStream(model_request_parameters, streaming, source)

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from holdfast.adapters.pydantic_ai.durability_api import unit_scope
 from holdfast.adapters.shared.durable_block import ParallelCalls
-from holdfast.adapters.shared.journaled_calls import Seam, is_step, treatments
+from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of, is_step
 from holdfast.engine.steps.call_options import treat
 from holdfast.model.calls import Effect
 
@@ -35,7 +35,7 @@ class DurableToolset(WrapperToolset[Any]):
     Those that are steps by themselves stay unchanged.
     """
 
-    seam: Seam
+    seam: RunPosition
     effects: Mapping[str, Effect]
     flight: ParallelCalls = field(default_factory=ParallelCalls)
 
@@ -43,7 +43,7 @@ class DurableToolset(WrapperToolset[Any]):
         """The tools. Misuse for an effect of an unknown one (likely misspelt), unless more tools may come."""
         tools, leaves = await self.wrapped.get_tools(ctx), list(_leaves(self.wrapped))
         if all(isinstance(leaf, FunctionToolset) for leaf in leaves):
-            treatments({*tools, *(name for leaf in leaves for name in leaf.tools)}, self.effects)
+            call_options_of({*tools, *(name for leaf in leaves for name in leaf.tools)}, self.effects)
         return tools
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
@@ -68,8 +68,8 @@ class DurableToolset(WrapperToolset[Any]):
             is_bare = not raised and not spent and not (isinstance(value, dict) and _MARK in value)
             return value if is_bare else {_MARK: {"raised": raised, "spent": spent}, "value": value}
 
-        treatment = treat(effect)._replace(is_tool=True)
-        call = self.seam.tool_async(treatment, name, _plain(tool_args), perform, function)
+        call_options = treat(effect)._replace(is_tool=True)
+        call = self.seam.tool_async(call_options, name, _plain(tool_args), perform, function)
         outcome = await self.flight.carry(call)
         if not (isinstance(outcome, dict) and _MARK in outcome):
             return outcome

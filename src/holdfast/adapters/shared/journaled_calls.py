@@ -13,27 +13,27 @@ from holdfast.codec.values import encode
 from holdfast.engine.llm.model_call import Answer, Ask, ask_model
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.people.approvals import decide_about, usual_question
-from holdfast.engine.run.call_site import HERE, Here, here_now
+from holdfast.engine.run.call_site import CALL_SITE, CallSite, here_now
 from holdfast.engine.run.store_session import held_runs
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import AdapterNotInstalled, Misuse, NoCurrentRun, NotStorable
-from holdfast.model.calls import READ, Effect, Treatment
+from holdfast.model.calls import READ, CallOptions, Effect
 from holdfast.model.markers import Act, AwaitedAct
 
-COMPOSITE: Final = Treatment(effect="read", is_tool=True, manner="off")
+COMPOSITE: Final = CallOptions(effect="read", is_tool=True, manner="off")
 """A tool that is an agent itself: made of steps, which are replayed one by one when it is called again."""
 ASIDE: Final = READ._replace(manner="off")
 """A step that is not an action of the agent: loop detection ignores it."""
 
 
-class Seam:
+class RunPosition:
     """A place in a run to which a framework's calls return."""
 
     __slots__ = ("_here",)
 
-    def __init__(self, here: Here) -> None:
+    def __init__(self, here: CallSite) -> None:
         self._here = here
 
     @classmethod
@@ -66,19 +66,19 @@ class Seam:
         return cls.get(what) if found is None and held_runs() else found
 
     @contextmanager
-    def entered(self) -> Iterator[Here]:
+    def entered(self) -> Iterator[CallSite]:
         """Enter the run at this place, also in a thread or a loop without our context."""
         here = here_now()
-        if here is not None and here.tenure is self._here.tenure:
+        if here is not None and here.held is self._here.held:
             yield here
             return
-        token = HERE.set(self._here)
+        token = CALL_SITE.set(self._here)
         try:
             yield self._here
         finally:
-            HERE.reset(token)
+            CALL_SITE.reset(token)
 
-    def leading(self) -> AbstractContextManager[Here]:
+    def leading(self) -> AbstractContextManager[CallSite]:
         """As ``entered``, for a model call: it continues after the calls before it."""
         return self.entered()
 
@@ -88,18 +88,18 @@ class Seam:
         ``line`` says how to wait for a provider that does not answer.
         """
         with self.leading() as here:
-            return drive(ask_model(here.tenure, BLOCKING, ask, call, ask.request, line=line))
+            return drive(ask_model(here.held, BLOCKING, ask, call, ask.request, line=line))
 
     async def model_async(
         self, ask: Ask, call: Callable[[Any], Awaitable[Any]], line: Line | None = None
     ) -> Answer:
         """As ``model``, awaiting."""
         with self.leading() as here:
-            return await ask_model(here.tenure, AWAITING, ask, call, ask.request, line=line)
+            return await ask_model(here.held, AWAITING, ask, call, ask.request, line=line)
 
     def tool(
         self,
-        treatment: Treatment,
+        call_options: CallOptions,
         name: str,
         arguments: Mapping[str, Any],
         perform: Callable[[], Any],
@@ -112,11 +112,11 @@ class Seam:
         """
         with self.entered() as here:
             act = Act(perform, function)
-            return drive(step(here.tenure, BLOCKING, treatment, name, act, (), dict(arguments)))
+            return drive(step(here.held, BLOCKING, call_options, name, act, (), dict(arguments)))
 
     async def tool_async(
         self,
-        treatment: Treatment,
+        call_options: CallOptions,
         name: str,
         arguments: Mapping[str, Any],
         perform: Callable[[], Awaitable[Any]],
@@ -125,7 +125,7 @@ class Seam:
         """As ``tool``, awaiting."""
         with self.entered() as here:
             act = AwaitedAct(perform, function)
-            return await step(here.tenure, AWAITING, treatment, name, act, (), dict(arguments))
+            return await step(here.held, AWAITING, call_options, name, act, (), dict(arguments))
 
     async def approve_async(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Ask a person whether a tool may be called with exactly these arguments.
@@ -137,7 +137,7 @@ class Seam:
         with self.entered() as here:
             given = dict(arguments)
             question = usual_question(name, given)
-            return (await decide_about(here.tenure, AWAITING, name, given, question)).denial
+            return (await decide_about(here.held, AWAITING, name, given, question)).denial
 
 
 def storable(value: Any) -> Any:
@@ -153,13 +153,13 @@ def storable(value: Any) -> Any:
 
 def is_step(function: object) -> bool:
     """Whether a function is a step by itself inside a run: then it is called unchanged."""
-    return isinstance(getattr(function, "treatment", None), Treatment)
+    return isinstance(getattr(function, "call_options", None), CallOptions)
 
 
-def treatments(
+def call_options_of(
     names: Iterable[str], effects: Mapping[str, Effect] | None, default: Effect = "once"
-) -> dict[str, Treatment]:
-    """The treatment of each of these tools; the default is ``once``. Misuse if ``effects`` names others."""
+) -> dict[str, CallOptions]:
+    """The options of each of these tools; the default is ``once``. Misuse if ``effects`` names others."""
     known, effects = list(names), effects or {}
     if set(effects) - set(known):
         raise Misuse(

@@ -10,8 +10,8 @@ from typing import Any
 
 from orjson import dumps
 
-from holdfast.adapters.shared.journaled_calls import ASIDE, Seam
-from holdfast.api.store.store import Store, workshop_at
+from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition
+from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.engine.run.call_site import here_now
@@ -42,7 +42,7 @@ class KeptList:
 
     async def clear(self) -> None:
         """Remove all items; outside of a run for good: nothing of them stays in the store."""
-        if Seam.find_free() is None:
+        if RunPosition.find_free() is None:
             self._ledger().empty()
         else:
             await self._change("clear", [])
@@ -52,7 +52,7 @@ class KeptList:
         return await self._step(change, told, lambda by: self._ledger().change(change, items, by))
 
     async def _step(self, what: str, told: dict[str, Any], make: Callable[[str], int]) -> int:
-        seam = Seam.find_free()
+        seam = RunPosition.find_free()
         if seam is None:
             return make("")
 
@@ -61,7 +61,7 @@ class KeptList:
             assert here is not None
             # Inside of a step, the scope is the step: after a kill before its record, the same key finds the
             # change.
-            return make(idempotency_key(here.tenure.birth, here.scope))
+            return make(idempotency_key(here.held.birth, here.scope))
 
         arguments = {self._kind: self._name, **told}
         return int(await seam.tool_async(ASIDE, f"{self._kind}.{what}", arguments, perform))
@@ -70,6 +70,6 @@ class KeptList:
         if self._kept is None:
             here = here_now()
             is_there = self._store is None and here is not None
-            port = here.tenure.store if is_there and here is not None else workshop_at(self._store).store
+            port = here.held.store if is_there and here is not None else session_at(self._store).store
             self._kept = Ledger(port, f"{self._kind}/{self._name}")
         return self._kept

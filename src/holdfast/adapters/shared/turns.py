@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock, get_ident
 
-from holdfast.adapters.shared.journaled_calls import Seam
+from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.core.steps.identity import scope_of
-from holdfast.engine.run.call_site import HERE, Here, Trail, current_task, here_now, locate
+from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, here_now, locate
 
 
-class Turns(Seam):
+class Turns(RunPosition):
     """The sequence of one agent in a run, for frameworks that use a new task or thread for each turn.
 
     Its model calls come one after the other, so each follows the one before it, in whatever task it is made.
@@ -21,7 +21,7 @@ class Turns(Seam):
 
     __slots__ = ("_free", "_is_ours", "agent")
 
-    def __init__(self, here: Here, *, is_alone: bool = False) -> None:
+    def __init__(self, here: CallSite, *, is_alone: bool = False) -> None:
         """Started in the task, or the blocking program, that waits for the agent.
 
         In any other it is one of several.
@@ -31,11 +31,11 @@ class Turns(Seam):
         super().__init__(here)
         self.agent = "model"
         """The agent's name for model calls that do not say who asks."""
-        self._is_ours = is_alone or here.trail.task in (current_task(), get_ident())
+        self._is_ours = is_alone or here.task_calls.task in (current_task(), get_ident())
         self._free = Lock()
 
     @classmethod
-    def current(cls, seam: Seam) -> Seam:
+    def current(cls, seam: RunPosition) -> RunPosition:
         """The turns at the place of a call; the seam if there are none.
 
         Inside of a step that was called in a turn, that step's place counts.
@@ -45,21 +45,21 @@ class Turns(Seam):
             return seam
         return turns
 
-    def is_at(self, here: Here) -> bool:
+    def is_at(self, here: CallSite) -> bool:
         """Whether a place is the agent's own, and not inside of something that it called."""
-        return here.tenure is self._here.tenure and here.scope == self._here.scope
+        return here.held is self._here.held and here.scope == self._here.scope
 
     @contextmanager
-    def entered(self) -> Iterator[Here]:
+    def entered(self) -> Iterator[CallSite]:
         """Enter the run at the agent's place."""
-        token = HERE.set(self._here)
+        token = CALL_SITE.set(self._here)
         try:
             yield self._here
         finally:
-            HERE.reset(token)
+            CALL_SITE.reset(token)
 
     @contextmanager
-    def leading(self) -> Iterator[Here]:
+    def leading(self) -> Iterator[CallSite]:
         """The same for a call that continues the sequence; two at once are parallel.
 
         The first call of one of several agents makes its sequence a branch.
@@ -68,16 +68,16 @@ class Turns(Seam):
             with self.entered() as here:
                 yield here
             return
-        token, trail = HERE.set(self._here), self._here.trail
-        owner = trail.task
+        token, task_calls = CALL_SITE.set(self._here), self._here.task_calls
+        owner = task_calls.task
         if self._is_ours:
-            trail.task = current_task()
+            task_calls.task = current_task()
         try:
             yield self._here
         finally:
-            trail.task, self._is_ours = owner, True
-            self._here = HERE.get() or self._here
-            HERE.reset(token)
+            task_calls.task, self._is_ours = owner, True
+            self._here = CALL_SITE.get() or self._here
+            CALL_SITE.reset(token)
             self._free.release()
 
     @contextmanager
@@ -101,19 +101,19 @@ def turns_taken() -> Turns:
 
 
 @contextmanager
-def scoped(seam: Seam, name: str, *, is_agent: bool = False) -> Iterator[None]:
+def scoped(seam: RunPosition, name: str, *, is_agent: bool = False) -> Iterator[None]:
     """Enter the scope of this name; if one agent works in it, with turns there.
 
     Its parallel calls are parallel in any thread: thread numbers are reused, so the place must not depend on
     them.
     """
     with seam.entered() as around:
-        here, _ = locate(around.tenure)
-        trail = Trail(object() if is_agent else current_task(), "")
-        inside = Here(here.tenure, scope_of(here.scope, name), trail, here.depth, here.leaf)
-        token, turns = HERE.set(inside), TURNS.set(Turns(inside, is_alone=True) if is_agent else None)
+        here, _ = locate(around.held)
+        task_calls = TaskCalls(object() if is_agent else current_task(), "")
+        inside = CallSite(here.held, scope_of(here.scope, name), task_calls, here.depth, here.leaf)
+        token, turns = CALL_SITE.set(inside), TURNS.set(Turns(inside, is_alone=True) if is_agent else None)
         try:
             yield
         finally:
             TURNS.reset(turns)
-            HERE.reset(token)
+            CALL_SITE.reset(token)

@@ -61,7 +61,7 @@ class Moving(Files):
                 self._port, Wanted(row.run, seq, os.fspath(files), frozenset(), force), tell
             )
             notes = restoring.notes(restoring.go())
-        made = fork_and_rewind.fork(self._workshop, row, seq, as_, override or {}, notes, effects)
+        made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects)
         return self._info(made.row)._replace(behind=made.behind)
 
     def rewind(
@@ -82,14 +82,14 @@ class Moving(Files):
         choose("effects", effects, REPEATS)
         row, seq = self._at(place)
         if not files:
-            return fork_and_rewind.rewind(self._workshop, row, seq, repeats=effects)
+            return fork_and_rewind.rewind(self._session, row, seq, repeats=effects)
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 
         def bring_back() -> list[Draft]:
             restoring = Restoring(self._port, Wanted(row.run, seq, None, frozenset(), force), tell)
             return restoring.notes(restoring.go())
 
-        return fork_and_rewind.rewind(self._workshop, row, seq, bring_back, effects)
+        return fork_and_rewind.rewind(self._session, row, seq, bring_back, effects)
 
     def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes this run's work over, as it stands.
@@ -100,13 +100,13 @@ class Moving(Files):
         from holdfast.engine.transfer.handoff_give import hand_over_run
 
         is_held = self.get(run).holder == "alive"
-        return hand_over_run(self._workshop, run, to, seal=seal, is_held=is_held)
+        return hand_over_run(self._session, run, to, seal=seal, is_held=is_held)
 
     def unseal(self, run: str) -> RunInfo:
         """Take back a run that was handed over and sealed: it acts here again, beside whoever has accepted it."""
         from holdfast.engine.transfer.handoff_give import take_back
 
-        take_back(self._workshop, check_run_id(run))
+        take_back(self._session, check_run_id(run))
         return self.get(run)
 
     def accept(
@@ -122,11 +122,11 @@ class Moving(Files):
         fetch what the document lacks. ``as_`` is the new run's id; without it, the giver's own or the next that is free.
         Nobody holds the run yet: ``holdfast.run(id)`` goes on with it. Durable when it returns. BadHandoff; ImportClash.
         """
-        from holdfast.api.store.store import workshop_at
+        from holdfast.api.store.store import session_at
         from holdfast.engine.transfer.handoff_accept import accept
 
-        source = None if from_ is None else workshop_at(from_).store
-        return accept(self._workshop, document, as_, source=source)
+        source = None if from_ is None else session_at(from_).store
+        return accept(self._session, document, as_, source=source)
 
     def mend(self, run: str) -> list[str]:
         """Mend the run's recorded conversation, so that a provider takes it; what was done. RunHeld while it is live.
@@ -135,7 +135,7 @@ class Moving(Files):
         """
         from holdfast.engine.llm.repair_run import repair
 
-        return [f"message {one.at}: {one.text}" for one in repair(self._workshop, check_run_id(run))]
+        return [f"message {one.at}: {one.text}" for one in repair(self._session, check_run_id(run))]
 
     def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
         """The effects that the run has behind a place, done or in doubt: what ``fork`` and ``rewind`` would list. Nothing is written."""
@@ -145,7 +145,7 @@ class Moving(Files):
     def later_effects(self, place: str) -> list[str]:
         """The names of the once effects that happened after this place."""
         row, seq = self._at(place)
-        return fork_and_rewind.later_effects(self._workshop, row.run, seq)
+        return fork_and_rewind.later_effects(self._session, row.run, seq)
 
     def export(
         self,
@@ -164,8 +164,8 @@ class Moving(Files):
         from holdfast.exports.write import writing
 
         self._row(run)
-        with writing(path, directory=directory) as crate:
-            return (exporting.move if move else exporting.export)(self._workshop, run, crate)
+        with writing(path, directory=directory) as writer:
+            return (exporting.move if move else exporting.export)(self._session, run, writer)
 
     def import_(
         self,
@@ -186,9 +186,9 @@ class Moving(Files):
         from holdfast.engine.transfer.import_ import bring_in
         from holdfast.exports.read import open_parcel
 
-        with open_parcel(path) as parcel:
+        with open_parcel(path) as reader:
             return bring_in(
-                self._workshop, parcel, as_, find_origin=lambda url: origin_at(url, from_), again=again
+                self._session, reader, as_, find_origin=lambda url: origin_at(url, from_), again=again
             )
 
     def copy(
@@ -213,7 +213,7 @@ class Moving(Files):
 
         rows = select(self._port, [check_run_id(run) for run in runs or ()], prefix)
         target, shown = target_at(to, dry_run=dry_run)
-        copying = Copying(self._workshop, target, move=move, dry_run=dry_run, tell=tell)
+        copying = Copying(self._session, target, move=move, dry_run=dry_run, tell=tell)
         return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
@@ -224,7 +224,7 @@ class Moving(Files):
         """
         from holdfast.engine.prune.erase import erase
 
-        return erase(self._workshop, check_run_id(run), flatten=flatten)
+        return erase(self._session, check_run_id(run), flatten=flatten)
 
     def prune(
         self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
@@ -235,7 +235,7 @@ class Moving(Files):
         """
         from holdfast.engine.prune.prune_store import Sweep
 
-        sweep = Sweep(self._workshop, policy, dry_run=dry_run)
+        sweep = Sweep(self._session, policy, dry_run=dry_run)
         return sweep.store() if run is None else sweep.run(check_run_id(run))
 
     def pin(self, place: str) -> Pin:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.markers import Neutral
 from holdfast.model.store_rows import Finding, RunRow
@@ -12,11 +12,11 @@ from holdfast.stores.port import StorePort
 class Examining(Neutral):
     """The part of a store handle that looks for damage."""
 
-    _workshop: Workshop
+    _session: StoreSession
 
     @property
     def _port(self) -> StorePort:
-        return self._workshop.store
+        return self._session.store
 
     def _row(self, run: str) -> RunRow:
         raise NotImplementedError
@@ -47,7 +47,7 @@ class Examining(Neutral):
         """Whether what finds facts and events is in step with them; None where there is no index."""
         from holdfast.engine.memory.history_index import examined
 
-        return examined(self._workshop, self._rows("", RUN_PAGE_MAX))
+        return examined(self._session, self._rows("", RUN_PAGE_MAX))
 
     def rebuild_index(self) -> tuple[int, int]:
         """Make what finds facts and events anew, with the embedder in use; how many facts, and how many events there are."""
@@ -56,7 +56,7 @@ class Examining(Neutral):
 
         self._port.drop_index()
         try:
-            found = remember.rebuild(self._workshop)
-            return found, history_index.rebuild(self._workshop, self._rows("", RUN_PAGE_MAX))
+            found = remember.rebuild(self._session)
+            return found, history_index.rebuild(self._session, self._rows("", RUN_PAGE_MAX))
         except IndexLost as lost:
             raise lost.error from lost

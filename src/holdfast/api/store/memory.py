@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.memory import facts
 from holdfast.engine.memory import remember as remembering
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import UnknownFact
 from holdfast.model.facts import Fact, Recalled
 from holdfast.model.markers import Neutral
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Memory(Neutral):
     """Facts that outlive their runs."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._workshop = workshop
+    def __init__(self, session: StoreSession) -> None:
+        self._session = session
 
     def remember(
         self,
@@ -40,23 +40,23 @@ class Memory(Neutral):
         Under a ``key``, what was there is replaced. Durable when it returns. BadName, Misuse, TooLarge, NotStorable.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return remembering.remember(self._workshop, fact)
+        return remembering.remember(self._session, fact)
 
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
         """The facts that fit the query best; with an empty one, the newest. Of a scope and those below it, or of all."""
-        return remembering.recall(self._workshop, query, k=k, scope=scope, tags=tags)
+        return remembering.recall(self._session, query, k=k, scope=scope, tags=tags)
 
     def list(
         self, *, scope: str | None = None, tags: Iterable[str] = (), limit: int | None = None
     ) -> list[Fact]:
         """The facts of a scope and those below it, or all, that have all of these tags; by scope and id."""
-        return [*islice(facts.facts(self._workshop.store, facts.within(scope, tags)), limit)]
+        return [*islice(facts.facts(self._session.store, facts.within(scope, tags)), limit)]
 
     def find(self, id: str, *, scope: str = "") -> Fact | None:  # noqa: A002 - what people call it
         """The fact of this id in this scope, or None."""
-        return facts.find_fact(self._workshop.store, facts.key_of(id, facts.check_scope(scope)))
+        return facts.find_fact(self._session.store, facts.key_of(id, facts.check_scope(scope)))
 
     def find_text(self, text: str, *, scope: str = "") -> Fact | None:
         """The fact that has this text and no other name, or None."""
@@ -66,7 +66,7 @@ class Memory(Neutral):
         """The fact of this id in this scope. UnknownFact."""
         fact = self.find(id, scope=scope)
         if fact is None:
-            raise UnknownFact(fact=id, scope=scope or "no scope", store=self._workshop.store.url)
+            raise UnknownFact(fact=id, scope=scope or "no scope", store=self._session.store.url)
         return fact
 
     def history(self, id: str, *, scope: str = "") -> "builtins.list[Fact]":  # noqa: A002
@@ -97,11 +97,11 @@ class Memory(Neutral):
             importance=known.importance if importance is None else importance,
         )
         changes = {"text": wanted.text, "tags": wanted.tags, "importance": wanted.importance}
-        return remembering.edit(self._workshop, known.id, known.scope, **changes)
+        return remembering.edit(self._session, known.id, known.scope, **changes)
 
     def forget(self, id: str, *, scope: str = "") -> bool:  # noqa: A002
         """Let a fact go; False where there is none. Durable when it returns."""
-        return remembering.forget(self._workshop, id, facts.check_scope(scope))
+        return remembering.forget(self._session, id, facts.check_scope(scope))
 
     def export(self, some: "Iterable[Fact] | None" = None) -> Iterator[bytes]:
         """Facts as lines of JSON, the first of which says what they are; without ``some``, all of them."""
@@ -114,18 +114,18 @@ class Memory(Neutral):
         from holdfast.exports.facts_file import TakenIn, read
 
         some = [*read(lines, path, facts.fact_in_body)]
-        outcomes = Counter(remembering.take_in(self._workshop, fact) for fact in some)
+        outcomes = Counter(remembering.take_in(self._session, fact) for fact in some)
         return TakenIn(outcomes["added"], outcomes["replaced"], outcomes["known"])
 
     @property
     def embedder_name(self) -> str:
         """What makes vectors of texts here; empty where facts are found by words alone."""
-        return self._workshop.embedder.model if self._workshop.embedder is not None else ""
+        return self._session.embedder.model if self._session.embedder is not None else ""
 
     def use(self, embedder: "Embedder | None") -> None:
         """Find facts and history in this store by this embedder from now on; by words alone with None."""
-        self._workshop.embedder = embedder
+        self._session.embedder = embedder
 
     def embed_again(self) -> int:
         """Make the vectors of all facts anew, with the embedder that is used now; how many facts there are."""
-        return remembering.rebuild(self._workshop)
+        return remembering.rebuild(self._session)

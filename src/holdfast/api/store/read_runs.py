@@ -30,7 +30,7 @@ from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.lineage.overview import Overviews
-from holdfast.engine.run.store_session import forget, workshop_of
+from holdfast.engine.run.store_session import forget, session_of
 from holdfast.engine.state.state_store import read_state
 from holdfast.errors import AlreadyAnswered, Corrupt, PointPruned, UnknownPoint, UnknownQuestion, UnknownRun
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
@@ -67,20 +67,20 @@ class Reading(Examining):
 
     def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
         """Wrap an open port; ``holdfast.store(url)`` is the usual way to get one."""
-        self._workshop = workshop_of(port, lease_s=lease_s)
+        self._session = session_of(port, lease_s=lease_s)
         self._overviews = Overviews(port)
 
     @property
     def url(self) -> str:
         """The store's URL."""
-        return self._workshop.store.url
+        return self._session.store.url
 
     @property
     def memory(self) -> "Memory":
         """The facts of this store."""
         from holdfast.api.store.memory import Memory
 
-        return Memory(self._workshop)
+        return Memory(self._session)
 
     def search(self, query: str, k: int = 10, *, run: str | None = None) -> "list[Hit]":
         """The events that speak of these words or mean them, best first: of one run, or of all. Words in quotes must be there.
@@ -91,7 +91,7 @@ class Reading(Examining):
         from holdfast.engine.memory.history_search import search
 
         rows = [self._row(run)] if run is not None else self._rows("", RUN_PAGE_MAX)
-        return search(self._workshop, query, rows, k=k, are_all=run is None)
+        return search(self._session, query, rows, k=k, are_all=run is None)
 
     def runs(
         self,
@@ -288,7 +288,7 @@ class Reading(Examining):
 
     def now(self) -> float:
         """The time by this store's clock, to tell ages by."""
-        return self._workshop.clock.wall()
+        return self._session.clock.wall()
 
     def diff(self, a: str, b: str) -> "Diff":
         """What differs between two places of any runs: the state, what happened, and where they went apart.
@@ -424,7 +424,7 @@ class Reading(Examining):
             asked.about_sha256,
             asked.asked_at,
             asked.expires_at,
-            asked.is_expired(self._workshop.clock.wall()),
+            asked.is_expired(self._session.clock.wall()),
             answer and answer["value"],
             answer["by"] if answer else "",
         )
@@ -471,7 +471,7 @@ class Reading(Examining):
 
     def _info(self, row: RunRow) -> RunInfo:
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None
-        status = status_seen(row.status, row.lease, holder, self._workshop.clock.wall())
+        status = status_seen(row.status, row.lease, holder, self._session.clock.wall())
         if row_damage(row):
             status = "damaged"
         return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)

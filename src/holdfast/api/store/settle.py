@@ -70,7 +70,7 @@ class Settling(Reading):
             )
         check_may_act(self._port, self._row(run))
         content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or whoami()}
-        if not inbox.post(self._port, run, f"resolve-{call.key}", content, at=self._workshop.clock.wall()):
+        if not inbox.post(self._port, run, f"resolve-{call.key}", content, at=self._session.clock.wall()):
             raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
         check_may_act(
             self._port, self._row(run)
@@ -87,7 +87,7 @@ class Settling(Reading):
             inputs=None if inputs is None else dict(inputs),
             agent=check_name("agent", agent, STEP_NAME_CHARS_MAX),
         )
-        return drive(queue(BLOCKING, self._workshop, entry))
+        return drive(queue(BLOCKING, self._session, entry))
 
     def answer(
         self, run: str, value: Any, question: str | None = None, *, by: str | None = None, reason: str = ""
@@ -112,7 +112,7 @@ class Settling(Reading):
         check_may_act(self._port, self._row(run))
         told = {"value": loads(encode(plain, what=f"answer to {asked.id}")), "reason": reason}
         content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or whoami(), **told}
-        at = self._workshop.clock.wall()
+        at = self._session.clock.wall()
         if not inbox.post(self._port, run, f"answer-{asked.seq}", content, at=at):
             raise AlreadyAnswered(run=run, question=asked.id, state="an answer waits in its inbox")
         self._check_counted(run, asked, content["by"], at)
@@ -137,7 +137,7 @@ class Settling(Reading):
         check_may_act(self._port, row)
         if row.status in OVER:
             raise RunOver(run=run, status=row.status)
-        cancel(self._workshop, row, by=by or whoami(), reason=reason)
+        cancel(self._session, row, by=by or whoami(), reason=reason)
         return self.get(run)
 
     def accept_premise(self, run: str, premise: str, *, by: str | None = None) -> Premise:
@@ -170,7 +170,7 @@ class Settling(Reading):
             "by": by or whoami(),
         }
         letter = f"accept-{address_of(dumps([premise, facts]))[:20]}"
-        inbox.post(self._port, run, letter, content, at=self._workshop.clock.wall())
+        inbox.post(self._port, run, letter, content, at=self._session.clock.wall())
         check_may_act(self._port, self._row(run))
         return noted._replace(facts=facts)
 
@@ -190,7 +190,7 @@ class Settling(Reading):
             )
         if not command.needs_trust:
             return command
-        return trust(self._port, run, command, by=by or whoami(), at=self._workshop.clock.wall())
+        return trust(self._port, run, command, by=by or whoami(), at=self._session.clock.wall())
 
     def check_may_act(self, run: str) -> None:
         """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
@@ -229,7 +229,7 @@ class Settling(Reading):
         """
         from holdfast.engine.damage.accepted_loss import accept_loss
 
-        return accept_loss(self._workshop, run, by=by or whoami())
+        return accept_loss(self._session, run, by=by or whoami())
 
 
 def whoami() -> str:

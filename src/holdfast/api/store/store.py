@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.api.store.change_runs import Moving
-from holdfast.api.store.place import workshop_at
+from holdfast.api.store.place import session_at
 from holdfast.api.store.read_runs import Reading
 from holdfast.api.store.settle import How, Settling
 from holdfast.engine.run.call_site import here_now
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import HoldfastError
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
@@ -36,10 +36,10 @@ __all__ = [
     "find_store",
     "origin_at",
     "salvage",
+    "session_at",
     "store",
     "store_at",
     "target_at",
-    "workshop_at",
 ]
 
 
@@ -68,7 +68,7 @@ def salvage(
 
     remains = open_remains(damaged)
     fresh = store(into)
-    return bring(remains, fresh._workshop, progress=progress)  # noqa: SLF001 - one room
+    return bring(remains, fresh._session, progress=progress)  # noqa: SLF001 - one room
 
 
 def check_export(
@@ -81,8 +81,8 @@ def check_export(
     from holdfast.engine.transfer.import_ import check_free
     from holdfast.exports.read import open_parcel
 
-    with open_parcel(path) as parcel:
-        check_free(parcel, (lambda _: None) if again else (lambda url: origin_at(url, named)))
+    with open_parcel(path) as reader:
+        check_free(reader, (lambda _: None) if again else (lambda url: origin_at(url, named)))
 
 
 def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
@@ -90,8 +90,8 @@ def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
     if isinstance(place, Store):
         return place
     here = here_now() if place is None else None
-    if here is not None and here.tenure.is_ours:
-        return Store(here.tenure.store)
+    if here is not None and here.held.is_ours:
+        return Store(here.held.store)
     return store(place)
 
 
@@ -102,7 +102,7 @@ def origin_at(url: str, named: "str | os.PathLike[str] | Store | None") -> Store
     or that is a file of this user's own.
     """
     if named is not None:
-        return workshop_at(named).store
+        return session_at(named).store
     try:
         found = find_open(url)
         return open_store(url) if found is None and is_own_file(url) else found
@@ -110,12 +110,12 @@ def origin_at(url: str, named: "str | os.PathLike[str] | Store | None") -> Store
         return None
 
 
-def target_at(place: "str | os.PathLike[str] | Reading", *, dry_run: bool) -> tuple[Workshop, str]:
-    """The workshop of a store that runs are to go to, and its URL. It is made where there is none, but not for a dry run."""
+def target_at(place: "str | os.PathLike[str] | Reading", *, dry_run: bool) -> tuple[StoreSession, str]:
+    """The store session of a store that runs are to go to, and its URL. It is made where there is none, but not for a dry run."""
     if isinstance(place, Reading):
-        return place._workshop, place.url  # noqa: SLF001 - its own handle
+        return place._session, place.url  # noqa: SLF001 - its own handle
     if not dry_run or is_there(place):
         handle = store(place)
-        return handle._workshop, handle.url  # noqa: SLF001
+        return handle._session, handle.url  # noqa: SLF001
     empty = store(f"memory://{os.urandom(8).hex()}")  # as empty as the one that is not there
-    return empty._workshop, without_password(os.fspath(place))  # noqa: SLF001
+    return empty._session, without_password(os.fspath(place))  # noqa: SLF001

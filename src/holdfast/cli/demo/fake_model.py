@@ -35,7 +35,7 @@ _WARM_TIMEOUT_S = 300.0
 _BODY_BYTES_MAX = 1_000_000
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """One request: which attempt of the run sent it, and its question."""
 
     attempt: int
@@ -47,7 +47,7 @@ class Provider:
 
     def __init__(self, answer: Answer, *, model: str) -> None:
         self.model = model
-        self.asked: list[Asked] = []
+        self.asked: list[Request] = []
         self._answer = answer
         self._server = _Server(("127.0.0.1", 0), _handler_for(self))
         self._thread = Thread(
@@ -61,7 +61,7 @@ class Provider:
 
     def reply(self, attempt: int, payload: dict[str, Any]) -> dict[str, Any]:
         """Note the question, then answer it."""
-        self.asked.append(Asked(attempt, question_in(payload)))
+        self.asked.append(Request(attempt, question_in(payload)))
         return self._answer(payload)
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.cli.demo.agent import TOPICS, question_about, question_of_summary, read_ledger
 from holdfast.cli.demo.evidence import Track, tracks_of
-from holdfast.cli.demo.fake_model import Asked, scripted_answer
+from holdfast.cli.demo.fake_model import Request, scripted_answer
 from holdfast.cli.demo.killer import DemoRun
 from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import Status
@@ -25,7 +25,7 @@ class Claim(NamedTuple):
 
 
 def check_claims(
-    seen: DemoRun, asked: Sequence[Asked], *, kills: int, undisturbed: str | None
+    seen: DemoRun, asked: Sequence[Request], *, kills: int, undisturbed: str | None
 ) -> tuple[Claim, ...]:
     """Every claim, checked. ``undisturbed`` is None for a real model, whose undisturbed result is unknown."""
     return (
@@ -73,7 +73,7 @@ def prove_ledger(entries: Sequence[Mapping[str, str]], events: Sequence[Event]) 
     return Claim("ledger", not wrong, f"{count}: {'; '.join(wrong) or 'none missing, none twice'}")
 
 
-def prove_questions(asked: Sequence[Asked], events: Sequence[Event]) -> Claim:
+def prove_questions(asked: Sequence[Request], events: Sequence[Event]) -> Claim:
     """The server got every question, and none again from a process whose journal had the answer."""
     recorded = _recorded_attempts(events)
     by_step = Counter((_step_of(one.question), one.attempt) for one in asked)

@@ -5,7 +5,7 @@ from typing import Final
 
 from holdfast.cli.output.blocks import Block, Column, Commands, Facts, Gap, Heading, Span, Table
 from holdfast.cli.output.status_colours import mood_of, status_span
-from holdfast.views.cost import Bill, bill_words, cost_note, marked_cost
+from holdfast.views.cost import ModelCost, bill_words, cost_note, marked_cost
 from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.stats import ModelNumbers, RunNumbers, StatsPage, Totals
 from holdfast.views.value_text import count
@@ -71,7 +71,7 @@ def _facts(totals: Totals, name: str | None) -> list[tuple[str, list[Span]]]:
     return [*facts, ("saved by replay", [Span(bill_words(totals.saved_spent) or "nothing yet")])]
 
 
-def _tokens(spent: Bill) -> list[Span]:
+def _tokens(spent: ModelCost) -> list[Span]:
     if spent.tokens is None:
         return [Span("not known")]
     cached = f" ({spent.cached_tokens:,} cached)" if spent.cached_tokens else ""
@@ -81,7 +81,7 @@ def _tokens(spent: Bill) -> list[Span]:
     return spans
 
 
-def _numbers(spent: Bill) -> tuple[Span, ...]:
+def _numbers(spent: ModelCost) -> tuple[Span, ...]:
     unknown = max(spent.unknown_cost_calls, spent.unknown_token_calls)
     return (
         Span(_number(spent.calls)),
@@ -93,7 +93,7 @@ def _numbers(spent: Bill) -> tuple[Span, ...]:
     )
 
 
-def _saved(spent: Bill) -> str:
+def _saved(spent: ModelCost) -> str:
     if not spent.calls:
         return ""
     return f"{count(spent.calls, 'call')}, {marked_cost(spent.cost, spent.unknown_cost_calls)}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from holdfast.core.context.narrator import Entry, Teller
+from holdfast.core.context.narrator import Entry, Narrator
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story
 from holdfast.core.context.token_estimate import estimate
@@ -74,7 +74,7 @@ def context_of(
     The text never takes more than the budget, by ``count`` or else by the estimate. Misuse names the least that is needed.
     """
     check_options(budget_tokens, style)
-    entries = Teller(Story(events), read, style, is_held=is_held).entries()
+    entries = Narrator(Story(events), read, style, is_held=is_held).entries()
     return _Fitting(entries, style, _checked(count or estimate)).fit(budget_tokens)
 
 

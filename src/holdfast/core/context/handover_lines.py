@@ -22,7 +22,7 @@ _PHRASES: Final = {
 }
 
 
-class Bequests:
+class HandoverLines:
     """Says these of one story; ``say`` makes an entry of a phrase, its events and its facts."""
 
     def __init__(self, story: Story, read: Read, words: Words, say: Callable[..., Any]) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from holdfast.core.llm.reasoning import Asked
+from holdfast.core.llm.reasoning import ToolRequest
 from holdfast.core.text.value_text import ELLIPSIS, literal, quoted
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of
@@ -34,7 +34,7 @@ class Words:
             return f"{self.name(call.name)}({ELLIPSIS})"
         return self._called(call.name, fields.get("args"))
 
-    def calls(self, calls: Sequence[Asked]) -> str:
+    def calls(self, calls: Sequence[ToolRequest]) -> str:
         """Calls that a model asks for: the first few of them."""
         shown = [self._called(call.name, call.arguments) for call in calls[:_CALLS_MAX]]
         return ", ".join(shown + [ELLIPSIS] * (len(calls) > _CALLS_MAX))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.context.handover_lines import Bequests
+from holdfast.core.context.handover_lines import HandoverLines
 from holdfast.core.context.inline_text import Words
 from holdfast.core.context.sentences import PHRASES, sentence
 from holdfast.core.context.story import Failure, Mark, Story, is_done
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
     write: Callable[[], str]
 
 
-class Teller:
+class Narrator:
     """Says one story, in one style."""
 
     def __init__(self, story: Story, read: Read, style: Style, *, is_held: bool) -> None:
@@ -71,14 +71,14 @@ class Teller:
         self._chars = _CHARS[style]
         words = Words(self._chars)
         self._quote, self._name, self._call, self._calls = words.quote, words.name, words.call, words.calls
-        self._bequests = Bequests(story, read, words, self._say)
+        self._handover_lines = HandoverLines(story, read, words, self._say)
         self._doubted, self._open = story.open_calls(is_held=is_held)
 
     def entries(self) -> list[Entry]:
         """Everything there is to say: section by section as they stand in the text, and in each the oldest first."""
         tellers = [
             self._goal,
-            self._bequests.handed,
+            self._handover_lines.handed,
             self._recalled,
             self._past,
             self._noted,
@@ -88,7 +88,7 @@ class Teller:
         ]
         if self._style == "full":
             tellers += [self._said, self._thought]
-        tellers += [self._plan, self._bequests.promised, self._now, self._doubt, self._next]
+        tellers += [self._plan, self._handover_lines.promised, self._now, self._doubt, self._next]
         return [entry for tell in tellers for entry in tell()]
 
     # -- what happened before ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from holdfast.model.events import Event
 
 
 class Attempt:
-    """One process's tenure, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
+    """One process's held run, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
 
     __slots__ = ("ended_at", "event", "how", "number")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
 
 
-class Said(NamedTuple):
+class ConversationEvent(NamedTuple):
     """An event of the conversation: messages added at its end, the oldest dropped, or its end repaired.
 
     A repair that the program did not make itself names the event up to which it repairs: there it belongs.
@@ -36,16 +36,18 @@ class ConversationFold(FeatureFold):
     """The records of the conversation, in the order in which they count."""
 
     def __init__(self) -> None:
-        self.messages: list[Said] = []
+        self.messages: list[ConversationEvent] = []
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
         """Messages come at the end; a repair comes behind what it repairs."""
         if event.name == MENDED:
-            said = Said(event.seq, False, event.body, fields_of(event.body).get("upto", event.seq))
+            said = ConversationEvent(
+                event.seq, False, event.body, fields_of(event.body).get("upto", event.seq)
+            )
             behind = sum(other.place <= said.place for other in self.messages)
             self.messages.insert(behind, said)
         if event.key and event.name != MENDED:
-            self.messages.append(Said(event.seq, event.name == DROPPED, event.body))
+            self.messages.append(ConversationEvent(event.seq, event.name == DROPPED, event.body))
 
     def dump(self, *, whole: bool) -> dict[str, Any]:
         """The records, with their bodies where the journal will not have them."""
@@ -54,7 +56,8 @@ class ConversationFold(FeatureFold):
     def load(self, data: Mapping[str, Any]) -> None:
         """The records."""
         self.messages = [
-            Said(seq, is_drop, bytes_of(body), *more) for seq, is_drop, body, *more in data["messages"]
+            ConversationEvent(seq, is_drop, bytes_of(body), *more)
+            for seq, is_drop, body, *more in data["messages"]
         ]
 
     def reduced(self, compaction: Compaction) -> Self:
@@ -80,7 +83,7 @@ class ConversationFold(FeatureFold):
 CONVERSATION: Final = Slot("conversation", ConversationFold)
 
 
-def _dump_said(said: Said, *, whole: bool) -> list[Any]:
+def _dump_said(said: ConversationEvent, *, whole: bool) -> list[Any]:
     mends = [] if said.mends_upto is None else [said.mends_upto]
     return [said.seq, said.is_drop, text_of(said.body) if whole else None, *mends]
 
@@ -88,20 +91,22 @@ def _dump_said(said: Said, *, whole: bool) -> list[Any]:
 class _Standing:
     """A record of the conversation, how many of its messages are left, and how many were dropped before it came."""
 
-    def __init__(self, said: Said, count: int, dropped_before: int) -> None:
+    def __init__(self, said: ConversationEvent, count: int, dropped_before: int) -> None:
         self.said = said
         self.count = count
         self.dropped_before = dropped_before
 
 
-def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: Read) -> Iterator[Said]:
+def standing_messages(
+    messages: Iterable[ConversationEvent], unsaid: AbstractSet[int], read: Read
+) -> Iterator[ConversationEvent]:
     """The records of messages that are not dropped: without the dropped ones where all of a record's are.
 
     Those that the program had not come to stay as they are: it may come to them later.
     """
     standing: list[_Standing] = []
     dropped = total = 0
-    ahead: list[Said] = []
+    ahead: list[ConversationEvent] = []
     for said in messages:
         if said.seq in unsaid:
             ahead.append(said)
@@ -118,7 +123,7 @@ def standing_messages(messages: Iterable[Said], unsaid: AbstractSet[int], read: 
     for number, one in enumerate(standing):
         yield _rebased(one.said, total - one.dropped_before)
         if number == 0 and dropped:
-            yield Said(one.said.seq, True, write({}, {"value": {"first": dropped}}))
+            yield ConversationEvent(one.said.seq, True, write({}, {"value": {"first": dropped}}))
     yield from ahead
 
 
@@ -132,18 +137,18 @@ def _shorten(standing: list[_Standing], room: int) -> None:
     del standing[whole:]
 
 
-def _kept(said: Said) -> int:
+def _kept(said: ConversationEvent) -> int:
     return int(fields_of(said.body or b"{}").get("keep", 0))
 
 
-def _rebased(said: Said, dropped_since: int) -> Said:
+def _rebased(said: ConversationEvent, dropped_since: int) -> ConversationEvent:
     """A repair counts from the beginning of the conversation; what was dropped after it is not there any more."""
     if said.mends_upto is None or not dropped_since:
         return said
     return said._replace(body=rewritten(said.body or b"{}", keep=max(0, _kept(said) - dropped_since)))
 
 
-def _value(said: Said, read: Read) -> Any:
+def _value(said: ConversationEvent, read: Read) -> Any:
     assert said.body is not None, "compaction folds events, not a snapshot"
     body = contents_of(said.body)
     return loads(read(body["value_blob"])) if "value_blob" in body else body["value"]

@@ -30,18 +30,18 @@ _THINK: Final = ("<think>", "</think>")
 _DEPTH_MAX: Final = 8
 
 
-class Asked(NamedTuple):
+class ToolRequest(NamedTuple):
     """A call that a model asks for: its name, and its arguments as far as they can be read."""
 
     name: str
     arguments: Any
 
 
-class Speech(NamedTuple):
+class ModelReply(NamedTuple):
     """What a model answered: its texts, the calls it asks for, and its reasoning."""
 
     texts: tuple[str, ...] = ()
-    calls: tuple[Asked, ...] = ()
+    calls: tuple[ToolRequest, ...] = ()
     reasoning: tuple[str, ...] = ()
 
 
@@ -62,13 +62,13 @@ class Thought(NamedTuple):
 # -- what a model said --------------------------------------------------------------------------------------------
 
 
-def speech_of(answer: Any) -> Speech:
+def speech_of(answer: Any) -> ModelReply:
     """What an answer says, by its shape; empty for what is no answer of a model."""
     if type(answer) is str:
         return _spoken(answer)
     fields = fields_of(answer)
     if fields is None:
-        return Speech()
+        return ModelReply()
     return _joined(map(_spoken_by, _messages_in(fields)))
 
 
@@ -98,7 +98,7 @@ def _messages_in(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield fields
 
 
-def _spoken_by(message: dict[str, Any]) -> Speech:
+def _spoken_by(message: dict[str, Any]) -> ModelReply:
     found = [_reasoned(message[name]) for name in _REASONING_FIELDS if message.get(name)]
     speech = _joined([*found[:1], _spoken(message.get("content")), _spoken(message.get("parts"))])
     calls = [_asked(call) for call in _list(message.get("tool_calls"))]
@@ -107,43 +107,43 @@ def _spoken_by(message: dict[str, Any]) -> Speech:
     return speech._replace(calls=speech.calls + tuple(call for call in calls if call is not None))
 
 
-def _spoken(content: Any, depth: int = 0) -> Speech:
+def _spoken(content: Any, depth: int = 0) -> ModelReply:
     """What a content says: a text, a part, or a list of parts."""
     if depth > _DEPTH_MAX or not content:
-        return Speech()
+        return ModelReply()
     if type(content) is str:
         text, reasoning = split_thinking(content)
-        return Speech((text,) if text.strip() else (), (), (reasoning,) if reasoning else ())
+        return ModelReply((text,) if text.strip() else (), (), (reasoning,) if reasoning else ())
     if type(content) is list:
         return _joined(_spoken(part, depth + 1) for part in content)
     part = fields_of(content)
     if part is None:
-        return Speech()
+        return ModelReply()
     kind = str(part.get("type") or part.get("part_kind") or "")
     if kind in _REASONING_PARTS or part.get("thought") is True:
         return _reasoned(part, depth + 1)
     if kind in _CALL_PARTS or type(part.get("functionCall")) is dict:
         asked = _asked(part.get("functionCall") or part)
-        return Speech((), () if asked is None else (asked,))
+        return ModelReply((), () if asked is None else (asked,))
     if type(part.get("text")) is str:
         return _spoken(part["text"], depth + 1)
-    return _spoken(part.get("content"), depth + 1) if kind in {"message", "text"} else Speech()
+    return _spoken(part.get("content"), depth + 1) if kind in {"message", "text"} else ModelReply()
 
 
-def _reasoned(content: Any, depth: int = 0) -> Speech:
+def _reasoned(content: Any, depth: int = 0) -> ModelReply:
     """The reasoning in something that is reasoning: a text, a part, or a list of either."""
     if depth > _DEPTH_MAX or not content:
-        return Speech()
+        return ModelReply()
     if type(content) is str:
-        return Speech((), (), (content,) if content.strip() else ())
+        return ModelReply((), (), (content,) if content.strip() else ())
     if type(content) is list:
         return _joined(_reasoned(part, depth + 1) for part in content)
     part = fields_of(content) or {}
     found = [_reasoned(part[name], depth + 1) for name in _REASONING_TEXTS if part.get(name)]
-    return next((speech for speech in found if speech.reasoning), Speech())
+    return next((speech for speech in found if speech.reasoning), ModelReply())
 
 
-def _asked(call: Any) -> Asked | None:
+def _asked(call: Any) -> ToolRequest | None:
     """A call however it is written: under ``function``, or by itself."""
     fields = fields_of(call)
     if fields is None:
@@ -151,7 +151,7 @@ def _asked(call: Any) -> Asked | None:
     function = fields_of(fields.get("function")) or fields
     name = function.get("name") or function.get("tool_name")
     given = next((function[key] for key in ("arguments", "args", "input") if key in function), None)
-    return Asked(name, _parsed(given)) if type(name) is str else None
+    return ToolRequest(name, _parsed(given)) if type(name) is str else None
 
 
 def _parsed(arguments: Any) -> Any:
@@ -162,15 +162,15 @@ def _parsed(arguments: Any) -> Any:
         return arguments
 
 
-def _joined(speeches: Iterable[Speech]) -> Speech:
+def _joined(speeches: Iterable[ModelReply]) -> ModelReply:
     texts: list[str] = []
-    calls: list[Asked] = []
+    calls: list[ToolRequest] = []
     reasoning: list[str] = []
     for speech in speeches:
         texts += speech.texts
         calls += speech.calls
         reasoning += speech.reasoning
-    return Speech(tuple(texts), tuple(calls), tuple(reasoning))
+    return ModelReply(tuple(texts), tuple(calls), tuple(reasoning))
 
 
 def _list(value: Any) -> list[Any]:

@@ -21,7 +21,7 @@ def nudge_in(signs: Iterable[Signed]) -> str:
     return told[-1] if told else ""
 
 
-class Lookout:
+class LoopDetector:
     """Takes in calls and thoughts one by one, and gives the sign that each calls for, if any."""
 
     def __init__(self, policy: LoopPolicy) -> None:

@@ -1,6 +1,6 @@
 """A state as a tree of nodes, each stored once: whole state in, only what is new out.
 
-``Garden`` remembers, for one tenure, what is stored already and under which reference. It knows content by its
+``StoredNodes`` remembers, for one held run, what is stored already and under which reference. It knows content by its
 hash alone, never by its reference: so equal content is cut equally, wherever and whenever it was first stored. It
 does no I/O; whoever plants stores the packs, then says that they are stored (``settle``). Plants on their way at the
 same time know nothing of each other: at worst the same content is stored twice.
@@ -105,7 +105,7 @@ class Planted(NamedTuple):
     long: dict[tuple[str, ...], _Long]
 
 
-class Garden:
+class StoredNodes:
     """What is stored already. Not thread-safe: one plant or settle at a time."""
 
     def __init__(self, address_of: Callable[[bytes], str], lineage: str = "") -> None:
@@ -114,7 +114,7 @@ class Garden:
         self._stored: dict[bytes, bytes] = {}
         """Identity -> the JSON that refers to it."""
         self._learned: dict[bytes, str] = {}
-        """Hash of a node -> its reference, for a state that another tenure planted."""
+        """Hash of a node -> its reference, for a state that another held run planted."""
         self._long: dict[tuple[str, ...], _Long] = {}
         self._begin()
 

@@ -23,7 +23,7 @@ class Point(NamedTuple):
     forked: bool
 
 
-class Standing:
+class RecordedPoints:
     """The recorded calls by the point they stand at."""
 
     def __init__(self, calls: Iterable[Call], body_of: Callable[[Call], bytes]) -> None:

@@ -18,16 +18,16 @@ from holdfast.core.premises.premises import NOTHING, orphaned
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.log import log
 from holdfast.engine.premises import probes
-from holdfast.engine.premises.premises import RELIANCE, as_found, finding_of, look_aside, note_of
+from holdfast.engine.premises.premises import ATTEMPT_PREMISES, as_found, finding_of, look_aside, note_of
 from holdfast.engine.run.features import Feature
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import PremiseMissing
 from holdfast.model.artifacts import Underway
 from holdfast.model.premises import Act, Broken, Judged, Premise
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
 _PREFIX = ".holdfast-"
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -47,26 +47,26 @@ def is_temp(name: str) -> bool:
 class Orphans(Feature):
     """Files that attempts which were killed have left."""
 
-    async def entered(self, hands: Hands) -> None:
+    async def entered(self, runtime: Runtime) -> None:
         """Before premises are looked at: an orphan is told as one, and not as a file that somebody changed."""
         if self.held.resumed and ARTIFACTS.of(self.held.view).under_way:
-            RELIANCE.of(self.held).orphans = await report(self.held, hands)
+            ATTEMPT_PREMISES.of(self.held).orphans = await report(self.held, runtime)
 
 
-async def report(tenure: "Tenure", hands: Hands) -> list[Judged]:
+async def report(held: "HeldRun", runtime: Runtime) -> list[Judged]:
     """Record and tell the orphans, then remove the temporary files. PremiseMissing if an orphan is to pause the run."""
-    view = tenure.view
+    view = held.view
     begun = list(ARTIFACTS.of(view).under_way.values())
     found: list[tuple[Underway, Judged]] = await look_aside(
-        hands, find_orphans, view, RELIANCE.of(tenure).policies
+        runtime, find_orphans, view, ATTEMPT_PREMISES.of(held).policies
     )
     for one, judged in found:
-        await _record(tenure, hands, one, judged)
-    await look_aside(hands, _remove_temps, begun)
+        await _record(held, runtime, one, judged)
+    await look_aside(runtime, _remove_temps, begun)
     if any(judged.act == "pause" for _, judged in found):
         first = next(judged for _, judged in found if judged.act == "pause")
         raise PremiseMissing(
-            run=tenure.run,
+            run=held.run,
             premise=first.premise.id,
             recorded="as its program writes it",
             problem=first.text,
@@ -93,23 +93,23 @@ def find_orphans(view: "View", policies: Mapping[str, Act]) -> list[tuple[Underw
     return list(found.values())
 
 
-async def _record(tenure: "Tenure", hands: Hands, begun: Underway, judged: Judged) -> None:
+async def _record(held: "HeldRun", runtime: Runtime, begun: Underway, judged: Judged) -> None:
     """In one append with what is relied on from now on, or its own orphan would stop the run that is killed in between."""
-    view, journal = tenure.view, tenure.journal
+    view, journal = held.view, held.journal
     assert journal is not None
     drafts = [finding_of(judged, orphan_of=begun.key)]
     is_noted = judged.premise.seq > 0 and judged.act != "pause"
     now = as_found(judged)
     if is_noted:
         drafts.append(note_of(now, {"via": "found"}))
-    seq = await journal.append(hands, drafts, tenure.clock.wall(), synced=False)
+    seq = await journal.append(runtime, drafts, held.clock.wall(), synced=False)
     PREMISES.of(view).broken[judged.premise.id] = Broken(seq, judged.verdict, judged.found, judged.act)
     if is_noted:
         PREMISES.of(view)[now.id] = now._replace(seq=seq)
     ARTIFACTS.of(view).under_way.pop(begun.key, None)
     ARTIFACTS.of(view).orphans[begun.path] = seq
     if judged.act != "ignore":
-        log().warning("run %s: %s %s", tenure.run, judged.premise.id, judged.text)
+        log().warning("run %s: %s %s", held.run, judged.premise.id, judged.text)
 
 
 def _remove_temps(begun: list[Underway]) -> None:

@@ -1,4 +1,4 @@
-"""Bringing files back as a run had recorded them: each whole or not at all, and never over what somebody else has changed.
+"""ImportWork files back as a run had recorded them: each whole or not at all, and never over what somebody else has changed.
 
 A file may be replaced if the store has a copy of what it holds; else it was changed outside, and stays unless that is
 forced. Crash windows: a file is written beside its goal, synced and renamed; killed before that, a temporary file is left,

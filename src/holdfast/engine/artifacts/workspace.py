@@ -13,7 +13,7 @@ from holdfast.errors import FileFailed, PathRefused
 from holdfast.stores.own_files import is_own_name
 
 
-class Spot(NamedTuple):
+class ResolvedPath(NamedTuple):
     """A path that was judged: its name in the records, where it lies as written, and the way there from a root."""
 
     name: str
@@ -33,7 +33,7 @@ class Spot(NamedTuple):
         return os.path.join(self.root, *self.below)
 
 
-def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> Spot:
+def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> ResolvedPath:
     """Where a path leads among the roots; ``is_there`` for a file that is made already. PathRefused where it leads out.
 
     A relative path is taken from the current directory where that leads into a root, and otherwise from the roots.
@@ -59,18 +59,18 @@ def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> 
     # Below the current directory it keeps its place there, so that the program finds it when it runs in another one.
     beside = os.path.dirname(written) if len(places) > 1 else written
     inner = os.path.relpath(chosen, beside) if os.path.isabs(name) else name
-    return Spot(name, chosen, root, tuple(below), file, inner, bool(roots))
+    return ResolvedPath(name, chosen, root, tuple(below), file, inner, bool(roots))
 
 
-def spot_at(path: str) -> Spot:
+def spot_at(path: str) -> ResolvedPath:
     """A whole path as it is, for a run that was given no directory."""
     real = os.path.realpath(path)
     root, file = os.path.split(real)
     name = name_of(path, os.getcwd())
-    return Spot(name, path, root, (), file, os.path.splitdrive(name)[1].lstrip(os.sep), False)
+    return ResolvedPath(name, path, root, (), file, os.path.splitdrive(name)[1].lstrip(os.sep), False)
 
 
-def refused_on_the_way(call: str, text: str, error: OSError, spot: Spot) -> PathRefused | FileFailed:
+def refused_on_the_way(call: str, text: str, error: OSError, spot: ResolvedPath) -> PathRefused | FileFailed:
     """What an error on the way to a file means: somebody has put a link there, or what the system says."""
     import errno
 

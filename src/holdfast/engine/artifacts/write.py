@@ -27,20 +27,20 @@ from holdfast.engine.artifacts.record import (
     maker_of,
     note_version,
 )
-from holdfast.engine.artifacts.workspace import Spot, file_failed, refused_on_the_way, spot_in
+from holdfast.engine.artifacts.workspace import ResolvedPath, file_failed, refused_on_the_way, spot_in
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.premises.premises import asked_path, look_aside
 from holdfast.engine.run.inputs import roots_of
 from holdfast.engine.steps.marks import given, placed
-from holdfast.engine.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.errors import Misuse
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
 MODES: Final = frozenset({"w", "wt", "wb"})
 _SPOOL_BYTES: Final = 1_048_576
@@ -50,39 +50,39 @@ class Writing:
     """One file on its way: begun, written by the program's block, and put in its place or given up."""
 
     def __init__(
-        self, tenure: "Tenure", path: "str | os.PathLike[str]", mode: str, encoding: str, *, keep: bool
+        self, held: "HeldRun", path: "str | os.PathLike[str]", mode: str, encoding: str, *, keep: bool
     ) -> None:
         if mode not in MODES:
             raise Misuse(
                 problem=f"run.open({os.fsdecode(path)!r}, {mode!r}): files are only written here",
                 advice="use 'w' or 'wb'; what a run reads, it reads in a step: run.step('read', Path(path).read_text)",
             )
-        self._tenure = tenure
+        self._held = held
         self._path, self._keep = path, keep
         self._encoding = None if "b" in mode else encoding
         self._recorded: Outcome | None = None
         self._file: IO[Any] | None = None
         self._fd = -1
 
-    async def begin(self, hands: Hands) -> IO[Any]:
+    async def begin(self, runtime: Runtime) -> IO[Any]:
         """The file to write into; its intent is in the journal."""
         if self._file is not None:
             raise Misuse(
                 problem=f"run.open({os.fsdecode(self._path)!r}) was entered before",
                 advice="call run.open(…) again",
             )
-        tenure = self._tenure
-        self._text, self._asked = asked_path(tenure, "open", self._path)
+        held = self._held
+        self._text, self._asked = asked_path(held, "open", self._path)
         asked = self._asked
-        trail, last = asked.here.trail, asked.here.trail.last
+        task_calls, last = asked.here.task_calls, asked.here.task_calls.last
         try:
-            self._recorded = given(tenure, asked)
-            trail.last = last  # what the block calls stands before the file, live as in a replay
+            self._recorded = given(held, asked)
+            task_calls.last = last  # what the block calls stands before the file, live as in a replay
             if self._recorded is not None:
                 self._file = _spool(self._encoding)
             else:
-                self._journal = tenure.require_journal(asked.name)
-                self._file = await look_aside(hands, self._create)
+                self._journal = held.require_journal(asked.name)
+                self._file = await look_aside(runtime, self._create)
         except OSError as error:
             self._give_back()
             raise file_failed("open", self._text, error) from error
@@ -92,47 +92,47 @@ class Writing:
         assert self._file is not None
         return self._file
 
-    async def end(self, hands: Hands, error: BaseException | None) -> None:
+    async def end(self, runtime: Runtime, error: BaseException | None) -> None:
         """Put the file in its place and record it, or leave everything as it was."""
         asked = self._asked
         if self._recorded is not None:
             if error is None:
                 self._compare(self._recorded)
-                asked.here.trail.last = asked.key
-            self._tenure.land(asked.site)
+                asked.here.task_calls.last = asked.key
+            self._held.land(asked.site)
         elif error is not None:
-            await look_aside(hands, self._give_up)
+            await look_aside(runtime, self._give_up)
         else:
-            after = asked.here.trail.last
+            after = asked.here.task_calls.last
             try:
-                await look_aside(hands, self._put_in_place, after)
+                await look_aside(runtime, self._put_in_place, after)
             except OSError as failed:
                 raise file_failed("open", self._text, failed) from failed
-            asked.here.trail.last = asked.key
+            asked.here.task_calls.last = asked.key
 
     # -- live ------------------------------------------------------------------------------------------------
 
     def _create(self) -> IO[Any]:
-        tenure, asked = self._tenure, self._asked
-        self._spot = spot = spot_in("open", self._text, roots_of(tenure.view), is_there=False)
+        held, asked = self._held, self._asked
+        self._spot = spot = spot_in("open", self._text, roots_of(held.view), is_there=False)
         try:
-            self._held = file_operations.open_directory(spot.root, spot.below, make=True)
+            self._directory = file_operations.open_directory(spot.root, spot.below, make=True)
         except OSError as error:
             raise refused_on_the_way("open", self._text, error, spot) from error
         try:
-            old = file_operations.find(self._held, spot.file)
+            old = file_operations.find(self._directory, spot.file)
             if old is not None and not stat.S_ISREG(old.st_mode):
                 raise Misuse(
                     problem=f"run.open({self._text!r}): {spot.at} is no plain file", advice="name a file"
                 )
-            token = sha256(f"{tenure.birth}\0{asked.key}".encode()).hexdigest()[:8]
-            self._temp = temp_name(tenure.run, tenure.number, token)
+            token = sha256(f"{held.birth}\0{asked.key}".encode()).hexdigest()[:8]
+            self._temp = temp_name(held.run, held.number, token)
             self._append(self._told(Kind.ARTIFACT_BEGUN), synced=False)
             # The program writes over a file of its own: the new content has the permissions of the old.
             mode = None if old is None else stat.S_IMODE(old.st_mode)
-            self._fd = file_operations.create(self._held, self._temp, mode, exactly=mode is not None)
+            self._fd = file_operations.create(self._directory, self._temp, mode, exactly=mode is not None)
         except BaseException:
-            file_operations.close_directory(self._held)
+            file_operations.close_directory(self._directory)
             raise
         file: IO[Any] = io.BufferedWriter(_Raw(self._fd, "wb", closefd=False))
         return file if self._encoding is None else io.TextIOWrapper(file, self._encoding, newline="")
@@ -143,28 +143,28 @@ class Writing:
             if not self._file.closed:
                 self._file.flush()
             file_operations.sync(self._fd)
-            content = content_of(self._tenure, self._spot, self._fd, keep=self._keep)
+            content = content_of(self._held, self._spot, self._fd, keep=self._keep)
             self._append(self._told(Kind.ARTIFACT_READY, content), synced=True)
-            file_operations.rename(self._held, self._temp, self._spot.file)
+            file_operations.rename(self._directory, self._temp, self._spot.file)
         except BaseException:
             self._give_up()
             raise
         try:
-            file_operations.sync_directory(self._held)
+            file_operations.sync_directory(self._directory)
             self._record(self._spot, content, after)
         except BaseException:  # it is in its place: the next attempt will know it for an orphan
             self._give_back()
             raise
         finally:
             self._let_go()
-        self._tenure.land(self._asked.site)
+        self._held.land(self._asked.site)
 
-    def _record(self, spot: Spot, content: Content, after: str) -> None:
+    def _record(self, spot: ResolvedPath, content: Content, after: str) -> None:
         facts = {**facts_of(spot, content), "step": maker_of(self._asked, after)}
         event = draft_of(self._asked, spot, facts, content)
         # Its pieces are in the store since it was ready.
         event = event._replace(blobs=tuple(blob._replace(data=None) for blob in content.blobs))
-        note_version(self._tenure, event, self._append(event, synced=True))
+        note_version(self._held, event, self._append(event, synced=True))
 
     def _told(self, kind: str, content: Content | None = None) -> Draft:
         spot = self._spot
@@ -172,7 +172,7 @@ class Writing:
             "name": spot.name,
             "at": spot.at,
             "temp": os.path.join(spot.directory, self._temp),
-            "attempt": self._tenure.number,
+            "attempt": self._held.number,
         }
         if content is not None:
             fields |= {"bytes": content.size_bytes, "sha256": content.sha256, **content.fields()}
@@ -181,7 +181,7 @@ class Writing:
 
     def _append(self, event: Draft, *, synced: bool) -> int:
         # Blocking also for whoever awaits: it runs aside, and once begun it is not to be cut off between file and record.
-        return drive(self._journal.append(BLOCKING, [event], self._tenure.clock.wall(), synced=synced))
+        return drive(self._journal.append(BLOCKING, [event], self._held.clock.wall(), synced=synced))
 
     # -- the ends --------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class Writing:
         """Leave the old file as it was, and nothing beside it."""
         try:
             with suppress(OSError):  # its directory may be gone, too; the next attempt looks again
-                file_operations.remove(self._held, self._temp)
+                file_operations.remove(self._directory, self._temp)
         finally:
             self._let_go()
             self._give_back()
@@ -199,18 +199,18 @@ class Writing:
             with suppress(OSError, ValueError):  # what could not be written is given up
                 self._file.close()
         os.close(self._fd)
-        file_operations.close_directory(self._held)
+        file_operations.close_directory(self._directory)
 
     def _give_back(self) -> None:
-        self._tenure.unclaim(self._asked.site, self._asked.n)
-        self._tenure.land(self._asked.site)
+        self._held.unclaim(self._asked.site, self._asked.n)
+        self._held.land(self._asked.site)
 
     # -- replay ----------------------------------------------------------------------------------------------
 
     def _compare(self, recorded: Outcome) -> None:
         """What was written now beside what stands recorded: another content is told, and goes nowhere."""
         assert self._file is not None
-        body = contents_of(self._tenure.body_of(recorded))
+        body = contents_of(self._held.body_of(recorded))
         facts = body["facts"] or {}
         spool: Any = self._file
         if spool.closed or not facts.get("sha256"):
@@ -224,7 +224,7 @@ class Writing:
         if digest.hexdigest() != facts["sha256"]:
             log().warning(
                 "run %s writes something else into %s than was recorded as #%d: it is discarded, and the file stays as recorded",
-                self._tenure.run,
+                self._held.run,
                 body["name"],
                 recorded.seq,
             )

@@ -20,44 +20,44 @@ from holdfast.model.events import Kind
 from holdfast.model.usage import Usage
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
-    from holdfast.engine.sync_async import Hands
+    from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.sync_async import Runtime
 
 
-async def check_before_model_call(tenure: "Tenure", hands: "Hands") -> None:
+async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
     """See that the budget allows one more model call, which then counts as under way until ``note`` or ``note_failure``.
 
     Near a limit it warns: once, in the log and in the journal. At a limit, BudgetExceeded: nothing is to be sent.
     """
-    spending = SPENDING.of(tenure)
-    journal = tenure.require_journal("a model call")
+    spending = SPENDING.of(held)
+    journal = held.require_journal("a model call")
     verdict, news = spending.ask()
     if verdict.stop is not None:
-        raise _exceeded(tenure.run, verdict.stop)
+        raise _exceeded(held.run, verdict.stop)
     try:
         for limit in news:
-            log().warning("run %s %s", tenure.run, _warning(limit))
+            log().warning("run %s %s", held.run, _warning(limit))
             warned = draft(Kind.BUDGET_WARNED, limit.name, "", {**limit._asdict(), "words": limit.words})
-            await journal.append(hands, [warned], tenure.clock.wall(), synced=False)
+            await journal.append(runtime, [warned], held.clock.wall(), synced=False)
     except BaseException:
         spending.end_call()
         raise
 
 
-def note(tenure: "Tenure", usage: Usage) -> Usage:
+def note(held: "HeldRun", usage: Usage) -> Usage:
     """Count a model call whose outcome is about to be recorded. The usage as it is to be recorded: with its cost, if known."""
-    return SPENDING.of(tenure).note(usage)
+    return SPENDING.of(held).note(usage)
 
 
-def note_failure(tenure: "Tenure") -> None:
+def note_failure(held: "HeldRun") -> None:
     """The call ended without an answer: nobody knows whether it is to be paid for, and nothing is counted."""
-    SPENDING.of(tenure).end_call()
+    SPENDING.of(held).end_call()
 
 
 class Spending(Feature):
     """What a run has spent, and may. Its own lock guards it: calls end in any thread."""
 
-    def __init__(self, held: "Tenure") -> None:
+    def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
         known = BUDGET.of(held.view)
         self.budget = held.entry.budget if held.entry is not None else None

@@ -14,9 +14,9 @@ from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.engine.journal.blob_content import BoundedReader, content_in
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.remember import recall_for_context
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.marks import append, ask, given, recorded_value
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.context import Context, Count, Style
 from holdfast.model.event_fields import contents_of, part_of
 from holdfast.model.events import CONTEXT
@@ -54,8 +54,8 @@ def recount(
 
 
 async def draw_context(
-    tenure: Tenure,
-    hands: Hands,
+    held: HeldRun,
+    runtime: Runtime,
     budget_tokens: int,
     style: Style,
     count: Count | None,
@@ -70,50 +70,50 @@ async def draw_context(
     check_options(budget_tokens, style)
 
     options = {"budget_tokens": budget_tokens, "style": style}
-    asked = ask(tenure, CONTEXT, canonical(options, what=f"{CONTEXT} of run {tenure.run}"))
+    asked = ask(held, CONTEXT, canonical(options, what=f"{CONTEXT} of run {held.run}"))
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is not None:
-            known: str = await hands.store(recorded_value, tenure, recorded, CONTEXT)
+            known: str = await runtime.store(recorded_value, held, recorded, CONTEXT)
             return known
-        tenure.require_journal(CONTEXT)
-        query = await hands.store(_at_hand, tenure)
-        await recall_for_context(tenure, hands, query, scopes)
-        context: Context = await hands.store(
+        held.require_journal(CONTEXT)
+        query = await runtime.store(_at_hand, held)
+        await recall_for_context(held, runtime, query, scopes)
+        context: Context = await runtime.store(
             recount,
-            tenure.store,
-            tenure.run,
+            held.store,
+            held.run,
             budget_tokens=budget_tokens,
             style=style,
             count=count,
             is_held=True,
         )
-        await append(tenure, hands, asked, encode(context.text, what=CONTEXT))
+        await append(held, runtime, asked, encode(context.text, what=CONTEXT))
         return context.text
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-def _at_hand(tenure: Tenure) -> str:
+def _at_hand(held: HeldRun) -> str:
     """What the run is about now, to be looked for in memory: its goal, and what it last planned, found out and decided."""
     from holdfast.core.context.story import Story
     from holdfast.core.llm.reasoning import value_in
 
-    story, read = Story(read_all(tenure.store, tenure.run)), BoundedReader(tenure.store)
+    story, read = Story(read_all(held.store, held.run)), BoundedReader(held.store)
     started = {} if story.view.started is None else contents_of(story.view.started.body)
-    told = [str(started.get("goal") or tenure.run)]
+    told = [str(started.get("goal") or held.run)]
     for mark in [mark for mark in story.marks if mark.name in _SUBJECTS][-_SUBJECTS_MAX:]:
         value = value_in(mark.body, read)
         told.append(str(value.get("text") or "") if isinstance(value, dict) else "")
     return " ".join(told)[:_AT_HAND_CHARS_MAX]
 
 
-def handed_to(tenure: Tenure) -> Handed | None:
+def handed_to(held: HeldRun) -> Handed | None:
     """What the run began with where it has taken over; None where it began by itself."""
-    event = HANDOFF.of(tenure.view).handed
+    event = HANDOFF.of(held.view).handed
     if event is None:
         return None
-    document = loads(content_in(tenure.store, event))
+    document = loads(content_in(held.store, event))
     return Handed(
         document["run"],
         document["store"],

@@ -9,19 +9,19 @@ from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.engine.journal.journal import Journal, draft
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import Hold, holding, restless
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import OVER
 
 
-def accept_loss(workshop: Workshop, run: str, *, by: str) -> int:
+def accept_loss(session: StoreSession, run: str, *, by: str) -> int:
     """Let a run go on from where its journal ends; how many acknowledged events it misses. 0 where it misses none.
 
     A run that is gone as a whole may begin again: it has no journal to tell that in.
     """
-    store = workshop.store
+    store = session.store
     row = store.find_run(run)
     missed = store.accept_loss(run)
     if row is None:
@@ -31,18 +31,18 @@ def accept_loss(workshop: Workshop, run: str, *, by: str) -> int:
     lost: int = facts_of(row).get("lost", 0)
     missed = max(missed, lost - row.head, 0)
     if missed or lost:
-        with holding(workshop, run) as hold:
-            _accept(workshop, hold, missed, by)
+        with holding(session, run) as hold:
+            _accept(session, hold, missed, by)
     return missed
 
 
-def _accept(workshop: Workshop, hold: Hold, missed: int, by: str) -> None:
-    store = workshop.store
+def _accept(session: StoreSession, hold: Hold, missed: int, by: str) -> None:
+    store = session.store
     view = load(store, hold.run)
     if view.started is not None:
-        journal = Journal(store, workshop.committer, hold.run, hold.fence, view.head)
+        journal = Journal(store, session.committer, hold.run, hold.fence, view.head)
         cut = draft(Kind.JOURNAL_CUT, "", "", {"events": missed, "by": by})
-        drive(journal.append(BLOCKING, [cut], workshop.clock.wall()))
+        drive(journal.append(BLOCKING, [cut], session.clock.wall()))
     row = hold.row()
     if "lost" not in facts_of(row):
         return
@@ -50,4 +50,4 @@ def _accept(workshop: Workshop, hold: Hold, missed: int, by: str) -> None:
     if not store.swap_run(hold.run, revision=row.revision, status=row.status, body=body):
         raise restless(store, hold.run)
     if row.agent and row.status not in OVER:  # no worker was to take it until now
-        store.set_due(hold.run, fence=hold.fence, due_at=workshop.clock.wall())
+        store.set_due(hold.run, fence=hold.fence, due_at=session.clock.wall())

@@ -27,7 +27,7 @@ _RESTORE: Final = (
 Progress = Callable[[int, int], None]
 
 
-class Looked(NamedTuple):
+class BlobCounts(NamedTuple):
     """How much was looked at, of how much."""
 
     blobs: int
@@ -61,11 +61,11 @@ def check_blobs(
             yield Finding("blobs", "failure", text, _RESTORE)
     progress(of, of)
     if not found:
-        looked = Looked(len(sample), len(kept), read, len(runs), sum(blob.size for blob in sample))
+        looked = BlobCounts(len(sample), len(kept), read, len(runs), sum(blob.size for blob in sample))
         yield Finding("blobs", "ok", _told(looked))
 
 
-def _told(looked: Looked) -> str:
+def _told(looked: BlobCounts) -> str:
     text = (
         f"{looked.blobs:,} of {looked.of_blobs:,} read and hashed ({looked.bytes / 1e6:,.1f} MB), and those that "
         f"{looked.runs:,} of {looked.of_runs:,} runs refer to are there"

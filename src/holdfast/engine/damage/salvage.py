@@ -1,4 +1,4 @@
-"""Bringing what is intact of a damaged store into a new one.
+"""ImportWork what is intact of a damaged store into a new one.
 
 Each run is brought up to its last event that follows the one before it. One that has lost something goes on from there
 once a person has accepted that. Contents are compared with their addresses on the way. What could not be brought is named, by run
@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.codec.blobs import unpack
 from holdfast.core.journal.run_row_facts import with_facts
 from holdfast.engine.run.maintenance_hold import batches, holding
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, Misuse
 from holdfast.limits import BLOB_SIZE_BYTES_MAX
@@ -27,17 +27,17 @@ _REPEATED: Final = frozenset({"read", "model"})
 Progress = Callable[[str], None]
 
 
-def salvage(remains: Remains, workshop: Workshop, *, progress: Progress = lambda _: None) -> Salvaged:
+def salvage(remains: Remains, session: StoreSession, *, progress: Progress = lambda _: None) -> Salvaged:
     """Bring what is intact into an empty store. Misuse where it holds runs already."""
-    store = workshop.store
+    store = session.store
     if store.list_runs(limit=1):
         raise Misuse(problem=f"{store.url} holds runs already", advice="name a store that is not there yet")
     progress("contents")
-    blobs, lost = _bring_blobs(store, remains, workshop.clock.wall())
+    blobs, lost = _bring_blobs(store, remains, session.clock.wall())
     runs = []
     for one in remains.runs():
         progress(one.row.run)
-        runs.append(_bring_run(workshop, one))
+        runs.append(_bring_run(session, one))
     records = 0
     for record in remains.records():
         records += store.put_record(record.space, record.key, record.body, revision=0)
@@ -64,8 +64,8 @@ def _bring_blobs(store: StorePort, remains: Remains, at: float) -> tuple[int, li
     return count, lost
 
 
-def _bring_run(workshop: Workshop, one: RunRemains) -> RunSalvaged:
-    store, row = workshop.store, one.row
+def _bring_run(session: StoreSession, one: RunRemains) -> RunSalvaged:
+    store, row = session.store, one.row
     head = one.events[-1].seq if one.events else row.origin_seq
     missing = one.acknowledged - head
     origin = store.find_run(row.origin) if row.origin is not None else None
@@ -76,7 +76,7 @@ def _bring_run(workshop: Workshop, one: RunRemains) -> RunSalvaged:
         made = made._replace(due_at=None, body=with_facts(row, lost=one.acknowledged))
     store.create_run(made, origin_revision=origin.revision if origin else 0)
     above = max([row.lease.fence, *(event.fence for event in one.events)])
-    with holding(workshop, row.run, above=above) as hold:
+    with holding(session, row.run, above=above) as hold:
         after = row.origin_seq
         for batch in batches(one.events):
             hold.append(after, batch, status=status)

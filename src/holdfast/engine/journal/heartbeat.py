@@ -18,7 +18,7 @@ from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
 from holdfast.stores.port import StorePort
 
 
-class Tender:
+class Heartbeat:
     """Keeps the leases of one store alive."""
 
     def __init__(self, store: StorePort, clock: Clock) -> None:

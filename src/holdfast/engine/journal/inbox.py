@@ -15,8 +15,8 @@ from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.log import log
 from holdfast.engine.run.features import LETTERS, LETTERS_ON_ENTERING
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.sync_async import Runtime
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import blobs_named, split
@@ -69,26 +69,26 @@ def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
     return None if record is None else dict(loads(record.body))
 
 
-async def drain(tenure: Tenure, hands: Hands, *, enters: bool = False) -> None:
+async def drain(held: HeldRun, runtime: Runtime, *, enters: bool = False) -> None:
     """Take in every letter that says how a step of this run ended, and those that features have a use for."""
     owners = LETTERS_ON_ENTERING if enters else LETTERS
-    for record, letter in await hands.store(waiting, tenure.store, tenure.run):
+    for record, letter in await runtime.store(waiting, held.store, held.run):
         if letter["kind"] in {"outcome", "resolve"}:
-            await _take_in_once(tenure, record, letter, partial(_take_in, tenure, hands))
+            await _take_in_once(held, record, letter, partial(_take_in, held, runtime))
         elif letter["kind"] in owners:
-            owner = tenure.feature(owners[letter["kind"]])
-            await _take_in_once(tenure, record, letter, partial(owner.letter, hands))
+            owner = held.feature(owners[letter["kind"]])
+            await _take_in_once(held, record, letter, partial(owner.letter, runtime))
 
 
 async def _take_in_once(
-    tenure: Tenure,
+    held: HeldRun,
     record: Record,
     letter: dict[str, Any],
     take_in: Callable[[Record, dict[str, Any]], Awaitable[None]],
 ) -> None:
     """Record what a letter says, unless another task or thread does that, or has done it since this one looked."""
-    assert tenure.journal is not None
-    taken, this = tenure.journal.letters_taken, (record.key, letter["at"])
+    assert held.journal is not None
+    taken, this = held.journal.letters_taken, (record.key, letter["at"])
     if this in taken:
         return
     taken.add(this)
@@ -100,25 +100,25 @@ async def _take_in_once(
         raise
 
 
-async def _take_in(tenure: Tenure, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
-    call = tenure.view.calls.get(letter["key"])
+async def _take_in(held: HeldRun, runtime: Runtime, record: Record, letter: dict[str, Any]) -> None:
+    call = held.view.calls.get(letter["key"])
     how = letter["how"]
     if call is None or not (call.is_open or how == "abandon"):
-        log().info("letter %s for run %s comes too late: the step is settled", record.key, tenure.run)
-        await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+        log().info("letter %s for run %s comes too late: the step is settled", record.key, held.run)
+        await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
         return
-    assert tenure.journal is not None
+    assert held.journal is not None
     event = _consequence(call, letter)
     blobs = tuple(Blob(address) for address in blobs_named(split(letter["body"])[0]))
-    seq = await tenure.journal.append(
-        hands, [event._replace(blobs=blobs)], tenure.clock.wall(), consumed=(record.key,)
+    seq = await held.journal.append(
+        runtime, [event._replace(blobs=blobs)], held.clock.wall(), consumed=(record.key,)
     )
     if how == "abandon":
         call.abandoned = True
         return
     call.is_open = False
     if how != "retry":
-        call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), event.body))
+        call.outcomes.append(Outcome(seq, how == "done", held.add_point(), event.body))
 
 
 def _consequence(call: Call, letter: dict[str, Any]) -> Draft:

@@ -26,7 +26,7 @@ _BREATH_S: Final = 0.02
 _NOWHERE: Final = Cursor(-1, -1)
 
 
-class Doorbell:
+class InboxWakeup:
     """The inboxes of one store, listened to."""
 
     def __init__(self, store: StorePort) -> None:

@@ -16,7 +16,7 @@ from holdfast.core.journal.run_row_facts import unchecked_upto
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.log import log
-from holdfast.engine.sync_async import Hands, suppress_cancellation
+from holdfast.engine.sync_async import Runtime, suppress_cancellation
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
 from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, filled, write
@@ -43,7 +43,7 @@ from holdfast.model.store_rows import (
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.observers import Attendant
+    from holdfast.engine.run.observers import AttemptObserver
 
 _TRIES = 5
 
@@ -128,7 +128,7 @@ class Journal:
         """The letter with which somebody cancelled the run, once it was noticed."""
         self.letters_taken: set[tuple[str, float]] = set()
         """The letters whose consequence this process has recorded, or is about to: by name and time."""
-        self.attendant: Attendant | None = None
+        self.observer: AttemptObserver | None = None
         """Whoever is told what is appended; None where nobody looks on."""
         self.is_drained = False
         """Whether the worker that runs it is shutting down: then nothing new begins."""
@@ -137,7 +137,7 @@ class Journal:
 
     async def append(
         self,
-        hands: Hands,
+        runtime: Runtime,
         drafts: Sequence[Draft],
         at: float,
         *,
@@ -153,18 +153,18 @@ class Journal:
         same drafts, each of unknown outcome: where one of them has arrived after all, it counts. This try is added to them.
         """
         for _ in range(_TRIES):
-            written = await self._written_before(hands, unsure)
+            written = await self._written_before(runtime, unsure)
             if written is not None:
                 return written
             ticket = self._submit(drafts, at, synced, hasty, status, consumed, unsure)
             if ticket is None:
                 continue
             try:
-                outcome = await self._finish(hands, ticket)
+                outcome = await self._finish(runtime, ticket)
             except StoreError as error:
                 if unsure is not None:
                     unsure.append(ticket.item)
-                if not await hands.store(self._find, ticket.item, error):
+                if not await runtime.store(self._find, ticket.item, error):
                     raise
                 self._note_appended(ticket.item)
                 return ticket.item.events[-1].seq
@@ -172,12 +172,12 @@ class Journal:
                 with (
                     suppress_cancellation()
                 ):  # a second one must not hide the first, which tells what was written
-                    await hands.store(self._note_fate, cut, ticket)
+                    await runtime.store(self._note_fate, cut, ticket)
                 raise
             item = ticket.item
             if isinstance(outcome, Appended):
                 self._is_sure = True
-            elif not await hands.store(self._is_there_after, item, outcome):
+            elif not await runtime.store(self._is_there_after, item, outcome):
                 continue
             self._note_appended(item)
             return item.events[-1].seq if item.events else item.after_seq
@@ -185,14 +185,14 @@ class Journal:
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
 
-    async def _written_before(self, hands: Hands, unsure: list[Append] | None) -> int | None:
+    async def _written_before(self, runtime: Runtime, unsure: list[Append] | None) -> int | None:
         """What an earlier try has written after all. From here on it is known what the next event is chained to."""
         if self._before is None:
-            await hands.store(self._find_link)
-        return await hands.store(self._arrived, unsure) if unsure else None
+            await runtime.store(self._find_link)
+        return await runtime.store(self._arrived, unsure) if unsure else None
 
-    async def _finish(self, hands: Hands, ticket: Ticket) -> AppendOutcome:
-        return await self._committer.finish_async(ticket) if hands.waits else self._committer.finish(ticket)
+    async def _finish(self, runtime: Runtime, ticket: Ticket) -> AppendOutcome:
+        return await self._committer.finish_async(ticket) if runtime.waits else self._committer.finish(ticket)
 
     def _arrived(self, unsure: list[Append]) -> int | None:
         """The seq of the last event of the try that has arrived; those that never will are taken out.
@@ -242,8 +242,8 @@ class Journal:
 
     def _note_appended(self, item: Append) -> None:
         """Behind what is synced, all that came before is, too."""
-        if self.attendant is not None:
-            self.attendant.recorded(item.events)
+        if self.observer is not None:
+            self.observer.recorded(item.events)
         if item.synced and not self._flushed:
             return
         with self._lock:

@@ -14,7 +14,7 @@ from functools import partial
 from holdfast.clock import Clock
 from holdfast.core.text.times import ago, moment
 from holdfast.engine.log import log
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import HoldfastError, RunHeld, UnknownRun
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.store_rows import Grant, Lease, RunRow, owner_name
@@ -26,7 +26,7 @@ _orphans: set[tuple[str, str, str, int]] = set()
 
 
 async def take(
-    hands: Hands, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
+    runtime: Runtime, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
 ) -> Lease:
     """The lease of this run, under a new fence. RunHeld when a live process has it; UnknownRun when it is not there.
 
@@ -35,7 +35,7 @@ async def take(
     over: Lease | None = None
     while True:
         grant = await _acquire(
-            hands, store, run, partial(store.acquire, run, lease_s=lease_s, over=over, above=above), clock
+            runtime, store, run, partial(store.acquire, run, lease_s=lease_s, over=over, above=above), clock
         )
         if grant.granted:
             if over is not None:
@@ -46,10 +46,10 @@ async def take(
             pass
         elif not held.owner:
             # No owner, and the lease is not ours: there is no run, or one was made just now.
-            if await hands.store(store.find_run, run) is None:
+            if await runtime.store(store.find_run, run) is None:
                 raise UnknownRun(run=run, store=store.url)
             continue
-        elif held.owner == store.owner or not await _is_gone(hands, store, clock, run, held):
+        elif held.owner == store.owner or not await _is_gone(runtime, store, clock, run, held):
             raise _refusal(store, clock, run, held)
         over = held
 
@@ -69,15 +69,15 @@ def is_orphan(store: StorePort, run: str, held: Lease) -> bool:
 
 
 async def _acquire(
-    hands: Hands, store: StorePort, run: str, acquire: Callable[..., Grant], clock: Clock
+    runtime: Runtime, store: StorePort, run: str, acquire: Callable[..., Grant], clock: Clock
 ) -> Grant:
     """Ask for the lease. Cancelled while the store answers, a lease that it has granted is given back: nobody would."""
     granted: list[Grant] = []
     try:
-        return await hands.store(lambda: _kept(granted, acquire(at=clock.wall())))
+        return await runtime.store(lambda: _kept(granted, acquire(at=clock.wall())))
     except BaseException:
         if granted and granted[0].granted:
-            await hands.store(store.release, run, fence=granted[0].lease.fence)
+            await runtime.store(store.release, run, fence=granted[0].lease.fence)
         raise
 
 
@@ -121,9 +121,9 @@ def _refusal(store: StorePort, clock: Clock, run: str, held: Lease) -> RunHeld:
     )
 
 
-async def _is_gone(hands: Hands, store: StorePort, clock: Clock, run: str, held: Lease) -> bool:
+async def _is_gone(runtime: Runtime, store: StorePort, clock: Clock, run: str, held: Lease) -> bool:
     """Whether the lease may be taken over: its holder is dead, or silent for as long as it promised not to be."""
-    if await hands.store(store.probe, held.owner) == "dead":
+    if await runtime.store(store.probe, held.owner) == "dead":
         return True
     # A beat from the future says that the clocks differ, and nothing else: then only watching tells.
     if -CLOCK_BACK_S < clock.wall() - held.beat_at < held.lease_s:
@@ -134,10 +134,10 @@ async def _is_gone(hands: Hands, store: StorePort, clock: Clock, run: str, held:
     )  # fmt: skip
     began = clock.monotonic()
     while clock.monotonic() - began < held.lease_s:
-        await hands.sleep(clock, held.lease_s / _LOOKS_PER_LEASE)
-        row = await hands.store(store.find_run, run, damaged=True)
+        await runtime.sleep(clock, held.lease_s / _LOOKS_PER_LEASE)
+        row = await runtime.store(store.find_run, run, damaged=True)
         if row is None or row.lease != held:
             return row is not None and not row.lease.owner
-        if await hands.store(store.probe, held.owner) == "dead":
+        if await runtime.store(store.probe, held.owner) == "dead":
             return True
     return True

@@ -1,4 +1,4 @@
-"""Bringing a run's view into memory: a cached snapshot if there is one, then the events after it, in pages.
+"""ImportWork a run's view into memory: a cached snapshot if there is one, then the events after it, in pages.
 
 Whoever had to fold much leaves a snapshot for the next. It is only a cache: flushed, checked against its own
 checksum and the fold's version, and ignored at the first doubt.

@@ -21,7 +21,7 @@ from holdfast.engine.journal.journal import chain_at, chain_of, own_links, read_
 from holdfast.engine.lineage import fork_and_rewind, kin
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.sealed import check_is_whole
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import TooLarge
 from holdfast.limits import BRANCHES_MAX
 from holdfast.model.events import Event, Links, anchor, relinked
@@ -29,23 +29,23 @@ from holdfast.model.store_rows import RunRow, Status
 from holdfast.stores.port import StorePort
 
 
-def flatten(workshop: Workshop, run: str, origin: RunRow) -> None:
+def flatten(session: StoreSession, run: str, origin: RunRow) -> None:
     """Let a fork depend on its origin's origin, or on nobody. Its history reads as before. RunHeld while it is live."""
     # Above the fences of the borrowed events, too: they are its own from then on.
-    with holding(workshop, run, above=origin.lease.fence) as hold:
+    with holding(session, run, above=origin.lease.fence) as hold:
         row = hold.row()
         check_is_whole(row)
         if row.origin != origin.run:
             return
-        name = _clear_place(workshop, run)
-        _create(workshop, name, run, origin)
-        with holding(workshop, name) as copy:
+        name = _clear_place(session, run)
+        _create(session, name, run, origin)
+        with holding(session, name) as copy:
             after_seq = origin.origin_seq
-            for batch in batches(_events(workshop.store, row, origin)):
+            for batch in batches(_events(session.store, row, origin)):
                 copy.append(after_seq, batch, status=Status.IMPORTING)
                 after_seq = batch[-1].seq
                 hold.beat()
-            _take_place(workshop, hold, origin, name)
+            _take_place(session, hold, origin, name)
 
 
 def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:
@@ -64,16 +64,16 @@ def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:
     return chain(made, own)
 
 
-def _clear_place(workshop: Workshop, run: str) -> str:
+def _clear_place(session: StoreSession, run: str) -> str:
     """A name for the copy; one of an earlier try is taken away first."""
-    store = workshop.store
+    store = session.store
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~flat.{number}"
         row = store.find_run(name)
         if row is None:
             return name
         if row.status == Status.IMPORTING and facts_of(row).get("flattens") == run:
-            with holding(workshop, name) as left:
+            with holding(session, name) as left:
                 if store.delete_run(name, fence=left.fence, revision=left.row().revision):
                     return name
     raise TooLarge(
@@ -81,24 +81,24 @@ def _clear_place(workshop: Workshop, run: str) -> str:
     )
 
 
-def _create(workshop: Workshop, name: str, run: str, origin: RunRow) -> None:
+def _create(session: StoreSession, name: str, run: str, origin: RunRow) -> None:
     row = RunRow(
         name,
         os.urandom(16).hex(),
-        workshop.clock.wall(),
+        session.clock.wall(),
         Status.IMPORTING,
         b"{}",
         origin.origin,
         origin.origin_seq,
     )
     row = row._replace(body=with_facts(row, flattens=run))
-    if fork_and_rewind.create(workshop.store, row).birth != row.birth:
-        raise restless(workshop.store, run)
+    if fork_and_rewind.create(session.store, row).birth != row.birth:
+        raise restless(session.store, run)
 
 
-def _take_place(workshop: Workshop, hold: Hold, origin: RunRow, copy: str) -> None:
+def _take_place(session: StoreSession, hold: Hold, origin: RunRow, copy: str) -> None:
     """What the row must know from now on, then the events; both are refused if it is forked just then."""
-    store = workshop.store
+    store = session.store
     if origin.origin is None:
         kin.note(store, lineage_of(chain_of(store, hold.run)), (hold.run, origin.run))
     for _ in range(fork_and_rewind.TRIES):

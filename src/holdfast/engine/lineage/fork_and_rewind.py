@@ -27,11 +27,11 @@ from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, rea
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
 from holdfast.engine.run.features import Feature
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.maintenance_hold import restless
 from holdfast.engine.run.sealed import check_is_whole, check_may_act
-from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.run.store_session import StoreSession
+from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.errors import (
     PointPruned,
     RunExists,
@@ -71,7 +71,7 @@ class Rewound(NamedTuple):
 
 
 def fork(
-    workshop: Workshop,
+    session: StoreSession,
     row: RunRow,
     at_seq: int,
     name: str,
@@ -85,26 +85,26 @@ def fork(
     """
     check_run_id(name)
     check_is_whole(row)
-    drafts = [*_overrides(workshop, row, at_seq, overrides), *notes]
-    behind = entries_behind(workshop.store, row.run, at_seq)
+    drafts = [*_overrides(session, row, at_seq, overrides), *notes]
+    behind = entries_behind(session.store, row.run, at_seq)
     # Killed between the row and the event, whoever enters the fork finds out about the effects by this.
     is_told = bool(behind) or repeats != "answer"
     body = dumps({"effects": repeats}) if is_told else b"{}"
     for _ in range(TRIES):
-        origin = origin_at(workshop.store, row.run, at_seq)
+        origin = origin_at(session.store, row.run, at_seq)
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
-        made = branch(workshop, name, status, origin, at_seq, body=body)
+        made = branch(session, name, status, origin, at_seq, body=body)
         if made is not None:
             break
-        taken = workshop.store.find_run(name)
+        taken = session.store.find_run(name)
         if taken is not None:
             raise RunExists(run=name, status=taken.status)
     else:
-        raise restless(workshop.store, row.run)
+        raise restless(session.store, row.run)
     made = made._replace(head=at_seq)
     if not drafts and not is_told:
         return Forked(made, ())
-    _append(workshop, made, [forked_of(made, behind, repeats if is_told else ""), *drafts])
+    _append(session, made, [forked_of(made, behind, repeats if is_told else ""), *drafts])
     return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind))
 
 
@@ -173,20 +173,20 @@ def _check_kept(events: Sequence[Event], run: str, seq: int, head: int) -> None:
 
 
 def branch(
-    workshop: Workshop, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
+    session: StoreSession, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
 ) -> RunRow | None:
     """A new run forked from this one; None when the name is taken, or the origin is not as it was any more."""
     made = RunRow(
         name,
         os.urandom(16).hex(),
-        workshop.clock.wall(),
+        session.clock.wall(),
         status,
         body,
         origin.run,
         at_seq,
         agent=origin.agent,
     )
-    return made if workshop.store.create_run(made, origin_revision=origin.revision) else None
+    return made if session.store.create_run(made, origin_revision=origin.revision) else None
 
 
 def create(store: StorePort, row: RunRow) -> RunRow:
@@ -202,7 +202,7 @@ def create(store: StorePort, row: RunRow) -> RunRow:
 
 
 def rewind(
-    workshop: Workshop,
+    session: StoreSession,
     row: RunRow,
     to_seq: int,
     bring_back: Callable[[], Sequence[Draft]] | None = None,
@@ -213,9 +213,9 @@ def rewind(
     ``repeats`` says what becomes of the effects that the run has behind it.
     ``bring_back`` brings files back, under the run's lease and before its head moves, and says what it relies on then.
     """
-    store = workshop.store
+    store = session.store
     check_may_act(store, row)
-    lease = drive(take(BLOCKING, store, workshop.clock, row.run, workshop.lease_s))
+    lease = drive(take(BLOCKING, store, session.clock, row.run, session.lease_s))
     try:
         before, row = row, held_row(store, row.run)
         if row.birth != before.birth:  # the event that was named is another run's
@@ -228,7 +228,7 @@ def rewind(
         events = effective(raw)
         head = events[-1].seq
         status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED
-        kept = _keep(workshop, row.run, head, status)
+        kept = _keep(session, row.run, head, status)
         view = fold(events)
         body = {
             "to_seq": to_seq,
@@ -237,13 +237,13 @@ def rewind(
             "spent": [*BUDGET.of(view).spent],
             "worked_s": view.worked_upto_last_s,
         }
-        journal = Journal(store, workshop.committer, row.run, lease.fence, head)
+        journal = Journal(store, session.committer, row.run, lease.fence, head)
         notes = () if bring_back is None else bring_back()
         behind = _behind(store, row.run, view, to_seq)
         rewound = _with_effects(
             Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else ""
         )
-        _append_all(journal, [rewound, *notes], workshop.clock.wall(), status)
+        _append_all(journal, [rewound, *notes], session.clock.wall(), status)
     finally:
         give_back(store, row.run, lease.fence)
     return Rewound(row.run, to_seq, kept, told(behind))
@@ -254,18 +254,18 @@ def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: st
         drive(journal.append(BLOCKING, drafts[first : first + APPEND_EVENTS_MAX], at, status=status))
 
 
-def _keep(workshop: Workshop, run: str, head: int, status: str) -> str:
+def _keep(session: StoreSession, run: str, head: int, status: str) -> str:
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~{number}"
         for _ in range(TRIES):
-            origin = workshop.store.find_run(run)
+            origin = session.store.find_run(run)
             assert origin is not None, f"run {run} vanished under its holder"
-            if branch(workshop, name, status, origin, head) is not None:
+            if branch(session, name, status, origin, head) is not None:
                 return name
-            if workshop.store.find_run(name) is not None:
+            if session.store.find_run(name) is not None:
                 break
         else:
-            raise restless(workshop.store, run)
+            raise restless(session.store, run)
     raise TooLarge(
         what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="kept branches"
     )
@@ -299,42 +299,42 @@ def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, 
 class Forks(Feature):
     """A fork that is held."""
 
-    async def entered(self, hands: Hands) -> None:
+    async def entered(self, runtime: Runtime) -> None:
         """Look how effects ended that were under way at the point."""
-        await settle_from_origin(self.held, hands, self.held.row)
+        await settle_from_origin(self.held, runtime, self.held.row)
 
 
-async def settle_from_origin(tenure: Tenure, hands: Hands, row: RunRow) -> None:
+async def settle_from_origin(held: HeldRun, runtime: Runtime, row: RunRow) -> None:
     """Effects that were under way at the point of the fork: how they ended, the origin's journal may know."""
     waiting = {
-        call.key: call for call in tenure.view.open_calls() if is_once(call) and call.seq <= row.origin_seq
+        call.key: call for call in held.view.open_calls() if is_once(call) and call.seq <= row.origin_seq
     }
     if row.origin is None or not waiting:
         return
-    for event in await hands.store(read_all, tenure.store, row.origin, after_seq=row.origin_seq):
+    for event in await runtime.store(read_all, held.store, row.origin, after_seq=row.origin_seq):
         call = waiting.get(event.key)
         how = _ENDS.get(event.kind) or (
             fields_of(event.body)["how"] if event.kind == Kind.STEP_SETTLED else None
         )
         if call is not None and how in {"done", "failed"}:
-            await _settle(tenure, hands, waiting.pop(event.key), event, how)
+            await _settle(held, runtime, waiting.pop(event.key), event, how)
 
 
-async def _settle(tenure: Tenure, hands: Hands, call: Call, event: Event, how: str) -> None:
-    assert tenure.journal is not None
+async def _settle(held: HeldRun, runtime: Runtime, call: Call, event: Event, how: str) -> None:
+    assert held.journal is not None
     body = rewritten(event.body, how=how, via="origin", seq=event.seq)
     blobs = tuple(Blob(address) for address in values_in(body))
     settled = Draft(Kind.STEP_SETTLED, call.name, call.key, body, blobs)
-    seq = await tenure.journal.append(hands, [settled], tenure.clock.wall())
+    seq = await held.journal.append(runtime, [settled], held.clock.wall())
     call.is_open = False
-    call.outcomes.append(Outcome(seq, how == "done", tenure.add_point(), settled.body))
+    call.outcomes.append(Outcome(seq, how == "done", held.add_point(), settled.body))
 
 
-def later_effects(workshop: Workshop, run: str, seq: int) -> list[str]:
+def later_effects(session: StoreSession, run: str, seq: int) -> list[str]:
     """The once effects that happened after this point: another history from here may repeat them."""
     started: dict[str, str] = {}
     found: dict[int, str] = {}
-    for event in read_all(workshop.store, run):
+    for event in read_all(session.store, run):
         if event.kind == Kind.COMPACTED:
             found.update({at: name for name, at in effects_in(event)})
             started.update({call.key: call.name for call in fold([event]).open_calls() if is_once(call)})
@@ -345,10 +345,10 @@ def later_effects(workshop: Workshop, run: str, seq: int) -> list[str]:
     return [name for at, name in sorted(found.items()) if at > seq]
 
 
-def _overrides(workshop: Workshop, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:
+def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:
     if not overrides:
         return []
-    view = fold(effective(read_all(workshop.store, row.run, upto_seq=at_seq)))
+    view = fold(effective(read_all(session.store, row.run, upto_seq=at_seq)))
     drafts = []
     for step, value in overrides.items():
         found = [c for c in view.calls.values() if c.seq and step in {c.key, c.name}]
@@ -361,18 +361,18 @@ def _overrides(workshop: Workshop, row: RunRow, at_seq: int, overrides: Mapping[
     return drafts
 
 
-def _append(workshop: Workshop, row: RunRow, drafts: list[Draft]) -> None:
-    lease = drive(take(BLOCKING, workshop.store, workshop.clock, row.run, workshop.lease_s))
+def _append(session: StoreSession, row: RunRow, drafts: list[Draft]) -> None:
+    lease = drive(take(BLOCKING, session.store, session.clock, row.run, session.lease_s))
     try:
-        now = held_row(workshop.store, row.run)
+        now = held_row(session.store, row.run)
         if (now.birth, now.head) != (row.birth, row.head):
             if (
                 len(drafts) == 1
             ):  # its first event, which the process that entered it meanwhile has written, too
                 return
             problem = f"run {row.run} was entered, or erased, before what it is to begin with was written"
-            raise StoreUnavailable(store=workshop.store.url, problem=problem)
-        journal = Journal(workshop.store, workshop.committer, row.run, lease.fence, row.head)
-        _append_all(journal, drafts, workshop.clock.wall())
+            raise StoreUnavailable(store=session.store.url, problem=problem)
+        journal = Journal(session.store, session.committer, row.run, lease.fence, row.head)
+        _append_all(journal, drafts, session.clock.wall())
     finally:
-        give_back(workshop.store, row.run, lease.fence)
+        give_back(session.store, row.run, lease.fence)

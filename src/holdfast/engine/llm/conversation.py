@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orjson import dumps, loads
 
 from holdfast.codec.values import decode, encode
-from holdfast.core.llm.conversation_fold import CONVERSATION, Said
+from holdfast.core.llm.conversation_fold import CONVERSATION, ConversationEvent
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.load_view import Pager
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.steps.marks import mark_value
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import DROPPED, MESSAGES
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
     from holdfast.stores.port import StorePort
 
 WHAT: Final = "message"
@@ -46,7 +46,7 @@ class Mending(NamedTuple):
 class Conversation(Feature):
     """The messages that the program has come to, in order, as bytes: nobody can change them from outside."""
 
-    def __init__(self, held: "Tenure") -> None:
+    def __init__(self, held: "HeldRun") -> None:
         """Begin with what was there where the cursor was moved to; nothing, where the program runs from the top."""
         super().__init__(held)
         self._begin()
@@ -60,14 +60,14 @@ class Conversation(Feature):
         return {"unsaid": self.unsaid} if self._unsaid else {}
 
     def _begin(self) -> None:
-        tenure = self.held
+        held = self.held
         self._entries: list[Entry] = []
-        self._repairs: dict[int, Said] = {}
+        self._repairs: dict[int, ConversationEvent] = {}
         """What was repaired while nobody held the run, by the record behind which that belongs."""
         self._unsaid: set[int] = set()
         last = 0
-        for said in CONVERSATION.of(tenure.view).messages:
-            if said.place <= tenure.cursor_seq and said.seq not in tenure.unsaid:
+        for said in CONVERSATION.of(held.view).messages:
+            if said.place <= held.cursor_seq and said.seq not in held.unsaid:
                 apply(self._entries, said.seq, self._content(said))
             else:
                 self._unsaid.add(said.seq)
@@ -127,7 +127,7 @@ class Conversation(Feature):
             self._unsaid.discard(repair.seq)
             self.restored = len(self._entries)
 
-    def _content(self, said: Said) -> "Content":
+    def _content(self, said: ConversationEvent) -> "Content":
         body = contents_of(self.held.body_at(said.seq, said.body))
         return content_of(self.held.store, said, body)
 
@@ -136,7 +136,7 @@ MESSAGES_SEEN: Final = Slot("conversation", Conversation)
 Content = int | list[bytes] | Mending
 
 
-def content_of(store: "StorePort", said: Said, body: dict[str, Any]) -> Content:
+def content_of(store: "StorePort", said: ConversationEvent, body: dict[str, Any]) -> Content:
     """What a record says: how many messages were dropped, those that were added, or how it was mended."""
     value = loads(read_blob(store, body["value_blob"])) if "value_blob" in body else body["value"]
     if said.is_drop:
@@ -155,28 +155,30 @@ def apply(entries: list[Entry], seq: int, content: Content) -> None:
         entries += [Entry(data, seq) for data in content]
 
 
-async def add_messages(tenure: "Tenure", hands: Hands, messages: Sequence[Any]) -> None:
+async def add_messages(held: "HeldRun", runtime: Runtime, messages: Sequence[Any]) -> None:
     """Add messages at the end, in one record; on replay they are known by their content."""
     entries = [encode(message, what=WHAT) for message in messages]
     if entries:
-        seq = await mark_value(tenure, hands, MESSAGES, b"[" + b",".join(entries) + b"]")
-        MESSAGES_SEEN.of(tenure).add(seq, entries)
+        seq = await mark_value(held, runtime, MESSAGES, b"[" + b",".join(entries) + b"]")
+        MESSAGES_SEEN.of(held).add(seq, entries)
 
 
-async def drop_messages(tenure: "Tenure", hands: Hands, count: int) -> None:
+async def drop_messages(held: "HeldRun", runtime: Runtime, count: int) -> None:
     """Let the oldest messages go: what the model no longer sees, the journal still has."""
-    conversation = MESSAGES_SEEN.of(tenure)
+    conversation = MESSAGES_SEEN.of(held)
     if not 0 <= count <= len(conversation):
         raise Misuse(
             problem=f"run.messages.drop({count!r}): the conversation has {len(conversation)} messages",
             advice="drop at most as many as there are",
         )
     if count:
-        seq = await mark_value(tenure, hands, DROPPED, b'{"first":%d}' % count)
+        seq = await mark_value(held, runtime, DROPPED, b'{"first":%d}' % count)
         conversation.drop(seq, count)
 
 
-def standing_in(messages: Sequence[Said], cursor_seq: int, unsaid: AbstractSet[int]) -> list[Said]:
+def standing_in(
+    messages: Sequence[ConversationEvent], cursor_seq: int, unsaid: AbstractSet[int]
+) -> list[ConversationEvent]:
     """The records that a program begins with which restores a state that was taken there."""
     return [said for said in messages if said.place <= cursor_seq and said.seq not in unsaid]
 

@@ -26,13 +26,13 @@ from holdfast.core.llm.conversation import (
     validate,
 )
 from holdfast.core.llm.conversation.outgoing import SMOOTHED, refusal_of
-from holdfast.core.llm.conversation_fold import Said
+from holdfast.core.llm.conversation_fold import ConversationEvent
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import draft, read_all
 from holdfast.engine.llm.conversation import MESSAGES_SEEN, Mending, content_of
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.marks import ask, given, placed, record
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Event, Kind
@@ -42,80 +42,80 @@ _LOST: Final = "done: what it returned could not be kept"
 _PRUNED: Final = "done: what it returned is not kept any more"
 
 
-async def mend_messages(tenure: Tenure, hands: Hands) -> list[str]:
+async def mend_messages(held: HeldRun, runtime: Runtime) -> list[str]:
     """Mend the conversation as it stands, whatever is wrong with it; what was done. Durable when it returns."""
-    tenure.check_usable()
-    messages = MESSAGES_SEEN.of(tenure).plain()
+    held.check_usable()
+    messages = MESSAGES_SEEN.of(held).plain()
     if not any(problem.code in MENDABLE for problem in validate(messages)):
         return []
-    return [f"message {repair.at}: {repair.text}" for repair in await _mend(tenure, hands, messages)]
+    return [f"message {repair.at}: {repair.text}" for repair in await _mend(held, runtime, messages)]
 
 
-async def ready(tenure: Tenure, hands: Hands, provider: str | None, model: str | None) -> list[Any]:
+async def ready(held: HeldRun, runtime: Runtime, provider: str | None, model: str | None) -> list[Any]:
     """The messages to send, as plain data. InvalidHistory where the program itself left them as no provider takes them."""
-    tenure.check_usable()
-    messages = MESSAGES_SEEN.of(tenure).plain()
+    held.check_usable()
+    messages = MESSAGES_SEEN.of(held).plain()
     problems = [problem for problem in validate(messages) if problem.code not in SMOOTHED]
-    own = [problem for problem in problems if not _is_left_over(tenure, messages, problem)]
+    own = [problem for problem in problems if not _is_left_over(held, messages, problem)]
     if own:
         raise refusal_of(own)
     if problems:
-        await _mend(tenure, hands, messages)
-        messages = MESSAGES_SEEN.of(tenure).plain()
+        await _mend(held, runtime, messages)
+        messages = MESSAGES_SEEN.of(held).plain()
     return prepare_request(messages, provider, model)
 
 
 async def settle_request(
-    tenure: Tenure, hands: Hands, messages: Sequence[Any]
+    held: HeldRun, runtime: Runtime, messages: Sequence[Any]
 ) -> tuple[list[Any], list[Repair]]:
     """Messages that a program keeps itself, mended for one request from what the journal knows; nothing is recorded."""
     if not any(problem.code in MENDABLE for problem in validate(messages)):
         return list(messages), []
-    settler = await hands.store(settler_of, tenure.store, tenure.run)
+    settler = await runtime.store(settler_of, held.store, held.run)
     return mend(messages, found=lambda call, _: settler.text_of(call))
 
 
-def _is_left_over(tenure: Tenure, messages: list[Any], problem: Problem) -> bool:
+def _is_left_over(held: HeldRun, messages: list[Any], problem: Problem) -> bool:
     """Whether it is about what the program began with, and not about what it has added since."""
-    begun = MESSAGES_SEEN.of(tenure).restored
+    begun = MESSAGES_SEEN.of(held).restored
     if problem.code not in MENDABLE:
         return False
     calls = {call.id for message in messages[:begun] for call in read(message).asks}
     return problem.at < begun or problem.call in calls
 
 
-def _recorded_mending(tenure: Tenure, recorded: Outcome) -> tuple[Mending, list[Repair]]:
-    body, seq = contents_of(tenure.body_of(recorded)), recorded.seq
-    mending = content_of(tenure.store, Said(seq, False, None, seq), body)
+def _recorded_mending(held: HeldRun, recorded: Outcome) -> tuple[Mending, list[Repair]]:
+    body, seq = contents_of(held.body_of(recorded)), recorded.seq
+    mending = content_of(held.store, ConversationEvent(seq, False, None, seq), body)
     assert isinstance(mending, Mending)
     return mending, [Repair(*fields) for fields in body["repairs"]]
 
 
-async def _mend(tenure: Tenure, hands: Hands, messages: list[Any]) -> list[Repair]:
-    asked = ask(tenure, MENDED, b"")
-    trail, after = asked.here.trail, asked.here.trail.last
+async def _mend(held: HeldRun, runtime: Runtime, messages: list[Any]) -> list[Repair]:
+    asked = ask(held, MENDED, b"")
+    task_calls, after = asked.here.task_calls, asked.here.task_calls.last
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is not None:
             seq = recorded.seq
-            mending, repairs = await hands.store(_recorded_mending, tenure, recorded)
+            mending, repairs = await runtime.store(_recorded_mending, held, recorded)
         else:
-            tenure.require_journal(MENDED)
-            settler = await hands.store(settler_of, tenure.store, tenure.run)
-            mending, repairs = _mended(tenure, settler, messages)
+            held.require_journal(MENDED)
+            settler = await runtime.store(settler_of, held.store, held.run)
+            mending, repairs = _mended(held, settler, messages)
             fields, parts = placed(asked, {"keep": mending.keep}), {"repairs": [list(one) for one in repairs]}
             data = b"[" + b",".join(mending.entries) + b"]"
             event = draft(Kind.MARK, MENDED, asked.key, fields, data, parts=parts)
-            seq = await record(tenure, hands, asked, event)
+            seq = await record(held, runtime, asked, event)
     finally:
-        tenure.land(asked.site)
-        trail.last = after  # the next call stands where it would have stood without
-    MESSAGES_SEEN.of(tenure).mend(seq, mending)
+        held.land(asked.site)
+        task_calls.last = after  # the next call stands where it would have stood without
+    MESSAGES_SEEN.of(held).mend(seq, mending)
     return repairs
 
 
-def _mended(tenure: Tenure, settler: Settler, messages: list[Any]) -> tuple[Mending, list[Repair]]:
-    conversation = MESSAGES_SEEN.of(tenure)
+def _mended(held: HeldRun, settler: Settler, messages: list[Any]) -> tuple[Mending, list[Repair]]:
+    conversation = MESSAGES_SEEN.of(held)
     mended, repairs = mend(
         messages, found=lambda call, index: settler.text_of(call, after_seq=conversation.entry(index).seq)
     )

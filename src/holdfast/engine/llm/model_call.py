@@ -16,12 +16,12 @@ from holdfast.core.steps.identity import site_of
 from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
 from holdfast.engine.llm.provider_wait import Line, Watch
 from holdfast.engine.premises.premises import meet_model
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, read_state
-from holdfast.engine.steps.call_identity import Asked, find_answer, place
+from holdfast.engine.steps.call_identity import RequestedCall, find_answer, place
 from holdfast.engine.steps.step import Work
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import MODEL, Call, Outcome
 from holdfast.model.usage import Usage
 
@@ -49,43 +49,45 @@ class Answer(NamedTuple):
     is_replayed: bool
 
 
-async def answer_of(tenure: Tenure, hands: Hands, ask: Ask, call: Callable[[Any], Any]) -> Any:
+async def answer_of(held: HeldRun, runtime: Runtime, ask: Ask, call: Callable[[Any], Any]) -> Any:
     """The recorded answer to this request, or ``call(request)``, recorded before it is returned."""
-    return (await ask_model(tenure, hands, ask, call, ask.request)).value
+    return (await ask_model(held, runtime, ask, call, ask.request)).value
 
 
 async def ask_model(
-    tenure: Tenure, hands: Hands, ask: Ask, call: Callable[..., Any], *args: Any, line: Line | None = None
+    held: HeldRun, runtime: Runtime, ask: Ask, call: Callable[..., Any], *args: Any, line: Line | None = None
 ) -> Answer:
     """The recorded answer to this request, or that of ``call(*args)``, recorded before it is returned."""
-    tenure.check_usable()
-    await STATES.of(tenure).learn_first(hands)
-    taken, asked = identify_request(tenure, ask)
+    held.check_usable()
+    await STATES.of(held).learn_first(runtime)
+    taken, asked = identify_request(held, ask)
     try:
-        recorded = tenure.view.calls.get(asked.key)
-        found = await find_answer(tenure, hands, asked, recorded, call)
+        recorded = held.view.calls.get(asked.key)
+        found = await find_answer(held, runtime, asked, recorded, call)
         if found is not None:
             return Answer(found.value, is_replayed=True)
-        work = ModelWork(tenure, hands, ask, taken, asked, call, args, line)
+        work = ModelWork(held, runtime, ask, taken, asked, call, args, line)
         await work.enter(recorded)
         return Answer(await work.perform(), is_replayed=False)
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-def identify_request(tenure: Tenure, ask: Ask) -> tuple[Taken, Asked]:
+def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     """The request as it is now, and who this call is."""
-    here, point = place(tenure, ask.name)
-    taken = STATES.of(tenure).store.take(ask.request, what=f"request of {ask.name!r}")
+    here, point = place(held, ask.name)
+    taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}")
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
-    n = tenure.claim(site)
+    n = held.claim(site)
     told = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
 
     def compare(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        return parts(read_state(tenure.store, body["request"])), parts(taken.tree)
+        return parts(read_state(held.store, body["request"])), parts(taken.tree)
 
-    return taken, Asked(ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree, compare)
+    return taken, RequestedCall(
+        ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree, compare
+    )
 
 
 class Waited(Exception):
@@ -99,16 +101,16 @@ class ModelWork(Work):
 
     def __init__(
         self,
-        tenure: Tenure,
-        hands: Hands,
+        held: HeldRun,
+        runtime: Runtime,
         ask: Ask,
         taken: Taken,
-        asked: Asked,
+        asked: RequestedCall,
         call: Callable[..., Any],
         args: tuple[Any, ...] = (),
         line: Line | None = None,
     ) -> None:
-        super().__init__(tenure, hands, MODEL, asked, call, args, {})
+        super().__init__(held, runtime, MODEL, asked, call, args, {})
         self.ask = ask
         self.taken = taken
         self.line = line or Line()
@@ -120,19 +122,19 @@ class ModelWork(Work):
         """Find out whether the call may be made now, and whether it asks a model that was asked before."""
         ask = self.ask
         try:
-            await meet_model(self.tenure, self.hands, ask.name, ask.model_asked, ask.provider)
+            await meet_model(self.held, self.runtime, ask.name, ask.model_asked, ask.provider)
         except BaseException:
-            self.tenure.unclaim(self.asked.site, self.asked.n)
+            self.held.unclaim(self.asked.site, self.asked.n)
             raise
         return await super().enter(call)
 
     async def begin(self) -> None:
         """Record the request, if the budget allows it. What of it is stored already is referred to."""
-        tenure = self.tenure
-        await check_before_model_call(tenure, self.hands)
+        held = self.held
+        await check_before_model_call(held, self.runtime)
         self._is_under_way = True
-        with STATES.of(tenure).store.building():
-            planted = STATES.of(tenure).store.build_on(STATES.of(tenure).known_roots(), self.taken)
+        with STATES.of(held).store.building():
+            planted = STATES.of(held).store.build_on(STATES.of(held).known_roots(), self.taken)
             fields = {
                 "model": self.ask.model_asked,
                 "provider": self.ask.provider,
@@ -142,8 +144,8 @@ class ModelWork(Work):
             intent = self._intent(fields, {"request": planted.root})._replace(blobs=blobs_of(planted))
             self.intent = intent.body
             self.intent_seq = await self.append(intent, synced=False)
-            STATES.of(tenure).store.settle(planted)
-        STATES.of(tenure).latest_request = self.intent_seq, planted.root
+            STATES.of(held).store.settle(planted)
+        STATES.of(held).latest_request = self.intent_seq, planted.root
         await self.watch.resume()
 
     async def _failed(self, error: Exception, began: float) -> Any:
@@ -167,7 +169,7 @@ class ModelWork(Work):
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
         await self.watch.over()
-        usage = note(self.tenure, self.usage_of(value))
+        usage = note(self.held, self.usage_of(value))
         self._is_under_way = False
         parts = {**(parts or {}), **self.line.notes}
         if self.watch.fell_back:
@@ -178,7 +180,7 @@ class ModelWork(Work):
         """The call is over, as far as the program goes."""
         if self._is_under_way:
             self._is_under_way = False
-            note_failure(self.tenure)
+            note_failure(self.held)
         super().leave()
 
     def usage_of(self, value: Any) -> Usage:

@@ -80,15 +80,15 @@ class Watch:
     async def resume(self) -> None:
         """Go on with a wait that an earlier attempt began: not before the time that the provider has named."""
         work = self._work
-        self._waiting = WAITS.of(work.tenure.view).open.get(work.asked.key)
+        self._waiting = WAITS.of(work.held.view).open.get(work.asked.key)
         if self._waiting is not None:
-            self._began = work.tenure.clock.monotonic()
+            self._began = work.held.clock.monotonic()
             await self._until(self._waiting.until)
 
     async def outlast(self, error: Exception) -> bool:
         """Wait until it is worth asking again; False where no waiting helps, or patience has ended."""
         work, line = self._work, self._work.line
-        now = work.tenure.clock.wall()
+        now = work.held.clock.wall()
         outage = outage_of(signs_of(error), now)
         if outage is None:
             return line.has_others and self._is_refused(error) and self._falls_back(str(error))
@@ -120,12 +120,12 @@ class Watch:
             waiting = None
         if waiting is not None:
             return
-        self._began, self._looks = work.tenure.clock.monotonic(), 0
+        self._began, self._looks = work.held.clock.monotonic(), 0
         what = work.ask.provider or work.asked.name
         model = work.ask.model_asked
         self._waiting = await waits.begin(
-            work.tenure,
-            work.hands,
+            work.held,
+            work.runtime,
             work.asked,
             outage.until,
             name=PROVIDER,
@@ -133,22 +133,22 @@ class Watch:
             what=f"{what} ({model})" if model else what,
             why=outage.why,
         )
-        log().warning("run %s waits for %s: %s", work.tenure.run, self._waiting.what, outage.why)
+        log().warning("run %s waits for %s: %s", work.held.run, self._waiting.what, outage.why)
 
     async def _end(self, how: waits.How) -> None:
         assert self._waiting is not None
-        await waits.end(self._work.tenure, self._work.hands, self._waiting, how)
+        await waits.end(self._work.held, self._work.runtime, self._waiting, how)
         self._waiting = None
 
     async def _until(self, until: float | None) -> None:
         """Wait for the time that the provider has named; park the run if it is far away."""
         work = self._work
-        clock, park_s = work.tenure.clock, work.line.patience.park_s
+        clock, park_s = work.held.clock, work.line.patience.park_s
         while until is not None and (left_s := until - clock.wall()) > 0:
             if park_s is not None and left_s > park_s:
                 assert self._waiting is not None
                 raise AwaitingProvider(
-                    run=work.tenure.run,
+                    run=work.held.run,
                     reason=f"{self._waiting.what} until {moment(until)}: {self._waiting.why}",
                     until=until,
                 )
@@ -162,7 +162,7 @@ class Watch:
                 await self._let_pass(backoff_s(self._looks, patience, random()))  # noqa: S311 - jitter is no secret
             self._looks += 1
             probe = work.line.probe
-            if probe is None or await work.hands.invoke(probe, (), {}, None) is None:
+            if probe is None or await work.runtime.invoke(probe, (), {}, None) is None:
                 return
             if patience.give_up_s is not None and self._waited_s() >= patience.give_up_s:
                 return  # asked once more, it fails with its own error
@@ -170,15 +170,15 @@ class Watch:
                 return
 
     async def _let_pass(self, seconds: float) -> None:
-        clock = self._work.tenure.clock
-        vigil = waits.Vigil(self._work.tenure, self._work.hands, PROVIDER)
+        clock = self._work.held.clock
+        wait = waits.InboxWait(self._work.held, self._work.runtime, PROVIDER)
         end = clock.monotonic() + seconds
         while (left_s := end - clock.monotonic()) > 0:
-            await vigil.look()
-            await vigil.pause(left_s)
+            await wait.look()
+            await wait.pause(left_s)
 
     def _waited_s(self) -> float:
-        return self._work.tenure.clock.monotonic() - self._began
+        return self._work.held.clock.monotonic() - self._began
 
     def _is_refused(self, error: Exception) -> bool:
         """Whether this one will never answer, and another one might: it does not have the model."""
@@ -192,6 +192,6 @@ class Watch:
     def _falls_back(self, why: str) -> bool:
         target = self._work.line.fall_back()
         self.fell_back.append({"to": target, "why": why[:200]})
-        self._began = self._work.tenure.clock.monotonic()
-        log().warning("run %s asks %s instead: %s", self._work.tenure.run, target, why)
+        self._began = self._work.held.clock.monotonic()
+        log().warning("run %s asks %s instead: %s", self._work.held.run, target, why)
         return True

@@ -29,7 +29,7 @@ from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.llm.conversation import Entry, Mending, entries_at
 from holdfast.engine.llm.conversation_repair import mending_of, settler_of
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun
 from holdfast.model.event_fields import contents_of
@@ -37,7 +37,7 @@ from holdfast.model.events import MENDED, Kind
 from holdfast.stores.port import StorePort
 
 
-class Standing(NamedTuple):
+class ConversationEnd(NamedTuple):
     """The conversation that a program will begin with, or come to again: up to which event, and what of it may be mended."""
 
     entries: list[Entry]
@@ -55,14 +55,14 @@ def problems_of(store: StorePort, run: str) -> list[Problem]:
     return [problem for problem in found if problem.code not in SMOOTHED]
 
 
-def repair(workshop: Workshop, run: str) -> list[Repair]:
+def repair(session: StoreSession, run: str) -> list[Repair]:
     """Mend the run's recorded conversation; what was done. Durable when it returns. RunHeld, RunSealed, UnknownRun."""
-    store = workshop.store
+    store = session.store
     row = store.find_run(run)
     if row is None:
         raise UnknownRun(run=run, store=store.url)
     check_may_act(store, row)
-    lease = drive(take(BLOCKING, store, workshop.clock, run, workshop.lease_s))
+    lease = drive(take(BLOCKING, store, session.clock, run, session.lease_s))
     try:
         row = store.find_run(run) or row
         check_may_act(store, row)
@@ -74,26 +74,26 @@ def repair(workshop: Workshop, run: str) -> list[Repair]:
         fields = {"upto": standing.upto_seq, "keep": mending.keep}
         parts = {"repairs": [list(one) for one in repairs]}
         data = b"[" + b",".join(mending.entries) + b"]"
-        forked = fork_and_rewind.entering(workshop.store, row, view)
+        forked = fork_and_rewind.entering(session.store, row, view)
         drafts = [*([forked] if forked else []), draft(Kind.MARK, MENDED, "", fields, data, parts=parts)]
-        journal = Journal(store, workshop.committer, run, lease.fence, view.head)
-        drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
+        journal = Journal(store, session.committer, run, lease.fence, view.head)
+        drive(journal.append(BLOCKING, drafts, session.clock.wall()))
     finally:
         give_back(store, run, lease.fence)
     return repairs
 
 
-def _standing(store: StorePort, run: str, view: View) -> Standing:
+def _standing(store: StorePort, run: str, view: View) -> ConversationEnd:
     body = contents_of(view.checkpoint.body) if view.checkpoint is not None and view.restores else {}
     upto_seq, unsaid = view.head, frozenset[int]()
     if view.checkpoint is not None and body:
         upto_seq, unsaid = body.get("upto_seq", view.checkpoint.seq), frozenset(body.get("unsaid", ()))
     entries = entries_at(store, run, view, upto_seq, unsaid)
     messages = [plain_of(loads(entry.data)) for entry in entries]
-    return Standing(entries, messages, upto_seq, len(messages) if body else open_turn(messages))
+    return ConversationEnd(entries, messages, upto_seq, len(messages) if body else open_turn(messages))
 
 
-def _mended(store: StorePort, run: str, standing: Standing) -> tuple[Mending, list[Repair]]:
+def _mended(store: StorePort, run: str, standing: ConversationEnd) -> tuple[Mending, list[Repair]]:
     settled, under_way = standing.messages[: standing.mendable], standing.messages[standing.mendable :]
     if not any(problem.code in MENDABLE for problem in validate(settled)):
         return Mending(0, []), []

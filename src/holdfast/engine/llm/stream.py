@@ -14,17 +14,17 @@ from typing import Any, Final, Protocol, get_args
 
 from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.streams import Partial, fold_partial, is_whole, joined, plan_of
-from holdfast.core.llm.streams.joined_tries import Seam
+from holdfast.core.llm.streams.joined_tries import JoinPoint
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.model_call import Ask, identify_request
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.llm.stream_journal import StreamWork
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.steps.call_identity import find_answer
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import HoldfastError, StopSignal
 from holdfast.model.event_fields import contents_of
 
@@ -104,14 +104,14 @@ class Streaming:
 
     def __init__(
         self,
-        tenure: Tenure,
-        hands: Hands,
+        held: HeldRun,
+        runtime: Runtime,
         ask: Ask,
         source: Source,
         on_partial: OnPartial,
         line: Line | None = None,
     ) -> None:
-        self._tenure, self._hands, self._ask, self._source = tenure, hands, ask, source
+        self._held, self._runtime, self._ask, self._source = held, runtime, ask, source
         self._line = line
         self._on_partial: OnPartial = on_partial
         self._ready: deque[Any] = deque()
@@ -122,7 +122,7 @@ class Streaming:
         self._before = Partial()
         self._current = Partial()
         self._how = ""
-        self._seam: Seam | None = None
+        self._seam: JoinPoint | None = None
         self._continued: list[int] = []
         self._pieces = 0
         """How many pieces have come, in all tries: about as many as tokens."""
@@ -132,28 +132,28 @@ class Streaming:
 
     async def begin(self) -> None:
         """Answer from the journal, or record the request and send it."""
-        tenure = self._tenure
-        tenure.check_usable()
-        await STATES.of(tenure).learn_first(self._hands)
-        taken, asked = identify_request(tenure, self._ask)
+        held = self._held
+        held.check_usable()
+        await STATES.of(held).learn_first(self._runtime)
+        taken, asked = identify_request(held, self._ask)
         try:
-            call = tenure.view.calls.get(asked.key)
-            found = await find_answer(tenure, self._hands, asked, call, None)
+            call = held.view.calls.get(asked.key)
+            found = await find_answer(held, self._runtime, asked, call, None)
             if found is not None:
                 self._give(found.value)
                 self.is_replayed = True
                 return
             work = StreamWork(
-                tenure, self._hands, self._ask, taken, asked, self._source.open, line=self._line
+                held, self._runtime, self._ask, taken, asked, self._source.open, line=self._line
             )
             await work.enter(call)
             await work.start(call)
             self._work = work
         finally:
             if self._work is None:
-                tenure.land(asked.site)
-        STREAMS.of(tenure).open.add(self)
-        written = [contents_of(body) for body in MODEL.of(tenure.view).partials.get(asked.key, ())]
+                held.land(asked.site)
+        STREAMS.of(held).open.add(self)
+        written = [contents_of(body) for body in MODEL.of(held.view).partials.get(asked.key, ())]
         self._pieces = sum(body.get("pieces", 0) for body in written)
         await self._go_on_from(fold_partial(written), None)
         if not self._ready and not self._is_over:
@@ -171,7 +171,7 @@ class Streaming:
                 await self._open()
                 continue  # what had to be given up or kept meanwhile is over
             try:
-                chunk = await pull(self._hands, self._chunks)
+                chunk = await pull(self._runtime, self._chunks)
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
                 await self._broke_off(error)
                 continue
@@ -213,7 +213,7 @@ class Streaming:
         assert self._work is not None
         prefill = False
         if self._on_partial == "continue" and not partial.is_empty and not is_whole(partial):
-            prefill = await self._hands.invoke(self._source.can_prefill, (), {}, None)
+            prefill = await self._runtime.invoke(self._source.can_prefill, (), {}, None)
         plan = plan_of(partial, self._on_partial, prefill, self._source.messages)
         if given is not None and (plan.how == "restart" or partial.calls) and not partial.is_empty:
             return False
@@ -226,7 +226,7 @@ class Streaming:
                 self._give(value)
         elif plan.continues:
             self._before = partial
-            self._seam = Seam(partial.text, plan.continues, given)
+            self._seam = JoinPoint(partial.text, plan.continues, given)
             self._continued.append(len(partial.text))
             self._begin_with(partial)
         self._work.next_try(plan.continues)
@@ -256,7 +256,7 @@ class Streaming:
         while self._chunks is None and not self._is_over:
             try:
                 had = self._pieces if self._how else 0
-                self._chunks = await self._hands.invoke(
+                self._chunks = await self._runtime.invoke(
                     self._source.open, (self._plan_messages, had), {}, None
                 )
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
@@ -276,7 +276,7 @@ class Streaming:
         elif not self._current.calls and seam.settles(self._current.text, at_end=False):
             self._give_after_seam(seam)
 
-    def _give_after_seam(self, seam: Seam) -> None:
+    def _give_after_seam(self, seam: JoinPoint) -> None:
         """What the model went on with, once it is known how much of it is a repetition; with all that was held back."""
         rest = Partial()
         rest.text, rest.reasoning, rest.calls = seam.rest, self._current.reasoning, self._current.calls
@@ -337,24 +337,24 @@ class Streaming:
     def _stop(self) -> None:
         assert self._work is not None
         self._is_over = True
-        STREAMS.of(self._tenure).open.discard(self)
+        STREAMS.of(self._held).open.discard(self)
         self._work.stop()
 
 
-async def pull(hands: Hands, chunks: Any) -> Any:
+async def pull(runtime: Runtime, chunks: Any) -> Any:
     """The next piece, or END."""
-    if hands.waits and hasattr(chunks, "__anext__"):
+    if runtime.waits and hasattr(chunks, "__anext__"):
         try:
             return await chunks.__anext__()
         except StopAsyncIteration:
             return END
-    return await hands.invoke(next, (chunks, END), {}, None)
+    return await runtime.invoke(next, (chunks, END), {}, None)
 
 
 class Streams(Feature):
     """Streamed answers that the program has begun to read."""
 
-    def __init__(self, held: Tenure) -> None:
+    def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.open: set[Any] = set()
 

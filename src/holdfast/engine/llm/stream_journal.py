@@ -26,22 +26,22 @@ class StreamWork(ModelWork):
 
     async def start(self, call: Call | None) -> None:
         """Record the request; from now on pieces are flushed."""
-        tenure = self.tenure
+        held = self.held
         self._pending: list[dict[str, Any]] = []
         self._size = 0
         self._lock, self._writing = Lock(), Lock()
         self._number, self._continues = 0, ""
-        written = MODEL.of(tenure.view).partials.get(self.asked.key, ()) if call is not None else ()
+        written = MODEL.of(held.view).partials.get(self.asked.key, ()) if call is not None else ()
         self._tries = max((fields_of(body).get("try", 0) for body in written), default=0)
-        self._began = tenure.clock.monotonic()
+        self._began = held.clock.monotonic()
         try:
             await self.begin()
         except BaseException:
             self.leave()
             raise
         # Calls that the program makes between two pieces stand behind this one, live as in a replay.
-        self.asked.here.trail.last = self.asked.key
-        tenure.workshop.part(Flusher).add(self)
+        self.asked.here.task_calls.last = self.asked.key
+        held.session.part(Flusher).add(self)
 
     def _said(self) -> dict[str, Any]:
         return {"stream": True}
@@ -60,7 +60,7 @@ class StreamWork(ModelWork):
             self._size += sum(len(text) for text in delta.values() if type(text) is str) or 16
             much = self._size >= STREAM_FLUSH_BYTES
         if much:
-            self.tenure.workshop.part(Flusher).hurry()
+            self.held.session.part(Flusher).hurry()
 
     def flush(self) -> None:
         """Write the pieces that have come. Flushed when it returns."""
@@ -74,16 +74,16 @@ class StreamWork(ModelWork):
                     fields["continues"] = self._continues
                 self._number += 1
             event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, fields, parts=merge(pending))
-            journal = self.tenure.journal
+            journal = self.held.journal
             assert journal is not None
             try:
-                drive(journal.append(BLOCKING, [event], self.tenure.clock.wall(), synced=False))
+                drive(journal.append(BLOCKING, [event], self.held.clock.wall(), synced=False))
             except BaseException:
                 with self._lock:
                     self._pending = pending + self._pending
                     self._number -= 1
                 raise
-            MODEL.of(self.tenure.view).partials.setdefault(self.asked.key, []).append(event.body)
+            MODEL.of(self.held.view).partials.setdefault(self.asked.key, []).append(event.body)
 
     async def may_go_on(self, error: Exception) -> bool:
         """Whether the provider is to be asked again after this; it is waited for first."""
@@ -95,17 +95,17 @@ class StreamWork(ModelWork):
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the whole answer."""
         await super().succeed(value, {"ms": self._took_ms(self._began), **fields}, parts)
-        MODEL.of(self.tenure.view).partials.pop(self.asked.key, None)
+        MODEL.of(self.held.view).partials.pop(self.asked.key, None)
 
     def stop(self) -> None:
         """Nothing more comes: write what is left, unless the whole is recorded, and let go."""
-        tenure = self.tenure
-        tenure.workshop.part(Flusher).remove(self)
+        held = self.held
+        held.session.part(Flusher).remove(self)
         try:
             if not self._succeeded:
                 self.flush()
         finally:
-            last = self.asked.here.trail.last
+            last = self.asked.here.task_calls.last
             self.leave()
-            self.asked.here.trail.last = last
-            tenure.land(self.asked.site)
+            self.asked.here.task_calls.last = last
+            held.land(self.asked.site)

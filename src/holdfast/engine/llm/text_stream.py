@@ -7,9 +7,9 @@ from holdfast.core.llm.streams import Partial
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.model_call import Ask
 from holdfast.engine.llm.stream import ON_PARTIAL, Streaming
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.call_options import choose
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 
 
@@ -80,8 +80,8 @@ class TextSource:
 
 
 async def stream_texts(
-    tenure: Tenure,
-    hands: Hands,
+    held: HeldRun,
+    runtime: Runtime,
     ask: Ask,
     call: Callable[..., Any],
     go_on: Callable[..., Any] | None,
@@ -96,6 +96,6 @@ async def stream_texts(
             problem=f"on_partial='continue' for {ask.name!r}, and nothing that could go on with an answer",
             advice="give go_on=, a function of the request and the text so far",
         )
-    streaming = Streaming(tenure, hands, ask, TextSource(call, ask.request, go_on), on_partial)
+    streaming = Streaming(held, runtime, ask, TextSource(call, ask.request, go_on), on_partial)
     await streaming.begin()
     return streaming

@@ -19,7 +19,7 @@ from holdfast.engine.memory.fact_search import Texts, documents
 from holdfast.engine.memory.index_cache import IndexLost, watched
 from holdfast.engine.memory.remember import current_facts
 from holdfast.engine.memory.unindex import drop_run
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import Corrupt, StoreError
 from holdfast.limits import SEARCH_EVENT_CHARS_MAX
 from holdfast.model.event_fields import contents_of
@@ -44,7 +44,7 @@ _BATCH: Final = 256
 _SEQ_DIGITS: Final = 10
 
 
-def catch_up(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow], *, are_all: bool) -> int:
+def catch_up(session: StoreSession, index: IndexPort, rows: Iterable[RunRow], *, are_all: bool) -> int:
     """Index what these runs recorded since; how many events that were. ``are_all``: what others have left is dropped."""
     noted = index.get_notes(run_note(""))
     found = 0
@@ -57,27 +57,27 @@ def catch_up(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow], *, ar
         elif place:
             drop_run(index, row.run)
         if after < row.head or not is_known:
-            found += _index_run(workshop, index, row, after)
+            found += _index_run(session, index, row, after)
     if are_all:
         for name in noted:
             drop_run(index, name.removeprefix(run_note("")))
     return found
 
 
-def rebuild(workshop: Workshop, rows: Iterable[RunRow]) -> int:
+def rebuild(session: StoreSession, rows: Iterable[RunRow]) -> int:
     """Index these runs' events, where the index was thrown away; how many there are. IndexLost."""
-    index = watched(workshop.store.find_index())
-    return 0 if index is None else catch_up(workshop, index, rows, are_all=True)
+    index = watched(session.store.find_index())
+    return 0 if index is None else catch_up(session, index, rows, are_all=True)
 
 
-def examined(workshop: Workshop, rows: Iterable[RunRow]) -> Finding | None:
+def examined(session: StoreSession, rows: Iterable[RunRow]) -> Finding | None:
     """Whether the index has what the store has; None where there is none. What is behind is no damage: the next search follows."""
     try:
-        index = watched(workshop.store.find_index(makes=False))
+        index = watched(session.store.find_index(makes=False))
     except StoreError as error:
         return _damaged(error)
     try:
-        return None if index is None else _examined(workshop, index, rows)
+        return None if index is None else _examined(session, index, rows)
     except IndexLost as lost:
         return _damaged(lost.error)
 
@@ -87,9 +87,9 @@ def _damaged(error: StoreError) -> Finding:
     return Finding("search", "warning", f"the index cannot be used: {error.fields['problem']}", advice)
 
 
-def _examined(workshop: Workshop, index: IndexPort, rows: Iterable[RunRow]) -> Finding:
+def _examined(session: StoreSession, index: IndexPort, rows: Iterable[RunRow]) -> Finding:
     index.check()
-    current = sum(1 for _ in current_facts(workshop, Within()))
+    current = sum(1 for _ in current_facts(session, Within()))
     known = index.count(FACTS)
     noted = index.get_notes(run_note(""))
     behind = sum(1 for row in rows if not _is_at(noted.get(run_note(row.run), ""), row))
@@ -117,15 +117,15 @@ def _seq_in(text: str, *, default: int = 0) -> int:
     return int(text) if text.isascii() and text.isdecimal() else default
 
 
-def _index_run(workshop: Workshop, index: IndexPort, row: RunRow, after: int) -> int:
+def _index_run(session: StoreSession, index: IndexPort, row: RunRow, after: int) -> int:
     found, batch, last = 0, list[Texts](), after
 
     def put() -> None:
         place = {run_note(row.run): f"{_version_of_run(row)}{last}"}
-        index.put(EVENTS, documents(batch, workshop.embedder), notes=place)
+        index.put(EVENTS, documents(batch, session.embedder), notes=place)
         batch.clear()
 
-    for event, text in told(workshop.store, row, after):
+    for event, text in told(session.store, row, after):
         last = max(last, event.seq)
         if text:
             batch.append(Texts(key_of(row.run, event.seq), version_of(event), text, event.at))
@@ -187,9 +187,9 @@ def _parsed(data: bytes | None) -> Any:
         return None
 
 
-def scanned(workshop: Workshop, rows: Sequence[RunRow]) -> Iterator[Texts]:
+def scanned(session: StoreSession, rows: Sequence[RunRow]) -> Iterator[Texts]:
     """What these runs say, for a store without an index."""
     for row in rows:
-        for event, text in told(workshop.store, row, row.origin_seq):
+        for event, text in told(session.store, row, row.origin_seq):
             if text:
                 yield Texts(key_of(row.run, event.seq), version_of(event), text, event.at)

@@ -12,7 +12,7 @@ from holdfast.engine.journal.blob_content import BoundedReader
 from holdfast.engine.memory import history_index
 from holdfast.engine.memory.fact_search import Ranked, Scanned, find
 from holdfast.engine.memory.index_cache import with_index
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import Misuse
 from holdfast.model.events import Event
 from holdfast.model.facts import Hit
@@ -21,7 +21,7 @@ from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import IndexPort, StorePort
 
 
-def search(workshop: Workshop, query: str, rows: Iterable[RunRow], *, k: int, are_all: bool) -> list[Hit]:
+def search(session: StoreSession, query: str, rows: Iterable[RunRow], *, k: int, are_all: bool) -> list[Hit]:
     """The events that fit the query best; of those that fit as well, the newest. ``are_all``: no run is left out."""
     asked = query_of(query)
     if not asked.terms and not asked.phrases:
@@ -33,14 +33,14 @@ def search(workshop: Workshop, query: str, rows: Iterable[RunRow], *, k: int, ar
 
     def look(index: IndexPort | None) -> list[Ranked]:
         if index is not None:
-            history_index.catch_up(workshop, index, runs, are_all=are_all)
-        places = index or Scanned(history_index.scanned(workshop, runs), workshop.embedder)
-        return find(places, EVENTS, query, within, embedder=workshop.embedder, now=workshop.clock.wall())
+            history_index.catch_up(session, index, runs, are_all=are_all)
+        places = index or Scanned(history_index.scanned(session, runs), session.embedder)
+        return find(places, EVENTS, query, within, embedder=session.embedder, now=session.clock.wall())
 
-    reader, hits = BoundedReader(workshop.store), list[Hit]()
-    for one in with_index(workshop, look) if runs else ():
+    reader, hits = BoundedReader(session.store), list[Hit]()
+    for one in with_index(session, look) if runs else ():
         run, seq = history_index.place_in(one.key)
-        event = _event(workshop.store, run, seq)
+        event = _event(session.store, run, seq)
         if event is None or history_index.version_of(event) != one.version:
             continue
         text = history_index.text_of(event, reader)

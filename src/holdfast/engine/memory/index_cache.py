@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from holdfast.engine.log import log
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import DiskFull, StoreBusy, StoreError
 from holdfast.stores.port import IndexPort, StorePort
 
@@ -55,7 +55,7 @@ def watched(index: IndexPort | None) -> IndexPort | None:
 
 
 def with_index(
-    workshop: Workshop,
+    session: StoreSession,
     act: Callable[[IndexPort | None], T],
     *,
     ready: Callable[[IndexPort], None] = lambda _: None,
@@ -66,7 +66,7 @@ def with_index(
     Failing in the middle, it is thrown away, and ``act`` is called again, with None: what it did before must do no harm twice.
     ``writes`` says that it keeps what is to be found: then an index that can neither be written nor thrown away is an error.
     """
-    store = workshop.store
+    store = session.store
     index = watched(store.find_index())
     if index is not None:
         try:

@@ -16,8 +16,8 @@ from holdfast.engine.journal.blob_content import BoundedReader
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.facts import fact_of
 from holdfast.engine.memory.remember import remember_in_run
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.event_fields import contents_of
@@ -28,17 +28,17 @@ _OUTCOME: Final = "outcome"
 
 
 async def promote(
-    tenure: Tenure, hands: Hands, remember: bool | str | Iterable[str], result: Any, scope: str
+    held: HeldRun, runtime: Runtime, remember: bool | str | Iterable[str], result: Any, scope: str
 ) -> None:
     """Keep what is to outlive the run: with True its discoveries and its outcome, otherwise these texts. Synced when it returns."""
     if not remember:
         return
     if remember is True:
-        kept: list[Fact] = await hands.store(_found_out, tenure, result, scope)
+        kept: list[Fact] = await runtime.store(_found_out, held, result, scope)
     else:
         kept = [fact_of(text, scope=scope) for text in _texts(remember)]
     for fact in kept:
-        await remember_in_run(tenure, hands, fact)
+        await remember_in_run(held, runtime, fact)
 
 
 def _texts(remember: Any) -> list[str]:
@@ -51,10 +51,10 @@ def _texts(remember: Any) -> list[str]:
     return texts
 
 
-def _found_out(tenure: Tenure, result: Any, scope: str) -> list[Fact]:
-    events = read_all(tenure.store, tenure.run)
+def _found_out(held: HeldRun, result: Any, scope: str) -> list[Fact]:
+    events = read_all(held.store, held.run)
     story = Story(events)
-    read = BoundedReader(tenure.store)
+    read = BoundedReader(held.store)
     found = []
     for mark in story.marks:
         value = value_in(mark.body, read) if mark.name == _DISCOVERY else None

@@ -38,10 +38,10 @@ from holdfast.engine.memory.facts import (
     within,
 )
 from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.steps import marks
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.events import RECALLED, REMEMBERED
@@ -63,74 +63,74 @@ _BATCH: Final = 256
 # -- keeping ----------------------------------------------------------------------------------------------------
 
 
-def remember(workshop: Workshop, fact: Fact) -> Fact:
+def remember(session: StoreSession, fact: Fact) -> Fact:
     """Keep the fact, or what is known already and says the same. Durable when it returns.
 
     Under a key that is taken, in the place of what was there. What it contradicts is superseded, and stays to be looked up.
     """
     return with_index(
-        workshop, lambda index: _remember(workshop, index, fact), ready=_filler(workshop), writes=True
+        session, lambda index: _remember(session, index, fact), ready=_filler(session), writes=True
     )
 
 
-def _remember(workshop: Workshop, index: IndexPort | None, fact: Fact) -> Fact:
-    store, at = workshop.store, workshop.clock.wall()
+def _remember(session: StoreSession, index: IndexPort | None, fact: Fact) -> Fact:
+    store, at = session.store, session.clock.wall()
     for _ in range(_TRIES):
         record = find_sound(store, SPACE, address(fact))
         known = None if record is None else fact_in(record)
         if known is not None and _says_the_same(known, fact):
-            _supersede(workshop, index, known)
+            _supersede(session, index, known)
             return known
         if fact.id == id_of(fact.text):
             if known is not None and not known.superseded_by and known.value == fact.value:
-                return _merged(workshop, index, known, fact)
-            alike = _alike(workshop, index, fact)
+                return _merged(session, index, known, fact)
+            alike = _alike(session, index, fact)
             if alike is not None and alike[0] == "same":
-                return _merged(workshop, index, alike[1], fact)
+                return _merged(session, index, alike[1], fact)
             fact = fact._replace(supersedes=alike[1].id if alike is not None else "")
         kept = fact._replace(created_at=at if known is None else known.created_at, changed_at=at)
         if index is not None:
-            index.put(FACTS, _documents(workshop, [kept]), synced=True)
+            index.put(FACTS, _documents(session, [kept]), synced=True)
         if put_fact(store, kept, over=record):
             if index is not None:
                 index.drop(FACTS, address(kept), but=version_of(kept))
-            _supersede(workshop, index, kept)
+            _supersede(session, index, kept)
             return kept
     raise busy(store, address(fact))
 
 
-def edit(workshop: Workshop, id_: str, scope: str, **fields: Any) -> Fact:
+def edit(session: StoreSession, id_: str, scope: str, **fields: Any) -> Fact:
     """Give a fact another text, other tags or another importance; it stays the same fact. UnknownFact."""
     return with_index(
-        workshop,
-        lambda index: _edit(workshop, index, id_, scope, fields),
-        ready=_filler(workshop),
+        session,
+        lambda index: _edit(session, index, id_, scope, fields),
+        ready=_filler(session),
         writes=True,
     )
 
 
 def _edit(
-    workshop: Workshop, index: IndexPort | None, id_: str, scope: str, fields: Mapping[str, Any]
+    session: StoreSession, index: IndexPort | None, id_: str, scope: str, fields: Mapping[str, Any]
 ) -> Fact:
-    known = find_fact(workshop.store, key_of(id_, scope))
+    known = find_fact(session.store, key_of(id_, scope))
     if known is None:
-        raise UnknownFact(fact=id_, scope=scope or "no scope", store=workshop.store.url)
-    at = workshop.clock.wall()
+        raise UnknownFact(fact=id_, scope=scope or "no scope", store=session.store.url)
+    at = session.clock.wall()
     if index is not None and not known.superseded_by:
-        index.put(FACTS, _documents(workshop, [known._replace(**fields, changed_at=at)]), synced=True)
-    changed = change(workshop.store, address(known), **fields, changed_at=at)
+        index.put(FACTS, _documents(session, [known._replace(**fields, changed_at=at)]), synced=True)
+    changed = change(session.store, address(known), **fields, changed_at=at)
     if changed is None:  # somebody has let it go meanwhile
-        raise UnknownFact(fact=id_, scope=scope or "no scope", store=workshop.store.url)
+        raise UnknownFact(fact=id_, scope=scope or "no scope", store=session.store.url)
     if index is not None:
         index.drop(FACTS, address(changed), but=version_of(changed))
     return changed
 
 
-def forget(workshop: Workshop, id_: str, scope: str = "") -> bool:
+def forget(session: StoreSession, id_: str, scope: str = "") -> bool:
     """Let a fact go; False where there is none. Nothing finds it when it returns, and it is gone for good."""
     key = key_of(id_, scope)
-    is_gone = delete_fact(workshop.store, key)
-    tidy_index(workshop.store, lambda index: index.drop(FACTS, key))
+    is_gone = delete_fact(session.store, key)
+    tidy_index(session.store, lambda index: index.drop(FACTS, key))
     return is_gone
 
 
@@ -140,62 +140,62 @@ def _says_the_same(known: Fact, fact: Fact) -> bool:
     return not known.superseded_by and all(getattr(known, name) == getattr(fact, name) for name in told)
 
 
-def _alike(workshop: Workshop, index: IndexPort | None, fact: Fact) -> tuple[str, Fact] | None:
+def _alike(session: StoreSession, index: IndexPort | None, fact: Fact) -> tuple[str, Fact] | None:
     """A fact of the same scope that says the same, or of which this is the newer state."""
     from holdfast.core.memory.dedupe import compare
     from holdfast.engine.memory.fact_search import candidates, cosine_of
 
     here = Within((f"{fact.scope}{BETWEEN}",))
-    places = _searched(workshop, index, here)
-    for key in candidates(places, FACTS, fact.text, here, embedder=workshop.embedder, limit=_ALIKE_MAX):
-        known = find_whole(workshop.store, key)
+    places = _searched(session, index, here)
+    for key in candidates(places, FACTS, fact.text, here, embedder=session.embedder, limit=_ALIKE_MAX):
+        known = find_whole(session.store, key)
         if known is None or known.superseded_by or known.id == fact.id or known.value != fact.value:
             continue
         # Of the texts alone: tags and values are not what is said.
-        verdict = compare(fact.text, known.text, cosine_of(fact.text, known.text, workshop.embedder))
+        verdict = compare(fact.text, known.text, cosine_of(fact.text, known.text, session.embedder))
         if verdict != "apart":
             return verdict, known
     return None
 
 
-def _merged(workshop: Workshop, index: IndexPort | None, known: Fact, fact: Fact) -> Fact:
+def _merged(session: StoreSession, index: IndexPort | None, known: Fact, fact: Fact) -> Fact:
     """The fact that is known, with what the new one adds to it."""
     tags = tuple(dict.fromkeys((*known.tags, *fact.tags)))
     importance = max(known.importance, fact.importance)
     if (tags, importance) == (known.tags, known.importance):
         return known
     fields = {"tags": tags, "importance": importance}
-    return _edit(workshop, index, known.id, known.scope, fields)
+    return _edit(session, index, known.id, known.scope, fields)
 
 
-def _supersede(workshop: Workshop, index: IndexPort | None, fact: Fact) -> None:
+def _supersede(session: StoreSession, index: IndexPort | None, fact: Fact) -> None:
     """Mark what a fact took the place of. It stays to be looked up, and is not found any more."""
     if not fact.supersedes:
         return
     key = key_of(fact.supersedes, fact.scope)
-    older = find_whole(workshop.store, key)
+    older = find_whole(session.store, key)
     if older is not None and not older.superseded_by:
-        change(workshop.store, key, superseded_by=fact.id)
+        change(session.store, key, superseded_by=fact.id)
         if index is not None:
             index.drop(FACTS, key)
 
 
-def take_in(workshop: Workshop, fact: Fact) -> str:
+def take_in(session: StoreSession, fact: Fact) -> str:
     """Keep a fact as it was kept elsewhere: ``added``, ``replaced`` where it is newer than what is here, or ``known``."""
     return with_index(
-        workshop, lambda index: _take_in(workshop, index, fact), ready=_filler(workshop), writes=True
+        session, lambda index: _take_in(session, index, fact), ready=_filler(session), writes=True
     )
 
 
-def _take_in(workshop: Workshop, index: IndexPort | None, fact: Fact) -> str:
-    store = workshop.store
+def _take_in(session: StoreSession, index: IndexPort | None, fact: Fact) -> str:
+    store = session.store
     for _ in range(_TRIES):
         record = find_sound(store, SPACE, address(fact))
         known = None if record is None else fact_in(record)
         if known is not None and known.changed_at >= fact.changed_at:
             return "known"
         if index is not None and not fact.superseded_by:
-            index.put(FACTS, _documents(workshop, [fact]), synced=True)
+            index.put(FACTS, _documents(session, [fact]), synced=True)
         if put_fact(store, fact, over=record):
             if index is not None:
                 index.drop(FACTS, address(fact), but="" if fact.superseded_by else version_of(fact))
@@ -207,41 +207,41 @@ def _take_in(workshop: Workshop, index: IndexPort | None, fact: Fact) -> str:
 
 
 def recall(
-    workshop: Workshop, query: str, *, k: int, scope: str | None = None, tags: Iterable[str] = ()
+    session: StoreSession, query: str, *, k: int, scope: str | None = None, tags: Iterable[str] = ()
 ) -> list[Recalled]:
     """The facts that fit the query best; without one, the newest."""
     if k < 1:
         raise Misuse(problem=f"k={k}: that is no number of facts", advice="ask for one or more")
-    return _recall(workshop, query, k, within(scope, tags))
+    return _recall(session, query, k, within(scope, tags))
 
 
-def _recall(workshop: Workshop, query: str, k: int, bounds: Within) -> list[Recalled]:
-    ready = _filler(workshop)
-    return with_index(workshop, lambda index: _recall_by(workshop, index, query, k, bounds), ready=ready)
+def _recall(session: StoreSession, query: str, k: int, bounds: Within) -> list[Recalled]:
+    ready = _filler(session)
+    return with_index(session, lambda index: _recall_by(session, index, query, k, bounds), ready=ready)
 
 
 def _recall_by(
-    workshop: Workshop, index: IndexPort | None, query: str, k: int, bounds: Within
+    session: StoreSession, index: IndexPort | None, query: str, k: int, bounds: Within
 ) -> list[Recalled]:
     if not query.strip():
-        newest = sorted(current_facts(workshop, bounds), key=lambda fact: fact.changed_at)
+        newest = sorted(current_facts(session, bounds), key=lambda fact: fact.changed_at)
         return [Recalled(fact, 0.0) for fact in newest[::-1][:k]]
     from holdfast.core.memory.terms import holds, query_of  # every program that opens a run loads this module
     from holdfast.engine.memory.fact_search import find
 
     asked = query_of(query)
     found = list[Recalled]()
-    now = workshop.clock.wall()
-    places = _searched(workshop, index, bounds)
-    ranked = find(places, FACTS, query, bounds, embedder=workshop.embedder, now=now)
+    now = session.clock.wall()
+    places = _searched(session, index, bounds)
+    ranked = find(places, FACTS, query, bounds, embedder=session.embedder, now=now)
     superseded: set[str] = set()
     for one in ranked:
-        fact = find_whole(workshop.store, one.key)
+        fact = find_whole(session.store, one.key)
         if fact is None or fact.superseded_by or version_of(fact) != one.version:
             _drop_stale(index, one.key, fact)
         elif holds(asked, searchable(fact)) and one.key not in superseded:
             superseded.add(key_of(fact.supersedes, fact.scope))
-            found.append(Recalled(_used(workshop, index, fact, now), round(one.score, 4)))
+            found.append(Recalled(_used(session, index, fact, now), round(one.score, 4)))
             if len(found) == k:
                 break
     return found
@@ -253,12 +253,12 @@ def _drop_stale(index: IndexPort | None, key: str, fact: Fact | None) -> None:
         index.drop(FACTS, key, but="" if fact is None or fact.superseded_by else version_of(fact))
 
 
-def _used(workshop: Workshop, index: IndexPort | None, fact: Fact, now: float) -> Fact:
+def _used(session: StoreSession, index: IndexPort | None, fact: Fact, now: float) -> Fact:
     """The fact, now that it was of use: that makes it stay longer."""
     if now - fact.recalled_at < _USE_COUNTS_S:
         return fact
     with suppress(StoreError):  # a store that cannot be written is still read
-        used = change(workshop.store, address(fact), synced=False, recalled_at=now, recalls=fact.recalls + 1)
+        used = change(session.store, address(fact), synced=False, recalled_at=now, recalls=fact.recalls + 1)
         if used is not None and index is not None:
             index.touch(FACTS, address(fact), at=used.used_at, uses=used.recalls)
         return used or fact
@@ -283,60 +283,60 @@ def version_of(fact: Fact) -> str:
 # -- the index --------------------------------------------------------------------------------------------------
 
 
-def rebuild(workshop: Workshop) -> int:
+def rebuild(session: StoreSession) -> int:
     """Index all facts, with the embedder of this process, where the index was thrown away; how many there are. IndexLost."""
-    index = watched(workshop.store.find_index())
-    return 0 if index is None else _fill(workshop, index)
+    index = watched(session.store.find_index())
+    return 0 if index is None else _fill(session, index)
 
 
-def _filler(workshop: Workshop) -> Callable[[IndexPort], None]:
+def _filler(session: StoreSession) -> Callable[[IndexPort], None]:
     """What makes an index ready: every fact is in it."""
 
     def fill(index: IndexPort) -> None:
         whole = index.get_notes(_WHOLE).get(_WHOLE)
-        has_more_now = whole == "" and workshop.embedder is not None
+        has_more_now = whole == "" and session.embedder is not None
         if whole is None or has_more_now:
-            _fill(workshop, index)
+            _fill(session, index)
 
     return fill
 
 
-def _fill(workshop: Workshop, index: IndexPort) -> int:
+def _fill(session: StoreSession, index: IndexPort) -> int:
     count, batch = 0, list[Fact]()
 
     def put() -> None:
-        index.put(FACTS, _documents(workshop, batch))
+        index.put(FACTS, _documents(session, batch))
         batch.clear()
 
-    for fact in current_facts(workshop, Within()):
+    for fact in current_facts(session, Within()):
         batch.append(fact)
         count += 1
         if len(batch) == _BATCH:
             put()
     put()
-    embedder = workshop.embedder
+    embedder = session.embedder
     index.put(FACTS, [], notes={_WHOLE: embedder.model if embedder else ""}, synced=True)
     return count
 
 
-def current_facts(workshop: Workshop, bounds: Within) -> Iterator[Fact]:
+def current_facts(session: StoreSession, bounds: Within) -> Iterator[Fact]:
     """The facts that nothing has superseded, within these bounds."""
-    return (fact for fact in facts(workshop.store, bounds) if not fact.superseded_by)
+    return (fact for fact in facts(session.store, bounds) if not fact.superseded_by)
 
 
-def _searched(workshop: Workshop, index: IndexPort | None, bounds: Within) -> Any:
+def _searched(session: StoreSession, index: IndexPort | None, bounds: Within) -> Any:
     """Where to look: the index, or what lies within the bounds."""
     if index is not None:
         return index
     from holdfast.engine.memory.fact_search import Scanned
 
-    return Scanned(_texts([*current_facts(workshop, bounds)]), workshop.embedder)
+    return Scanned(_texts([*current_facts(session, bounds)]), session.embedder)
 
 
-def _documents(workshop: Workshop, some: list[Fact]) -> list[Any]:
+def _documents(session: StoreSession, some: list[Fact]) -> list[Any]:
     from holdfast.engine.memory.fact_search import documents
 
-    return documents(_texts(some), workshop.embedder)
+    return documents(_texts(some), session.embedder)
 
 
 def _texts(some: list[Fact]) -> list[Any]:
@@ -359,72 +359,72 @@ def _texts(some: list[Fact]) -> list[Any]:
 # -- in a run -----------------------------------------------------------------------------------------------------
 
 
-async def remember_in_run(tenure: Tenure, hands: Hands, fact: Fact) -> Fact:
+async def remember_in_run(held: HeldRun, runtime: Runtime, fact: Fact) -> Fact:
     """Keep a fact that the run found out, and tell so in its journal; a replay does neither. Synced when it returns."""
-    fact = fact._replace(run=tenure.run)
-    data = canonical(fields_of(fact), what=f"{REMEMBERED} of run {tenure.run}")
-    asked = marks.ask(tenure, REMEMBERED, data)
+    fact = fact._replace(run=held.run)
+    data = canonical(fields_of(fact), what=f"{REMEMBERED} of run {held.run}")
+    asked = marks.ask(held, REMEMBERED, data)
     try:
-        recorded = marks.given(tenure, asked)
+        recorded = marks.given(held, asked)
         if recorded is not None:
-            told = fact_from(await hands.store(marks.recorded_value, tenure, recorded, REMEMBERED))
+            told = fact_from(await runtime.store(marks.recorded_value, held, recorded, REMEMBERED))
             return told._replace(event=told.event or recorded.seq)
-        tenure.require_journal(REMEMBERED)
-        kept: Fact = await hands.store(remember, tenure.workshop, fact)
-        seq = await marks.append(tenure, hands, asked, encode(fields_of(kept), what=REMEMBERED))
-        if kept.event or kept.run != tenure.run:  # it was known before
+        held.require_journal(REMEMBERED)
+        kept: Fact = await runtime.store(remember, held.session, fact)
+        seq = await marks.append(held, runtime, asked, encode(fields_of(kept), what=REMEMBERED))
+        if kept.event or kept.run != held.run:  # it was known before
             return kept
-        await hands.store(_tell_event, tenure, kept, seq)
+        await runtime.store(_tell_event, held, kept, seq)
         return kept._replace(event=seq)
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-def _tell_event(tenure: Tenure, fact: Fact, seq: int) -> None:
+def _tell_event(held: HeldRun, fact: Fact, seq: int) -> None:
     with suppress(StoreError):  # the fact is kept, and names its run
-        change(tenure.store, address(fact), synced=False, event=seq)
+        change(held.store, address(fact), synced=False, event=seq)
 
 
 async def recall_in_run(
-    tenure: Tenure, hands: Hands, query: str, k: int, scope: str | None, tags: Iterable[str]
+    held: HeldRun, runtime: Runtime, query: str, k: int, scope: str | None, tags: Iterable[str]
 ) -> list[Recalled]:
     """The facts that fit the query best, drawn once: the same in every replay. Synced when it returns."""
     wanted = sorted(listed(tags))
     asked = {"query": query, "k": k, "scope": scope, "tags": wanted}
 
     def make() -> dict[str, Any]:
-        found = recall(tenure.workshop, query, k=k, scope=scope, tags=wanted)
-        return _told(tenure, query, found)
+        found = recall(held.session, query, k=k, scope=scope, tags=wanted)
+        return _told(held, query, found)
 
-    data = canonical(asked, what=f"{RECALLED} of run {tenure.run}")
-    drawn: dict[str, Any] = await marks.draw(tenure, hands, RECALLED, make, data)
+    data = canonical(asked, what=f"{RECALLED} of run {held.run}")
+    drawn: dict[str, Any] = await marks.draw(held, runtime, RECALLED, make, data)
     return [Recalled(fact_from(one["fact"]), one["score"]) for one in drawn["found"]]
 
 
-async def recall_for_context(tenure: Tenure, hands: Hands, query: str, scopes: Iterable[str]) -> None:
+async def recall_for_context(held: HeldRun, runtime: Runtime, query: str, scopes: Iterable[str]) -> None:
     """Record what other runs have left in memory that fits; nothing, where there is nothing. Flushed when it returns."""
-    found: list[Recalled] = await hands.store(_for_context, tenure, query, sorted({*scopes}))
+    found: list[Recalled] = await runtime.store(_for_context, held, query, sorted({*scopes}))
     if found:
-        data = encode(_told(tenure, query, found), what=RECALLED)
-        asked = marks.ask(tenure, RECALLED, b"context")
+        data = encode(_told(held, query, found), what=RECALLED)
+        asked = marks.ask(held, RECALLED, b"context")
         try:
-            await marks.append(tenure, hands, asked, data)
+            await marks.append(held, runtime, asked, data)
         finally:
-            tenure.land(asked.site)
+            held.land(asked.site)
 
 
-def _for_context(tenure: Tenure, query: str, scopes: list[str]) -> list[Recalled]:
+def _for_context(held: HeldRun, query: str, scopes: list[str]) -> list[Recalled]:
     """Of everybody's facts and of those of these scopes, what fits; never of others': what is one user's is not another's."""
-    workshop = tenure.workshop
-    if not workshop.store.scan_records(SPACE, limit=1):
+    session = held.session
+    if not session.store.scan_records(SPACE, limit=1):
         return []
     prefixes = (BETWEEN, *(prefix for scope in scopes for prefix in within(scope).prefixes))
-    found = _recall(workshop, query, _FOR_CONTEXT + len(scopes), Within(prefixes))
-    return [one for one in found if one.fact.run != tenure.run][:_FOR_CONTEXT]
+    found = _recall(session, query, _FOR_CONTEXT + len(scopes), Within(prefixes))
+    return [one for one in found if one.fact.run != held.run][:_FOR_CONTEXT]
 
 
-def _told(tenure: Tenure, query: str, found: list[Recalled]) -> dict[str, Any]:
+def _told(held: HeldRun, query: str, found: list[Recalled]) -> dict[str, Any]:
     told = [
-        {"fact": fields_of(one.fact), "score": one.score, "own": one.fact.run == tenure.run} for one in found
+        {"fact": fields_of(one.fact), "score": one.score, "own": one.fact.run == held.run} for one in found
     ]
     return {"text": f"{len(told)} on {query!r}", "found": told}

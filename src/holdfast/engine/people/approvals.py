@@ -17,10 +17,10 @@ from holdfast.core.steps.arguments import bind
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.people.questions import Inquiry, answered
 from holdfast.engine.run.features import Denied, Feature
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.call_identity import place
-from holdfast.engine.sync_async import Hands
-from holdfast.model.calls import Treatment
+from holdfast.engine.sync_async import Runtime
+from holdfast.model.calls import CallOptions
 from holdfast.model.event_fields import fields_of
 
 
@@ -36,50 +36,48 @@ class Approvals(Feature):
 
     async def permit(
         self,
-        hands: Hands,
-        treatment: Treatment,
+        runtime: Runtime,
+        call_options: CallOptions,
         name: str,
         fn: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Treatment | Denied:
+    ) -> CallOptions | Denied:
         """The call with its approval, or what the program is given instead. AwaitingAnswer where nobody has decided."""
-        if not treatment.approve:
-            return treatment
-        decision = await decide(self.held, hands, treatment, name, fn, args, kwargs)
+        if not call_options.approve:
+            return call_options
+        decision = await decide(self.held, runtime, call_options, name, fn, args, kwargs)
         if decision.denial:
             return Denied(decision.denial)
-        return treatment._replace(approved_seq=decision.approved_seq)
+        return call_options._replace(approved_seq=decision.approved_seq)
 
 
 async def decide(
-    tenure: Tenure,
-    hands: Hands,
-    treatment: Treatment,
+    held: HeldRun,
+    runtime: Runtime,
+    call_options: CallOptions,
     name: str,
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Decision:
     """What was decided about this call. AwaitingAnswer (parked) where nobody has."""
-    here, _ = place(tenure, name)
-    bound = bind(fn, args, kwargs, treatment.ignore)
+    here, _ = place(held, name)
+    bound = bind(fn, args, kwargs, call_options.ignore)
     arguments = canonical_arguments(bound, what=f"call of {name!r}")
-    text = _question(treatment, name, bound, loads(arguments))
+    text = _question(call_options, name, bound, loads(arguments))
     while True:
-        decision = await decide_about(tenure, hands, name, bound, text)
-        if decision.denial or _is_for_this(
-            tenure, site_of(here.scope, name, arguments), decision.approved_seq
-        ):
+        decision = await decide_about(held, runtime, name, bound, text)
+        if decision.denial or _is_for_this(held, site_of(here.scope, name, arguments), decision.approved_seq):
             return decision
 
 
 async def decide_about(
-    tenure: Tenure, hands: Hands, name: str, arguments: dict[str, Any], question: str
+    held: HeldRun, runtime: Runtime, name: str, arguments: dict[str, Any], question: str
 ) -> Decision:
     """What a person said about calling this tool with exactly these arguments. AwaitingAnswer where nobody has."""
     inquiry = Inquiry(question, bool, {"tool": name, "arguments": arguments})
-    answer, seq = await answered(tenure, hands, inquiry)
+    answer, seq = await answered(held, runtime, inquiry)
     if answer.value:
         return Decision(seq)
     return Decision(0, f"denied by {answer.by}" + (f": {answer.reason}" if answer.reason else ""))
@@ -90,15 +88,15 @@ def usual_question(name: str, arguments: Any) -> str:
     return f"May {call_text(name, arguments)} run?"
 
 
-def _question(treatment: Treatment, name: str, bound: dict[str, Any], arguments: Any) -> str:
-    if callable(treatment.approve):
-        return treatment.approve(dict(bound))
-    return treatment.approve if isinstance(treatment.approve, str) else usual_question(name, arguments)
+def _question(call_options: CallOptions, name: str, bound: dict[str, Any], arguments: Any) -> str:
+    if callable(call_options.approve):
+        return call_options.approve(dict(bound))
+    return call_options.approve if isinstance(call_options.approve, str) else usual_question(name, arguments)
 
 
-def _is_for_this(tenure: Tenure, site: str, seq: int) -> bool:
+def _is_for_this(held: HeldRun, site: str, seq: int) -> bool:
     """Whether the call was begun with this approval; or was not begun, and this history was not left since."""
-    call = tenure.view.calls.get(f"{site}.{tenure.next_number(site)}")
+    call = held.view.calls.get(f"{site}.{held.next_number(site)}")
     if call is not None and call.seq:
-        return bool(fields_of(tenure.intent_of(call)).get("approved") == seq)
-    return not any(seq < branch for branch in tenure.view.branches)
+        return bool(fields_of(held.intent_of(call)).get("approved") == seq)
+    return not any(seq < branch for branch in held.view.branches)

@@ -8,8 +8,8 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Record
 
@@ -17,26 +17,26 @@ from holdfast.model.store_rows import Record
 class PromiseInbox(Feature):
     """Promise updates that other runs leave in the inbox."""
 
-    async def letter(self, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    async def letter(self, runtime: Runtime, record: Record, letter: dict[str, Any]) -> None:
         """Record what another run tells of a promise, once."""
-        await _take_in(self.held, hands, record, letter)
+        await _take_in(self.held, runtime, record, letter)
 
 
-async def drain(tenure: Tenure, hands: Hands) -> None:
+async def drain(held: HeldRun, runtime: Runtime) -> None:
     """Take in what other runs tell of their promises. What is known already is put away."""
-    for found, letter in await hands.store(inbox.waiting, tenure.store, tenure.run):
+    for found, letter in await runtime.store(inbox.waiting, held.store, held.run):
         if letter["kind"] == "promise":
-            await _take_in(tenure, hands, found, letter)
+            await _take_in(held, runtime, found, letter)
 
 
-async def _take_in(tenure: Tenure, hands: Hands, found: Record, letter: dict[str, Any]) -> None:
-    known, told = PROMISES.of(tenure.view), promises.promise_in(letter["promise"])
+async def _take_in(held: HeldRun, runtime: Runtime, found: Record, letter: dict[str, Any]) -> None:
+    known, told = PROMISES.of(held.view), promises.promise_in(letter["promise"])
     if not promises.is_news(known, told):
-        log().info("letter %s for run %s says nothing new", found.key, tenure.run)
-        await hands.store(tenure.store.delete_record, found.space, found.key, revision=found.revision)
+        log().info("letter %s for run %s says nothing new", found.key, held.run)
+        await runtime.store(held.store.delete_record, found.space, found.key, revision=found.revision)
         return
-    assert tenure.journal is not None
+    assert held.journal is not None
     parts = {"promises": [letter["promise"]]}
     event = draft(Kind.PROMISE_TOLD, told.by, "", {"via": "letter"}, parts=parts)
-    seq = await tenure.journal.append(hands, [event], tenure.clock.wall(), consumed=(found.key,))
+    seq = await held.journal.append(runtime, [event], held.clock.wall(), consumed=(found.key,))
     known.hear(told, seq)

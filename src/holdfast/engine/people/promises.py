@@ -13,13 +13,13 @@ from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.steps.call_identity import Asked
+from holdfast.engine.steps.call_identity import RequestedCall
 from holdfast.engine.steps.call_options import wall_time
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.steps.step import step
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, RunSealed
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
@@ -34,53 +34,55 @@ PROMISE: Final = "promise"
 _SETTLE: Final = "settle promise"
 
 
-async def promise(tenure: Tenure, hands: Hands, text: str, to: str, due: datetime | float | None) -> Promise:
+async def promise(
+    held: HeldRun, runtime: Runtime, text: str, to: str, due: datetime | float | None
+) -> Promise:
     """Record a promise, and tell it to the run it is made to, if that is one of this store. Durable when it returns."""
     promises.check_text("the text", text)
     to = to and check_name("receiver's", to, RUN_ID_CHARS_MAX)
     due_at = None if due is None else wall_time(due, "run.promise(due=…)")
-    asked = ask(tenure, PROMISE, canonical({"text": text, "to": to}, what="promise"))
-    id_ = promises.promise_id(tenure.run, tenure.birth, asked.key)
-    fields: dict[str, Any] = {"by": tenure.run, "to": to}
+    asked = ask(held, PROMISE, canonical({"text": text, "to": to}, what="promise"))
+    id_ = promises.promise_id(held.run, held.birth, asked.key)
+    fields: dict[str, Any] = {"by": held.run, "to": to}
     if due_at is not None:
         fields["due"] = due_at
     made, tells = await _recorded(
-        tenure, hands, asked, Kind.PROMISE_MADE, Promise(id_, "", "", to, "open", 0), fields, {"text": text}
+        held, runtime, asked, Kind.PROMISE_MADE, Promise(id_, "", "", to, "open", 0), fields, {"text": text}
     )
     # As it was made: what became of it since, a replay comes to later.
     made = made._replace(state="open", note="", settled_at=None, seqs=made.seqs[:1])
     if tells:
-        await _tell(tenure, hands, made)
+        await _tell(held, runtime, made)
     return made
 
 
 async def settle(
-    tenure: Tenure, hands: Hands, named: Promise | str, how: Literal["kept", "broken"], note: str
+    held: HeldRun, runtime: Runtime, named: Promise | str, how: Literal["kept", "broken"], note: str
 ) -> Promise:
     """Record that a promise was kept or broken, and tell whoever it was made to. Durable when it returns. Misuse; see ``find``."""
     if note:
         promises.check_text("what is said", note)
-    found = promises.find(PROMISES.of(tenure.view), named, tenure.run)
-    asked = ask(tenure, _SETTLE, canonical({"id": found.id, "how": how, "note": note}, what="promise"))
-    if found.state not in {"open", how} and asked.key not in tenure.view.calls:
-        tenure.unclaim(asked.site, asked.n)
-        tenure.land(asked.site)
+    found = promises.find(PROMISES.of(held.view), named, held.run)
+    asked = ask(held, _SETTLE, canonical({"id": found.id, "how": how, "note": note}, what="promise"))
+    if found.state not in {"open", how} and asked.key not in held.view.calls:
+        held.unclaim(asked.site, asked.n)
+        held.land(asked.site)
         raise Misuse(
             problem=f"promise {found.id} is {found.state} already, and is not {how}",
             advice="a promise is settled once; make another one",
         )
     settled, tells = await _recorded(
-        tenure, hands, asked, Kind.PROMISE_SETTLED, found, {"how": how}, {"note": note}
+        held, runtime, asked, Kind.PROMISE_SETTLED, found, {"how": how}, {"note": note}
     )
     if tells:
-        await _tell(tenure, hands, settled)
+        await _tell(held, runtime, settled)
     return settled
 
 
 async def _recorded(
-    tenure: Tenure,
-    hands: Hands,
-    asked: Asked,
+    held: HeldRun,
+    runtime: Runtime,
+    asked: RequestedCall,
     kind: str,
     about: Promise,
     fields: dict[str, Any],
@@ -88,40 +90,40 @@ async def _recorded(
 ) -> tuple[Promise, bool]:
     """The promise as it stands now that this is on record, which it may have been before; and whether a run is to be told."""
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is None:
             to = about.to
-            tells = bool(to) and to != tenure.run and await hands.store(tenure.store.find_run, to) is not None
+            tells = bool(to) and to != held.run and await runtime.store(held.store.find_run, to) is not None
             more = {"tells": True} if tells else {}
             event = draft(kind, about.id, asked.key, placed(asked, {**fields, **more}), parts=parts)
-            _fold(tenure, event, await record(tenure, hands, asked, event))
+            _fold(held, event, await record(held, runtime, asked, event))
         else:
-            tells = bool(fields_of(await hands.store(tenure.body_of, recorded)).get("tells"))
+            tells = bool(fields_of(await runtime.store(held.body_of, recorded)).get("tells"))
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
     # In a fork, what its origin had promised is known under the origin's name.
-    return PROMISES.of(tenure.view)[
-        about.id if recorded is None else tenure.view.calls[asked.key].name
-    ], tells
+    return PROMISES.of(held.view)[about.id if recorded is None else held.view.calls[asked.key].name], tells
 
 
-def _fold(tenure: Tenure, event: Draft, seq: int) -> None:
+def _fold(held: HeldRun, event: Draft, seq: int) -> None:
     from holdfast.model.events import Event
 
-    folded = Event(seq, tenure.clock.wall(), event.kind, event.name, event.key, 0, event.body, 0)
-    PROMISES.of(tenure.view).add(tenure.view, folded)
+    folded = Event(seq, held.clock.wall(), event.kind, event.name, event.key, 0, event.body, 0)
+    PROMISES.of(held.view).add(held.view, folded)
 
 
 # -- telling the other run ---------------------------------------------------------------------------------------------
 
 
-async def _tell(tenure: Tenure, hands: Hands, promise: Promise) -> None:
-    treatment = READ._replace(effect="idempotent", key=f"{TELL} {promise.id} {promise.state}", manner="off")
+async def _tell(held: HeldRun, runtime: Runtime, promise: Promise) -> None:
+    call_options = READ._replace(
+        effect="idempotent", key=f"{TELL} {promise.id} {promise.state}", manner="off"
+    )
 
     def perform() -> str:
-        return _post(tenure.store, promise, at=tenure.clock.wall())
+        return _post(held.store, promise, at=held.clock.wall())
 
-    await step(tenure, hands, treatment, TELL, Act(perform, None), (), {})
+    await step(held, runtime, call_options, TELL, Act(perform, None), (), {})
 
 
 def _post(store: StorePort, promise: Promise, *, at: float) -> str:

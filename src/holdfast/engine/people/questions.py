@@ -30,11 +30,11 @@ from holdfast.core.people.questions import (
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.log import log
-from holdfast.engine.people.waits import Letter, Vigil, ask
+from holdfast.engine.people.waits import InboxWait, Letter, ask
 from holdfast.engine.run.features import Feature, Slot
-from holdfast.engine.run.held_run import Tenure, remember_failure
-from holdfast.engine.steps.call_identity import Asked, value_of
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.held_run import HeldRun, remember_failure
+from holdfast.engine.steps.call_identity import RequestedCall, value_of
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import AwaitingAnswer, Misuse, QuestionExpired
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
@@ -56,28 +56,28 @@ class Inquiry(NamedTuple):
     choices: Sequence[Any] | None = None
 
 
-async def inquire(tenure: Tenure, hands: Hands, inquiry: Inquiry) -> Any:
+async def inquire(held: HeldRun, runtime: Runtime, inquiry: Inquiry) -> Any:
     """What somebody has answered. AwaitingAnswer (parked) where nobody has; QuestionExpired, in every replay too."""
-    return (await answered(tenure, hands, inquiry))[0].value
+    return (await answered(held, runtime, inquiry))[0].value
 
 
-async def answered(tenure: Tenure, hands: Hands, inquiry: Inquiry) -> tuple[Answer, int]:
+async def answered(held: HeldRun, runtime: Runtime, inquiry: Inquiry) -> tuple[Answer, int]:
     """As ``inquire``, with who answered and why, and the event that records it."""
     wants = _wants(inquiry)
-    about = canonical(inquiry.about, what=f"about= of a question of run {tenure.run}")
+    about = canonical(inquiry.about, what=f"about= of a question of run {held.run}")
     identity = canonical([inquiry.text, as_data(wants)], what="question") + b"\0" + about
-    asked = ask(tenure, ASK, identity)
+    asked = ask(held, ASK, identity)
     try:
-        outcome = _next(tenure, asked)
+        outcome = _next(held, asked)
         if outcome is None:
-            outcome = await _await(tenure, hands, asked, inquiry, wants, about)
-        asked.here.trail.last = asked.key
-        return _given(tenure, asked, outcome, inquiry.returns), outcome.seq
+            outcome = await _await(held, runtime, asked, inquiry, wants, about)
+        asked.here.task_calls.last = asked.key
+        return _given(held, asked, outcome, inquiry.returns), outcome.seq
     except BaseException:
-        tenure.unclaim(asked.site, asked.n)
+        held.unclaim(asked.site, asked.n)
         raise
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
 def _wants(inquiry: Inquiry) -> Wants:
@@ -94,19 +94,19 @@ def _wants(inquiry: Inquiry) -> Wants:
         ) from None
 
 
-def _next(tenure: Tenure, asked: Asked) -> Outcome | None:
-    call = tenure.view.calls.get(asked.key)
-    return None if call is None else tenure.next_outcome(call)
+def _next(held: HeldRun, asked: RequestedCall) -> Outcome | None:
+    call = held.view.calls.get(asked.key)
+    return None if call is None else held.next_outcome(call)
 
 
-def _given(tenure: Tenure, asked: Asked, outcome: Outcome, returns: Any) -> Answer:
-    body = tenure.body_of(outcome)
+def _given(held: HeldRun, asked: RequestedCall, outcome: Outcome, returns: Any) -> Answer:
+    body = held.body_of(outcome)
     tree = contents_of(body)
     if not outcome.good:
         error = decode_failure(tree["error"])
         remember_failure(error, asked.key, outcome.seq)
         raise error
-    value = value_of(tenure, body, what="answer", hint=returns)
+    value = value_of(held, body, what="answer", hint=returns)
     return Answer(value, tree["by"], tree.get("reason", ""))
 
 
@@ -114,31 +114,31 @@ def _given(tenure: Tenure, asked: Asked, outcome: Outcome, returns: Any) -> Answ
 
 
 async def _await(
-    tenure: Tenure, hands: Hands, asked: Asked, inquiry: Inquiry, wants: Wants, about: bytes
+    held: HeldRun, runtime: Runtime, asked: RequestedCall, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Outcome:
-    clock = tenure.clock
-    question = QUESTIONS.of(tenure.view).open.get(asked.key)
+    clock = held.clock
+    question = QUESTIONS.of(held.view).open.get(asked.key)
     if question is None:
-        tenure.require_journal(ASK)
-        question = await _pose(tenure, hands, asked, inquiry, wants, about)
+        held.require_journal(ASK)
+        question = await _pose(held, runtime, asked, inquiry, wants, about)
         # Others who were started beside this one ask theirs too, before the first of them parks the run.
-        await hands.sleep(clock, 0)
-    ASKED.of(tenure).posed.add(asked.key)
-    vigil = Vigil(tenure, hands, ASK)
+        await runtime.sleep(clock, 0)
+    ASKED.of(held).posed.add(asked.key)
+    wait = InboxWait(held, runtime, ASK)
     park_at = None if inquiry.wait_s is None else clock.monotonic() + inquiry.wait_s
     while True:
-        await _take_in(tenure, hands, question, inquiry.returns, await vigil.look())
-        outcome = _next(tenure, asked)
+        await _take_in(held, runtime, question, inquiry.returns, await wait.look())
+        outcome = _next(held, asked)
         if outcome is not None:
             return outcome
         if question.is_expired(clock.wall()):
-            return await _expire(tenure, hands, asked, question)
+            return await _expire(held, runtime, asked, question)
         left_s = _left_s(question, park_at, clock.wall(), clock.monotonic())
         if left_s <= 0:
             raise AwaitingAnswer(
-                run=tenure.run, question=question.id, reason=question.text, until=question.expires_at
+                run=held.run, question=question.id, reason=question.text, until=question.expires_at
             )
-        await vigil.pause(left_s)
+        await wait.pause(left_s)
 
 
 def _left_s(question: Question, park_at: float | None, wall: float, monotonic: float) -> float:
@@ -148,12 +148,12 @@ def _left_s(question: Question, park_at: float | None, wall: float, monotonic: f
 
 
 async def _pose(
-    tenure: Tenure, hands: Hands, asked: Asked, inquiry: Inquiry, wants: Wants, about: bytes
+    held: HeldRun, runtime: Runtime, asked: RequestedCall, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Question:
     """Record the question. One that an earlier process asked at this very place, about something else, is withdrawn."""
     scope, after, forked = asked.point
-    journal = tenure.require_journal(ASK)
-    at = tenure.clock.wall()
+    journal = held.require_journal(ASK)
+    at = held.clock.wall()
     parts = {"question": inquiry.text, "wants": as_data(wants)}
     fields: dict[str, Any] = {
         "about_sha256": sha256(about).hexdigest(),
@@ -165,14 +165,14 @@ async def _pose(
     if forked:
         fields["forked"] = True
     old = superseded(
-        list(QUESTIONS.of(tenure.view).open.values()), Place(scope, after, forked), ASKED.of(tenure).posed
+        list(QUESTIONS.of(held.view).open.values()), Place(scope, after, forked), ASKED.of(held).posed
     )
     withdrawn = [draft(Kind.QUESTION_ANSWERED, q.id, q.key, {"how": "withdrawn"}) for q in old]
-    id_ = ASKED.of(tenure).next_id()
+    id_ = ASKED.of(held).next_id()
     event = draft(Kind.QUESTION_ASKED, id_, asked.key, fields, about, "about", parts=parts)
-    seq = await journal.append(hands, [*withdrawn, event], at)
+    seq = await journal.append(runtime, [*withdrawn, event], at)
     for q in old:
-        QUESTIONS.of(tenure.view).open.pop(q.key, None)
+        QUESTIONS.of(held.view).open.pop(q.key, None)
     question = Question(
         asked.key,
         id_,
@@ -186,20 +186,20 @@ async def _pose(
         after,
         forked,
     )
-    QUESTIONS.of(tenure.view).open[asked.key] = question
-    log().info("run %s asks %s: %s", tenure.run, id_, inquiry.text)
+    QUESTIONS.of(held.view).open[asked.key] = question
+    log().info("run %s asks %s: %s", held.run, id_, inquiry.text)
     return question
 
 
-async def _expire(tenure: Tenure, hands: Hands, asked: Asked, question: Question) -> Outcome:
+async def _expire(held: HeldRun, runtime: Runtime, asked: RequestedCall, question: Question) -> Outcome:
     assert question.expires_at is not None
     error = QuestionExpired(
-        run=tenure.run, question=question.id, text=question.text, expired_at=moment(question.expires_at)
+        run=held.run, question=question.id, text=question.text, expired_at=moment(question.expires_at)
     )
     parts = {"error": encode_failure(error)}
     event = draft(Kind.QUESTION_ANSWERED, question.id, question.key, {"how": "expired"}, parts=parts)
-    await _record(tenure, hands, question, event, good=False)
-    outcome = _next(tenure, asked)
+    await _record(held, runtime, question, event, good=False)
+    outcome = _next(held, asked)
     assert outcome is not None, "an expired question has an outcome"
     return outcome
 
@@ -210,7 +210,7 @@ async def _expire(tenure: Tenure, hands: Hands, asked: Asked, question: Question
 class Questions(Feature):
     """The questions of one held run."""
 
-    def __init__(self, held: Tenure) -> None:
+    def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.posed = set[str]()
         """Those that the program has asked in this attempt, by key."""
@@ -223,18 +223,18 @@ class Questions(Feature):
             fold.asked += 1
             return f"q{fold.asked}"
 
-    async def letter(self, hands: Hands, record: Record, letter: dict[str, Any]) -> None:
+    async def letter(self, runtime: Runtime, record: Record, letter: dict[str, Any]) -> None:
         """Put away an answer to a question that is not open. The others wait until the program comes to ask."""
         open_seqs = {question.seq for question in QUESTIONS.of(self.held.view).open.values()}
         if letter["seq"] not in open_seqs:
-            await _put_away(self.held, hands, record, "it answers nothing that is still asked")
+            await _put_away(self.held, runtime, record, "it answers nothing that is still asked")
 
 
 ASKED: Final = Slot("questions", Questions)
 
 
 async def _take_in(
-    tenure: Tenure, hands: Hands, question: Question, returns: Any, found: Sequence[Letter]
+    held: HeldRun, runtime: Runtime, question: Question, returns: Any, found: Sequence[Letter]
 ) -> None:
     """Record the answer to this question, if a fitting one is among the letters."""
     for record, letter in found:
@@ -246,9 +246,9 @@ async def _take_in(
             plain = fit(question.wants, decode(dumps(letter["value"]), what="answer"))
             event = _answer(question, letter, typed(returns, plain))
         except UnfitError as unfit:
-            await _put_away(tenure, hands, record, str(unfit))
+            await _put_away(held, runtime, record, str(unfit))
         else:
-            await _record(tenure, hands, question, event, good=True, consumed=(record.key,))
+            await _record(held, runtime, question, event, good=True, consumed=(record.key,))
             return
 
 
@@ -259,14 +259,14 @@ def _answer(question: Question, letter: dict[str, Any], value: Any) -> Draft:
     return draft(Kind.QUESTION_ANSWERED, question.id, question.key, fields, data, parts=parts)
 
 
-async def _put_away(tenure: Tenure, hands: Hands, record: Record, problem: str) -> None:
-    log().warning("letter %s for run %s is put away: %s", record.key, tenure.run, problem)
-    await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+async def _put_away(held: HeldRun, runtime: Runtime, record: Record, problem: str) -> None:
+    log().warning("letter %s for run %s is put away: %s", record.key, held.run, problem)
+    await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
 
 
 async def _record(
-    tenure: Tenure,
-    hands: Hands,
+    held: HeldRun,
+    runtime: Runtime,
     question: Question,
     event: Draft,
     *,
@@ -274,14 +274,14 @@ async def _record(
     consumed: tuple[str, ...] = (),
 ) -> None:
     """Record how the question ended; the program is given it next."""
-    journal = tenure.require_journal(ASK)
+    journal = held.require_journal(ASK)
     seq: int | None = None
     try:
-        seq = await journal.append(hands, [event], tenure.clock.wall(), consumed=consumed)
+        seq = await journal.append(runtime, [event], held.clock.wall(), consumed=consumed)
     except BaseException as cut:
         seq = written_despite(cut)
         raise
     finally:
         if seq is not None:
-            del QUESTIONS.of(tenure.view).open[question.key]
-            tenure.view.give(question.key, question.id, Outcome(seq, good, tenure.points, event.body))
+            del QUESTIONS.of(held.view).open[question.key]
+            held.view.give(question.key, question.id, Outcome(seq, good, held.points, event.body))

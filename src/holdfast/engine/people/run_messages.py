@@ -17,15 +17,15 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft, read_all, written_despite
 from holdfast.engine.log import log
 from holdfast.engine.people import promise_inbox
-from holdfast.engine.people.waits import Letter, Vigil, ask
+from holdfast.engine.people.waits import InboxWait, Letter, ask
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.features import Feature, Slot
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.steps.call_identity import Asked, value_of
+from holdfast.engine.steps.call_identity import RequestedCall, value_of
 from holdfast.engine.steps.marks import given, placed
 from holdfast.engine.steps.step import minted_key, step
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import AwaitingMessage, TooLarge, Undeliverable, UnknownRun
 from holdfast.limits import INBOX_MESSAGES_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import READ, Outcome
@@ -45,20 +45,20 @@ _TREATMENT: Final = READ._replace(effect="idempotent", manner="off")
 # -- sending -----------------------------------------------------------------------------------------------------------
 
 
-async def send(tenure: Tenure, hands: Hands, to: str, message: Any) -> None:
+async def send(held: HeldRun, runtime: Runtime, to: str, message: Any) -> None:
     """Leave a message with another run of this store. Durable when it returns. UnknownRun, Undeliverable, RunSealed; TooLarge."""
     check_run_id(to)
 
     def perform() -> None:
         here = here_now()
         assert here is not None, "a step has a place"
-        _post(tenure, to, encode(message, what=f"message to {to}"), minted_key(tenure, here.scope))
+        _post(held, to, encode(message, what=f"message to {to}"), minted_key(held, here.scope))
 
-    await step(tenure, hands, _TREATMENT, SEND, Act(perform), (), {"to": to, "message": message})
+    await step(held, runtime, _TREATMENT, SEND, Act(perform), (), {"to": to, "message": message})
 
 
-def _post(tenure: Tenure, to: str, value: bytes, key: str) -> None:
-    store = tenure.store
+def _post(held: HeldRun, to: str, value: bytes, key: str) -> None:
+    store = held.store
     row = store.find_run(to)
     if row is None:
         raise UnknownRun(run=to, store=store.url)
@@ -74,10 +74,10 @@ def _post(tenure: Tenure, to: str, value: bytes, key: str) -> None:
             what=f"the inbox of run {to}", size=len(lying) + 1, size_max=INBOX_MESSAGES_MAX, unit="messages"
         )
     body, blobs = _packed(value)
-    assert tenure.journal is not None
+    assert held.journal is not None
     # How far the sender's journal had come tells its messages' order, whatever its clock does.
-    content = {"kind": MESSAGE, "id": key, "from": tenure.run, "n": tenure.journal.head, "body": body}
-    inbox.post(store, to, f"{MESSAGE}-{key}", content, blobs, at=tenure.clock.wall())
+    content = {"kind": MESSAGE, "id": key, "from": held.run, "n": held.journal.head, "body": body}
+    inbox.post(store, to, f"{MESSAGE}-{key}", content, blobs, at=held.clock.wall())
     check_may_act(
         store, store.find_run(to) or row
     )  # if it was sealed just now, nobody will look into its inbox
@@ -102,7 +102,7 @@ def _received_by(store: StorePort, run: str) -> set[str]:
 class Received(Feature):
     """The messages that the journal of a held run has, by their ids; None until one is received."""
 
-    def __init__(self, held: Tenure) -> None:
+    def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.ids: set[str] | None = None
 
@@ -110,64 +110,66 @@ class Received(Feature):
 RECEIVED: Final = Slot("messages", Received)
 
 
-async def receive(tenure: Tenure, hands: Hands, wait_s: float | None) -> Message:
+async def receive(held: HeldRun, runtime: Runtime, wait_s: float | None) -> Message:
     """The next message, recorded before it is returned: the same in every replay. AwaitingMessage (parked) where none comes."""
-    asked = ask(tenure, RECEIVE, b"")
+    asked = ask(held, RECEIVE, b"")
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is None:
-            recorded = await _await(tenure, hands, asked, wait_s)
-            asked.here.trail.last = asked.key
-        return await hands.store(_message_of, tenure, recorded)
+            recorded = await _await(held, runtime, asked, wait_s)
+            asked.here.task_calls.last = asked.key
+        return await runtime.store(_message_of, held, recorded)
     except BaseException:
-        tenure.unclaim(asked.site, asked.n)
+        held.unclaim(asked.site, asked.n)
         raise
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-def _message_of(tenure: Tenure, recorded: Outcome) -> Message:
-    body = tenure.body_of(recorded)
+def _message_of(held: HeldRun, recorded: Outcome) -> Message:
+    body = held.body_of(recorded)
     fields = fields_of(body)
-    return Message(fields["from"], value_of(tenure, body, what="message"), fields["sent_at"])
+    return Message(fields["from"], value_of(held, body, what="message"), fields["sent_at"])
 
 
-async def _await(tenure: Tenure, hands: Hands, asked: Asked, wait_s: float | None) -> Outcome:
-    tenure.require_journal(RECEIVE)
-    clock = tenure.clock
-    received = RECEIVED.of(tenure)
+async def _await(held: HeldRun, runtime: Runtime, asked: RequestedCall, wait_s: float | None) -> Outcome:
+    held.require_journal(RECEIVE)
+    clock = held.clock
+    received = RECEIVED.of(held)
     if received.ids is None:
         # One of them may lie there a second time, where its sender was killed.
-        received.ids = await hands.store(_received_by, tenure.store, tenure.run)
-    vigil = Vigil(tenure, hands, RECEIVE)
+        received.ids = await runtime.store(_received_by, held.store, held.run)
+    wait = InboxWait(held, runtime, RECEIVE)
     park_at = None if wait_s is None else clock.monotonic() + wait_s
     while True:
-        found = await vigil.look()
-        await promise_inbox.drain(tenure, hands)
-        outcome = await _take(tenure, hands, asked, found)
+        found = await wait.look()
+        await promise_inbox.drain(held, runtime)
+        outcome = await _take(held, runtime, asked, found)
         if outcome is not None:
             return outcome
         left_s = float("inf") if park_at is None else park_at - clock.monotonic()
         if left_s <= 0:
-            raise AwaitingMessage(run=tenure.run, reason="no message lies in its inbox", until=None)
-        await vigil.pause(left_s)
+            raise AwaitingMessage(run=held.run, reason="no message lies in its inbox", until=None)
+        await wait.pause(left_s)
 
 
-async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Letter]) -> Outcome | None:
+async def _take(
+    held: HeldRun, runtime: Runtime, asked: RequestedCall, found: Iterable[Letter]
+) -> Outcome | None:
     """Record the first message that lies there; None where there is none, or another task has it."""
-    ids = RECEIVED.of(tenure).ids
+    ids = RECEIVED.of(held).ids
     assert ids is not None
     for record, letter in in_order(found):
         if letter["id"] in ids:
-            log().info("letter %s for run %s was received before", record.key, tenure.run)
-            await hands.store(tenure.store.delete_record, record.space, record.key, revision=record.revision)
+            log().info("letter %s for run %s was received before", record.key, held.run)
+            await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
             continue
         ids.add(letter["id"])  # tasks that receive side by side get one each
         event = _received(asked, letter)
-        journal = tenure.require_journal(RECEIVE)
+        journal = held.require_journal(RECEIVE)
         seq: int | None = None
         try:
-            seq = await journal.append(hands, [event], tenure.clock.wall(), consumed=(record.key,))
+            seq = await journal.append(runtime, [event], held.clock.wall(), consumed=(record.key,))
         except BaseException as cut:
             seq = written_despite(cut)
             if seq is None:
@@ -175,12 +177,12 @@ async def _take(tenure: Tenure, hands: Hands, asked: Asked, found: Iterable[Lett
             raise
         finally:
             if seq is not None:  # cut off behind the write, the next call is given it
-                tenure.view.give(asked.key, event.name, Outcome(seq, True, tenure.points, event.body))
-        return given(tenure, asked)
+                held.view.give(asked.key, event.name, Outcome(seq, True, held.points, event.body))
+        return given(held, asked)
     return None
 
 
-def _received(asked: Asked, letter: dict[str, Any]) -> Draft:
+def _received(asked: RequestedCall, letter: dict[str, Any]) -> Draft:
     more, parts = split(letter["body"])
     fields = placed(asked, {"from": letter["from"], "id": letter["id"], "sent_at": letter["at"], **more})
     blobs = tuple(Blob(address) for address in blobs_named(more))

@@ -8,16 +8,16 @@ from holdfast.limits import ARTIFACTS_BYTES_MAX
 from holdfast.model.premises import Judged, Policies, Premise
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
 LOADED_BY: Final = time()
 """A file of source that was written later may not be what this process runs. By the file system's clock, not the store's."""
 
 
-class Reliance(Feature):
+class AttemptPremises(Feature):
     """The policies of this entry, what was found on entering, and the functions that the program has come to."""
 
-    def __init__(self, held: "Tenure") -> None:
+    def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
         entry = held.entry
         self.policies: Policies = (entry.premises if entry is not None else None) or {}

@@ -30,14 +30,14 @@ from holdfast.core.premises.premises import (
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.premises import probes
-from holdfast.engine.premises.attempt_premises import LOADED_BY, Reliance
+from holdfast.engine.premises.attempt_premises import LOADED_BY, AttemptPremises
 from holdfast.engine.run.features import Slot
 from holdfast.engine.run.inputs import roots_of
 from holdfast.engine.steps.marks import ask, given, placed, record
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, PremiseMissing
 from holdfast.limits import APPEND_EVENTS_MAX
-from holdfast.model.calls import Treatment
+from holdfast.model.calls import CallOptions
 from holdfast.model.events import Kind
 from holdfast.model.premises import (
     PLACES,
@@ -52,8 +52,8 @@ from holdfast.model.premises import (
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
-    from holdfast.engine.run.held_run import Tenure
-    from holdfast.engine.steps.call_identity import Asked
+    from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.steps.call_identity import RequestedCall
     from holdfast.engine.steps.step import Work
     from holdfast.model.store_rows import Record
 
@@ -62,39 +62,39 @@ _ANY_MORE: Final = " any more"
 _OUTSIDE: Final = PLACES | {"endpoint"}
 
 
-class Premises(Reliance):
+class Premises(AttemptPremises):
     """The premises of one held run."""
 
-    async def entered(self, hands: Hands) -> None:
+    async def entered(self, runtime: Runtime) -> None:
         """A resumed run is looked at before its program runs."""
         if self.held.resumed:
-            await check(self.held, hands)
+            await check(self.held, runtime)
 
     def meet(
-        self, hands: Hands, treatment: Treatment, name: str, fn: Callable[..., Any]
+        self, runtime: Runtime, call_options: CallOptions, name: str, fn: Callable[..., Any]
     ) -> "Coroutine[Any, Any, None] | None":
         """A call is asked for: nothing to do where its function was met before."""
         if self.met.get(name, self) is getattr(fn, "__code__", None):
             return None
-        return meet(self.held, hands, treatment, name, fn)
+        return meet(self.held, runtime, call_options, name, fn)
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
         """What is new of the function that is called. It comes first, so that a fold finds it without looking."""
-        if not self.to_note or work.treatment.effect == "model":
+        if not self.to_note or work.call_options.effect == "model":
             return fields
         noted = self.to_note.pop(work.asked.name, None)
         return fields if noted is None else {"noted": notes(noted), **fields}
 
-    async def letter(self, hands: Hands, record: "Record", letter: dict[str, Any]) -> None:
+    async def letter(self, runtime: Runtime, record: "Record", letter: dict[str, Any]) -> None:
         """A person takes a premise as it is now: from here on the run relies on that."""
         held, premise = self.held, accepted_in(letter)
         assert held.journal is not None
         event = note_of(premise, {"via": "person", "by": letter["by"]})
-        seq = await held.journal.append(hands, [event], held.clock.wall(), consumed=(record.key,))
+        seq = await held.journal.append(runtime, [event], held.clock.wall(), consumed=(record.key,))
         note_declared(held, premise, seq)
 
 
-RELIANCE: Final = Slot("premises", Premises)
+ATTEMPT_PREMISES: Final = Slot("premises", Premises)
 
 
 def accepted_in(letter: dict[str, Any]) -> Premise:
@@ -106,38 +106,38 @@ def accepted_in(letter: dict[str, Any]) -> Premise:
 
 
 async def depends_on(
-    tenure: "Tenure", hands: Hands, path: "str | os.PathLike[str]", on_change: Act | None
+    held: "HeldRun", runtime: Runtime, path: "str | os.PathLike[str]", on_change: Act | None
 ) -> None:
     """From here on the run relies on this file, directory or endpoint. Flushed when it returns; PremiseMissing if it is not there."""
     if on_change is not None:
         check_act("on_change", on_change)
-    text, asked = asked_path(tenure, "depends_on", path)
+    text, asked = asked_path(held, "depends_on", path)
     try:
-        if given(tenure, asked) is not None:
+        if given(held, asked) is not None:
             return
         if probes.is_address(text):
             premise = Premise("endpoint", probes.address_of(text)[0], None, on_change)
-            found = await look_aside(hands, probes.reach, text)
+            found = await look_aside(runtime, probes.reach, text)
         else:
-            premise, found = await look_aside(hands, _look_at_path, tenure, text)
+            premise, found = await look_aside(runtime, _look_at_path, held, text)
             premise = premise._replace(policy=on_change)
-        noted = PREMISES.of(tenure.view).get(premise.id)
+        noted = PREMISES.of(held.view).get(premise.id)
         if found.facts is None and (noted is None or not is_absence(noted)):
-            await _declared_missing(tenure, hands, asked, premise, found)
-        await _declare(tenure, hands, asked, premise, found.facts or NOTHING)
+            await _declared_missing(held, runtime, asked, premise, found)
+        await _declare(held, runtime, asked, premise, found.facts or NOTHING)
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-def asked_path(tenure: "Tenure", name: str, path: "str | os.PathLike[str]") -> "tuple[str, Asked]":
+def asked_path(held: "HeldRun", name: str, path: "str | os.PathLike[str]") -> "tuple[str, RequestedCall]":
     text = os.fsdecode(path)
     if not text:
         raise Misuse(problem=f"run.{name}({path!r}): that is no path", advice="name a file")
-    return text, ask(tenure, name, canonical({"path": text}, what=f"path of run.{name}"))
+    return text, ask(held, name, canonical({"path": text}, what=f"path of run.{name}"))
 
 
-def _look_at_path(tenure: "Tenure", text: str) -> tuple[Premise, Observation]:
-    cwd, roots = os.getcwd(), roots_of(tenure.view)
+def _look_at_path(held: "HeldRun", text: str) -> tuple[Premise, Observation]:
+    cwd, roots = os.getcwd(), roots_of(held.view)
     name = probes.name_of(text, cwd)
     found = probes.look_at_place(probes.find_place(name, (cwd, *roots)))
     if found.facts is not None and any(found.facts["at"].startswith(os.path.join(r, "")) for r in roots):
@@ -145,74 +145,76 @@ def _look_at_path(tenure: "Tenure", text: str) -> tuple[Premise, Observation]:
     return Premise("file", name, None), found
 
 
-async def _declare(tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, facts: Facts) -> None:
+async def _declare(
+    held: "HeldRun", runtime: Runtime, asked: "RequestedCall", premise: Premise, facts: Facts
+) -> None:
     premise = premise._replace(facts=facts)
     event = note_of(premise, placed(asked, {}))._replace(key=asked.key)
-    seq = await record(tenure, hands, asked, event, synced=False)
-    note_declared(tenure, premise, seq)
+    seq = await record(held, runtime, asked, event, synced=False)
+    note_declared(held, premise, seq)
 
 
-def note_declared(tenure: "Tenure", premise: Premise, seq: int) -> None:
+def note_declared(held: "HeldRun", premise: Premise, seq: int) -> None:
     """The program has declared this with that event: from here on the run relies on it."""
-    PREMISES.of(tenure.view).note(premise._replace(seq=seq))
-    PREMISES.of(tenure.view).broken.pop(premise.id, None)
+    PREMISES.of(held.view).note(premise._replace(seq=seq))
+    PREMISES.of(held.view).broken.pop(premise.id, None)
 
 
 async def _declared_missing(
-    tenure: "Tenure", hands: Hands, asked: "Asked", premise: Premise, found: Observation
+    held: "HeldRun", runtime: Runtime, asked: "RequestedCall", premise: Premise, found: Observation
 ) -> None:
     """What the program says that it needs is not there in the first place."""
-    judged = act_on(judge(premise, found), RELIANCE.of(tenure).policies)
+    judged = act_on(judge(premise, found), ATTEMPT_PREMISES.of(held).policies)
     judged = judged._replace(text=judged.text.removesuffix(_ANY_MORE))
-    tenure.require_journal(asked.name)
-    await _append(tenure, hands, [finding_of(judged)])
+    held.require_journal(asked.name)
+    await _append(held, runtime, [finding_of(judged)])
     if judged.act == "pause":
-        tenure.unclaim(asked.site, asked.n)
-        raise _missing(tenure, [judged])
+        held.unclaim(asked.site, asked.n)
+        raise _missing(held, [judged])
     if judged.act == "warn":
-        log().warning("run %s relies on %s, which %s", tenure.run, premise.id, judged.text)
+        log().warning("run %s relies on %s, which %s", held.run, premise.id, judged.text)
 
 
 # -- met as the program runs --------------------------------------------------------------------------------------
 
 
 async def meet(
-    tenure: "Tenure", hands: Hands, treatment: Treatment, name: str, fn: Callable[..., Any]
+    held: "HeldRun", runtime: Runtime, call_options: CallOptions, name: str, fn: Callable[..., Any]
 ) -> None:
     """Find out whether a function that the program comes to in this attempt is what it called before."""
-    reliance = RELIANCE.of(tenure)
+    reliance = ATTEMPT_PREMISES.of(held)
     code = reliance.met[name] = getattr(fn, "__code__", None)
-    if (name, id(code)) in reliance.seen or tenure.journal is None:
+    if (name, id(code)) in reliance.seen or held.journal is None:
         return
     reliance.seen[name, id(code)] = code  # held, so that no other code gets its id
     plain = probes.function_of(fn)
     if plain is None:
         return
     found: list[Premise] = []
-    signature = probes.signature_of(plain) if treatment.is_tool else None
+    signature = probes.signature_of(plain) if call_options.is_tool else None
     if signature is not None:
-        found.append(Premise("tool", name, {"signature": signature, "effect": treatment.effect}))
+        found.append(Premise("tool", name, {"signature": signature, "effect": call_options.effect}))
     source = probes.source_of(plain, loaded_by=LOADED_BY)
     if source is not None:
         function = plain.__qualname__.replace("<locals>.", "")
         called = name if function == name else f"{name} ({function})"
         found.append(Premise("source", called, source))
     try:
-        await settle(tenure, hands, _compare(tenure, name, found))
+        await settle(held, runtime, _compare(held, name, found))
     except PremiseMissing:  # a program that swallows it and calls again is stopped again
         del reliance.met[name], reliance.seen[name, id(code)]
         raise
 
 
-def _compare(tenure: "Tenure", step: str, found: list[Premise]) -> list[Judged]:
+def _compare(held: "HeldRun", step: str, found: list[Premise]) -> list[Judged]:
     """What differs of code from what was noted; what is new of it is for the step's next intent to say."""
     broken: list[Judged] = []
     for now in found:
-        noted = PREMISES.of(tenure.view).get(now.id)
+        noted = PREMISES.of(held.view).get(now.id)
         if noted is None or noted.facts is None or not _is_same_function(noted.facts, now):
-            RELIANCE.of(tenure).to_note.setdefault(step, []).append(now)
+            ATTEMPT_PREMISES.of(held).to_note.setdefault(step, []).append(now)
             continue
-        judged = act_on(judge(noted, Observation(now.facts)), RELIANCE.of(tenure).policies)
+        judged = act_on(judge(noted, Observation(now.facts)), ATTEMPT_PREMISES.of(held).policies)
         if is_broken(judged):
             # A tool that is declared otherwise has other source too: that is told once.
             broken.append(judged._replace(act="ignore") if broken and judged.act == "warn" else judged)
@@ -227,39 +229,39 @@ def _is_same_function(noted: Facts, now: Premise) -> bool:
     return noted["function"] == now.facts["function"] and len(files) == 1
 
 
-async def meet_model(tenure: "Tenure", hands: Hands, name: str, model: str, provider: str) -> None:
+async def meet_model(held: "HeldRun", runtime: Runtime, name: str, model: str, provider: str) -> None:
     """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
-    if name in RELIANCE.of(tenure).models:
+    if name in ATTEMPT_PREMISES.of(held).models:
         return
-    noted = PREMISES.of(tenure.view).get(f"model:{name}")
+    noted = PREMISES.of(held.view).get(f"model:{name}")
     if noted is not None and (model or provider):
         judged = judge(noted, Observation({"model": model, "provider": provider}))
         if is_broken(judged):
-            await settle(tenure, hands, [act_on(judged, RELIANCE.of(tenure).policies)])
-    RELIANCE.of(tenure).models.add(name)
+            await settle(held, runtime, [act_on(judged, ATTEMPT_PREMISES.of(held).policies)])
+    ATTEMPT_PREMISES.of(held).models.add(name)
 
 
 # -- looked at when a run is resumed ------------------------------------------------------------------------------
 
 
-async def check(tenure: "Tenure", hands: Hands) -> None:
+async def check(held: "HeldRun", runtime: Runtime) -> None:
     """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
-    view, reliance = tenure.view, RELIANCE.of(tenure)
+    view, reliance = held.view, ATTEMPT_PREMISES.of(held)
     world = [premise for premise in PREMISES.of(view).values() if premise.kind in WORLD]
     takes_time = any(premise.kind in _OUTSIDE for premise in world)
     look = look_around, world, look_from(view), reliance.policies
-    judged = await look_aside(hands, *look) if takes_time else look_around(*look[1:])
+    judged = await look_aside(runtime, *look) if takes_time else look_around(*look[1:])
     clock = judge(
-        Premise("clock", "wall", {"at": tenure.last_at}, seq=tenure.entered_seq),
-        Observation({"at": tenure.clock.wall()}),
+        Premise("clock", "wall", {"at": held.last_at}, seq=held.entered_seq),
+        Observation({"at": held.clock.wall()}),
     )
     clock = act_on(clock, reliance.policies)
     reliance.judged = (*with_orphans(judged, reliance.orphans), clock)
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
-    await _append(tenure, hands, [note_of(one.premise, {"via": "restored"}) for one in healed])
+    await _append(held, runtime, [note_of(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
         del PREMISES.of(view).broken[one.premise.id]
-    await settle(tenure, hands, [one for one in (*judged, clock) if is_broken(one)])
+    await settle(held, runtime, [one for one in (*judged, clock) if is_broken(one)])
 
 
 def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[Judged, ...]:
@@ -268,12 +270,14 @@ def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[J
     return (*found.values(), *(one for one in judged if one.premise.id not in found))
 
 
-def look_around(premises: Iterable[Premise], look: "Look", policies: Mapping[str, Act]) -> tuple[Judged, ...]:
+def look_around(
+    premises: Iterable[Premise], look: "CheckLocation", policies: Mapping[str, Act]
+) -> tuple[Judged, ...]:
     """The premises, each looked at and judged, and what follows."""
     return tuple(act_on(judge(premise, look.at(premise)), policies) for premise in premises)
 
 
-class Look(NamedTuple):
+class CheckLocation(NamedTuple):
     """From where somebody looks: the directories that relative paths may lie in, and the interpreter of the program."""
 
     bases: tuple[str, ...]
@@ -298,9 +302,9 @@ class Look(NamedTuple):
         return Observation(None, _LATER)
 
 
-def look_from(view: "View") -> Look:
+def look_from(view: "View") -> CheckLocation:
     """Where this process looks for what a run relies on."""
-    return Look((*roots_of(view), os.getcwd()))
+    return CheckLocation((*roots_of(view), os.getcwd()))
 
 
 def _is_paused_by(view: "View", judged: Judged) -> bool:
@@ -308,28 +312,28 @@ def _is_paused_by(view: "View", judged: Judged) -> bool:
     return broken is not None and broken.act == "pause"
 
 
-async def settle(tenure: "Tenure", hands: Hands, broken: list[Judged]) -> None:
+async def settle(held: "HeldRun", runtime: Runtime, broken: list[Judged]) -> None:
     """Record what does not hold, each finding once, and do what follows: go on with what is there now, or PremiseMissing."""
-    view = tenure.view
+    view = held.view
     for one in broken:
         if one.act != "ignore" and not _is_known(view, one):
-            seq = await _append(tenure, hands, [finding_of(one)])
+            seq = await _append(held, runtime, [finding_of(one)])
             PREMISES.of(view).broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
         if one.act == "warn":
-            log().warning("run %s relies on %s, which %s", tenure.run, _told(one.premise), one.text)
+            log().warning("run %s relies on %s, which %s", held.run, _told(one.premise), one.text)
         if one.act != "pause" and one.premise.kind != "clock":
-            await _go_on_with(tenure, hands, as_found(one))
+            await _go_on_with(held, runtime, as_found(one))
     pausing = [one for one in broken if one.act == "pause"]
     if pausing:
-        raise _missing(tenure, pausing)
+        raise _missing(held, pausing)
 
 
-async def _go_on_with(tenure: "Tenure", hands: Hands, now: Premise) -> None:
+async def _go_on_with(held: "HeldRun", runtime: Runtime, now: Premise) -> None:
     """What was found is what the run relies on from here, so that it is told once."""
-    noted = PREMISES.of(tenure.view).get(now.id)
+    noted = PREMISES.of(held.view).get(now.id)
     if noted is None or noted.facts != now.facts:
-        seq = await _append(tenure, hands, [note_of(now, {"via": "found"})])
-        PREMISES.of(tenure.view)[now.id] = now._replace(seq=seq)
+        seq = await _append(held, runtime, [note_of(now, {"via": "found"})])
+        PREMISES.of(held.view)[now.id] = now._replace(seq=seq)
 
 
 def _is_known(view: "View", judged: Judged) -> bool:
@@ -374,16 +378,16 @@ def finding_of(judged: Judged, **more: Any) -> Draft:
     return draft(Kind.PREMISE_BROKEN, premise.id, "", fields, parts=parts)
 
 
-async def _append(tenure: "Tenure", hands: Hands, drafts: list[Draft]) -> int:
-    journal = tenure.journal
+async def _append(held: "HeldRun", runtime: Runtime, drafts: list[Draft]) -> int:
+    journal = held.journal
     assert journal is not None
     for first in range(0, len(drafts), APPEND_EVENTS_MAX):
         some = drafts[first : first + APPEND_EVENTS_MAX]
-        await journal.append(hands, some, tenure.clock.wall(), synced=False)
+        await journal.append(runtime, some, held.clock.wall(), synced=False)
     return journal.head
 
 
-def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
+def _missing(held: "HeldRun", pausing: list[Judged]) -> PremiseMissing:
     try:
         from shlex import quote
     except OSError:  # no descriptor left to load it with: what is missing is told all the same
@@ -394,24 +398,24 @@ def _missing(tenure: "Tenure", pausing: list[Judged]) -> PremiseMissing:
     first, *others = pausing
     more = f" ({len(others)} more of its premises do not hold either)" if others else ""
     return PremiseMissing(
-        run=tenure.run,
+        run=held.run,
         premise=first.premise.id,
         recorded=f"recorded as #{first.premise.seq}" if first.premise.seq else "as it declares",
         problem=f"{first.text}{more}",
         verdict=first.verdict,
         accept=quote(first.premise.id),
-        **_way_back(tenure, first.premise),
+        **_way_back(held, first.premise),
     )
 
 
-def _way_back(tenure: "Tenure", premise: Premise) -> dict[str, str]:
+def _way_back(held: "HeldRun", premise: Premise) -> dict[str, str]:
     """Of a file that the run made, that there is a copy of it."""
-    version = ARTIFACTS.of(tenure.view).find(premise.name) if premise.kind == "artifact" else None
+    version = ARTIFACTS.of(held.view).find(premise.name) if premise.kind == "artifact" else None
     if version is None or version.copy != "kept":
         return {}
     from shlex import quote
 
-    run = quote(tenure.run)
+    run = quote(held.run)
     advice = (
         f"`holdfast artifacts {run} --in-place` brings it back as recorded, with --force over what somebody else wrote; "
         f"`holdfast resume {run} --accept {quote(premise.id)}` takes it as it is now"
@@ -423,9 +427,9 @@ def _told(premise: Premise) -> str:
     return f"{premise.id} (recorded as #{premise.seq})" if premise.seq else premise.id
 
 
-async def look_aside(hands: Hands, look: Callable[..., Any], *args: Any) -> Any:
+async def look_aside(runtime: Runtime, look: Callable[..., Any], *args: Any) -> Any:
     """Look without holding the event loop. Not as the user's code is invoked: no call is made here that has a place."""
-    if not hands.waits:
+    if not runtime.waits:
         return look(*args)
     import asyncio
 

@@ -20,7 +20,7 @@ from holdfast.model.store_rows import Lease
 if TYPE_CHECKING:
     from holdfast.core.prune.prune_plan import Compacting
     from holdfast.engine.prune.prune_run import Write
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
 _GROWTH = 4
 """The journal is read again when it has grown by a fourth since."""
@@ -29,7 +29,7 @@ _GROWTH = 4
 class Pruner(Feature):
     """Prunes one held run when it is due."""
 
-    def __init__(self, held: "Tenure", retention: Retention | None = None) -> None:
+    def __init__(self, held: "HeldRun", retention: Retention | None = None) -> None:
         super().__init__(held)
         declared = held.entry.retention if held.entry is not None else None
         self._retention = retention or declared or RETENTION
@@ -57,50 +57,50 @@ class Pruner(Feature):
 
     def prune(self) -> None:
         """Prune the run now, under the lease that this process holds."""
-        tenure = self.held
+        held = self.held
         from holdfast.engine.prune.prune_run import (
             prune_run,  # brings much along that most programs never need
         )
 
-        journal = tenure.journal
+        journal = held.journal
         if journal is None or journal.lost is not None:
             return
         self._seen_seq = journal.head
-        tenure.note_claims()
+        held.note_claims()
         try:
             pruned = prune_run(
-                tenure.store,
-                tenure.clock,
-                tenure.run,
+                held.store,
+                held.clock,
+                held.run,
                 self._retention,
                 journal.fence,
-                stands_at=lambda: _stands_at(tenure),
-                ready=STATES.of(tenure).store.let_go,
-                compact=lambda compacting, write: _compact(tenure, compacting, write),
+                stands_at=lambda: _stands_at(held),
+                ready=STATES.of(held).store.let_go,
+                compact=lambda compacting, write: _compact(held, compacting, write),
             )
         except PruneMismatch as refused:
             log().error("%s; %s", refused, refused.hint)
-            tenure.put_to_sleep("pruning")
+            held.put_to_sleep("pruning")
         except HoldfastError as error:
-            log().warning("run %s was not pruned: %s", tenure.run, error)
+            log().warning("run %s was not pruned: %s", held.run, error)
         else:
             if pruned is not None:
                 self._states = pruned.states
                 self._seen_events = pruned.events
         finally:
-            tenure.forget_claims()
+            held.forget_claims()
 
 
-def _stands_at(tenure: "Tenure") -> int | None:
+def _stands_at(held: "HeldRun") -> int | None:
     """The event that the state which would be autosaved next belongs to."""
-    autosave = AUTOSAVING.find(tenure)
+    autosave = AUTOSAVING.find(held)
     return None if autosave is None or autosave.saver is None else autosave.saver.stands_at
 
 
 PRUNING: Final = Slot("pruning", Pruner)
 
 
-def _compact(tenure: "Tenure", compacting: "Compacting", write: "Write") -> bool:
+def _compact(held: "HeldRun", compacting: "Compacting", write: "Write") -> bool:
     """Have it written, and find out whether it was where the store cannot tell: what is counted depends on it."""
 
     def written(sites: AbstractSet[str]) -> bool:
@@ -109,14 +109,14 @@ def _compact(tenure: "Tenure", compacting: "Compacting", write: "Write") -> bool
         except StoreError:
             seq = compacting.upto_seq
             try:
-                found = tenure.store.read_events(tenure.run, after_seq=seq - 1, upto_seq=seq, limit=1)
+                found = held.store.read_events(held.run, after_seq=seq - 1, upto_seq=seq, limit=1)
             except StoreError:
                 # Counting on without knowing could give a later call another's number: rather stop.
-                assert tenure.journal is not None
-                tenure.journal.lost = Lease(fence=tenure.journal.fence)
+                assert held.journal is not None
+                held.journal.lost = Lease(fence=held.journal.fence)
                 raise
             if not found or found[0].kind != Kind.COMPACTED:
                 raise
             return True
 
-    return tenure.compact(compacting, written)
+    return held.compact(compacting, written)

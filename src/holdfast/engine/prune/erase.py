@@ -22,7 +22,7 @@ from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.flatten import flatten as give_own_copy
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.run.maintenance_hold import Hold, holding
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, RunHasForks, UnknownRun
 from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
@@ -45,20 +45,20 @@ class _Damage(NamedTuple):
     left: dict[str, None]
 
 
-def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
+def erase(session: StoreSession, run: str, *, flatten: bool) -> Erased:
     """Remove the run. Nothing of it is in the store's files when it returns. RunHeld, RunHasForks, UnknownRun.
 
     StoreBusy when somebody reads the store all the time: the run is gone, its bytes are not yet; erase it again.
     A damaged run goes too: ``unread`` says what of it could not be read, ``left`` what may be left because of that.
     """
-    store = workshop.store
+    store = session.store
     row = store.find_run(run, damaged=True)
     is_cut_off = bool(_notes(store, run)) or find_sound(store, _RECLAIMING, "due") is not None
     if row is None and not is_cut_off:
         raise UnknownRun(run=run, store=store.url)
     store.put_record(_RECLAIMING, "due", b"", revision=0)
     damage = _Damage({}, {})
-    events, flattened = (0, ()) if row is None else _delete_run(workshop, run, damage, flatten=flatten)
+    events, flattened = (0, ()) if row is None else _delete_run(session, run, damage, flatten=flatten)
     forget_run(store, run)
     delete_records(store, run)
     blobs = _delete_blobs(store, run)
@@ -67,32 +67,34 @@ def erase(workshop: Workshop, run: str, *, flatten: bool) -> Erased:
     )
 
 
-def _delete_run(workshop: Workshop, run: str, damage: _Damage, *, flatten: bool) -> tuple[int, Sequence[str]]:
+def _delete_run(
+    session: StoreSession, run: str, damage: _Damage, *, flatten: bool
+) -> tuple[int, Sequence[str]]:
     """The run itself, its events and its letters; how many events, and which forks had to be seen to."""
-    store = workshop.store
+    store = session.store
     flattened: list[str] = []
-    with holding(workshop, run) as hold:
+    with holding(session, run) as hold:
         while True:
             row = hold.row(damaged=True)
-            flattened += see_to_forks(workshop, hold, flatten=flatten)
+            flattened += see_to_forks(session, hold, flatten=flatten)
             events = store.measure(run).events
             if row.damage:
                 damage.unread[row.damage] = None
-            _note_blobs(store, hold, damage, at=workshop.clock.wall())
+            _note_blobs(store, hold, damage, at=session.clock.wall())
             # Refused when it was forked meanwhile: then that fork is seen to as well.
             if store.delete_run(run, fence=hold.fence, revision=row.revision):
                 return events, flattened
 
 
-def see_to_forks(workshop: Workshop, hold: Hold, *, flatten: bool) -> list[str]:
+def see_to_forks(session: StoreSession, hold: Hold, *, flatten: bool) -> list[str]:
     """Give each fork what it borrows, if that was asked for; the forks."""
-    forks = forks_of(workshop.store, hold.run)
+    forks = forks_of(session.store, hold.run)
     if forks and not flatten:
         names = [fork.run for fork in forks]
         more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
         raise RunHasForks(run=hold.run, forks=", ".join(names[:_NAMES_MAX]) + more)
     for fork in forks:
-        give_own_copy(workshop, fork.run, hold.row())
+        give_own_copy(session, fork.run, hold.row())
         hold.beat()
     return [fork.run for fork in forks]
 

@@ -34,7 +34,7 @@ from holdfast.engine.prune.prune_run import (
     reclaimed,
 )
 from holdfast.engine.run.maintenance_hold import holding
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.limits import BLOB_GRACE_S, BLOB_PAGE_MAX, RECORD_PAGE_MAX
@@ -49,15 +49,15 @@ from holdfast.stores.port import StorePort
 class Sweep:
     """One prune of a store, or of one run in it."""
 
-    def __init__(self, workshop: Workshop, policy: Retention, *, dry_run: bool) -> None:
-        self._workshop = workshop
-        self._store: StorePort = workshop.store
+    def __init__(self, session: StoreSession, policy: Retention, *, dry_run: bool) -> None:
+        self._session = session
+        self._store: StorePort = session.store
         self._policy = policy
         self._dry_run = dry_run
-        self._began_at = workshop.clock.wall()
+        self._began_at = session.clock.wall()
         self._after: Sequence[Event] | None = None
         """The own events of the run that was planned last, as they would be."""
-        self._marks = _Marks(workshop.store)
+        self._marks = _Marks(session.store)
         self._notes: list[str] = []
         self._reclaimed = 0
 
@@ -121,7 +121,7 @@ class Sweep:
         try:
             check_row(self._store, row)
             with as_damage(self._store, row.run):
-                foreseen = Pruning(self._store, self._workshop.clock, row.run, self._policy, needs=needs)
+                foreseen = Pruning(self._store, self._session.clock, row.run, self._policy, needs=needs)
                 self._after = foreseen.after
                 if self._dry_run or not foreseen.is_needed:
                     return _line(foreseen.foresee())
@@ -132,8 +132,8 @@ class Sweep:
             return RunPruned(row.run, "skipped", str(held_now))
 
     def _prune_held(self, row: RunRow) -> RunPruned:
-        store, clock = self._store, self._workshop.clock
-        with holding(self._workshop, row.run) as hold:
+        store, clock = self._store, self._session.clock
+        with holding(self._session, row.run) as hold:
             pruned = prune_run(store, clock, row.run, self._policy, hold.fence)
         if pruned is None:
             return RunPruned(
@@ -170,7 +170,7 @@ class Sweep:
 
     def _delete_held(self, row: RunRow) -> bool:
         store, run = self._store, row.run
-        with holding(self._workshop, run) as hold:
+        with holding(self._session, run) as hold:
             now = hold.row()
             if now.head != row.head or now.status != Status.FINISHED:
                 return False

@@ -12,14 +12,14 @@ from holdfast.codec.exceptions import describe_failure
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.queue.queue import waited_for_by
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.people.waits import Vigil
+from holdfast.engine.people.waits import InboxWait
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.features import Feature
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.open import Entry, queue
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.step import step
-from holdfast.engine.sync_async import AWAITING, BLOCKING, Hands, drive
+from holdfast.engine.sync_async import AWAITING, BLOCKING, Runtime, drive
 from holdfast.errors import AwaitingChild, ChildFailed, Misuse
 from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import READ
@@ -32,7 +32,7 @@ _LOOK_S: Final = 30.0
 """How often a parked run looks at a child that somebody else submitted: that one leaves no word when it ends."""
 
 
-class Entrant(Protocol):
+class AgentLike(Protocol):
     """An agent, as far as a parent needs to know it."""
 
     name: str
@@ -43,34 +43,34 @@ class Entrant(Protocol):
 
 
 async def child(
-    tenure: Tenure,
-    hands: Hands,
+    held: HeldRun,
+    runtime: Runtime,
     name: str,
-    agent: Entrant | str,
+    agent: AgentLike | str,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     wait_s: float | None,
 ) -> Any:
     """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s`` in this process; Misuse."""
-    entry = _entry_of(tenure, name, agent, args, kwargs)
-    treatment = READ._replace(key=f"{CHILD}:{entry.run}")
-    wait = _awaited if hands.waits else _driven
-    return await step(tenure, hands, treatment, CHILD, partial(wait, tenure, entry, wait_s), (), {})
+    entry = _entry_of(held, name, agent, args, kwargs)
+    call_options = READ._replace(key=f"{CHILD}:{entry.run}")
+    wait = _awaited if runtime.waits else _driven
+    return await step(held, runtime, call_options, CHILD, partial(wait, held, entry, wait_s), (), {})
 
 
-def _driven(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
-    return drive(_result_of(tenure, BLOCKING, entry, wait_s))
+def _driven(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:
+    return drive(_result_of(held, BLOCKING, entry, wait_s))
 
 
-async def _awaited(tenure: Tenure, entry: Entry, wait_s: float | None) -> Any:
-    return await _result_of(tenure, AWAITING, entry, wait_s)
+async def _awaited(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:
+    return await _result_of(held, AWAITING, entry, wait_s)
 
 
 def _entry_of(
-    tenure: Tenure, name: str, agent: Entrant | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    held: HeldRun, name: str, agent: AgentLike | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Entry:
     """The child's id is its parent's and its own name behind that."""
-    run = check_run_id(name if name.startswith(f"{tenure.run}/") else f"{tenure.run}/{name}")
+    run = check_run_id(name if name.startswith(f"{held.run}/") else f"{held.run}/{name}")
     if not isinstance(agent, str):
         return Entry(run, inputs=agent.inputs_of(args, kwargs), agent=agent.name)
     if args:
@@ -81,42 +81,40 @@ def _entry_of(
     return Entry(run, inputs=dict(kwargs), agent=agent)
 
 
-async def _result_of(tenure: Tenure, hands: Hands, entry: Entry, wait_s: float | None) -> Any:
+async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: float | None) -> Any:
     """Submit the child, and wait for what it comes to."""
-    await _submit(tenure, hands, entry)
-    vigil = Vigil(tenure, hands, CHILD)
-    clock, store = tenure.clock, tenure.store
+    await _submit(held, runtime, entry)
+    wait = InboxWait(held, runtime, CHILD)
+    clock, store = held.clock, held.store
     park_at = None if wait_s is None else clock.monotonic() + wait_s
     while True:
-        for record, letter in await vigil.look():
+        for record, letter in await wait.look():
             if letter["kind"] == CHILD:
-                await hands.store(store.delete_record, record.space, record.key, revision=record.revision)
-        row = await hands.store(store.find_run, entry.run)
+                await runtime.store(store.delete_record, record.space, record.key, revision=record.revision)
+        row = await runtime.store(store.find_run, entry.run)
         if row is None or row.status == Status.CANCELLED or _has_failed(row):
-            raise ChildFailed(
-                run=tenure.run, child=entry.run, problem=await hands.store(_end_of, tenure, row)
-            )
+            raise ChildFailed(run=held.run, child=entry.run, problem=await runtime.store(_end_of, held, row))
         if row.status == Status.FINISHED:
-            view = await hands.store(load, store, entry.run)
+            view = await runtime.store(load, store, entry.run)
             assert view.result is not None, f"run {entry.run} is finished without a result"
-            return await hands.store(value_of, tenure, view.result, what=f"result of run {entry.run}")
+            return await runtime.store(value_of, held, view.result, what=f"result of run {entry.run}")
         left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
         if left_s <= 0:
-            told = waited_for_by(await hands.store(load, store, entry.run)) == tenure.run
+            told = waited_for_by(await runtime.store(load, store, entry.run)) == held.run
             until = None if told else clock.wall() + _LOOK_S
-            raise AwaitingChild(run=tenure.run, child=entry.run, reason=row.status, until=until)
-        await vigil.pause(left_s)
+            raise AwaitingChild(run=held.run, child=entry.run, reason=row.status, until=until)
+        await wait.pause(left_s)
 
 
-async def _submit(tenure: Tenure, hands: Hands, entry: Entry) -> None:
+async def _submit(held: HeldRun, runtime: Runtime, entry: Entry) -> None:
     """Queue the child; not again where an earlier attempt has begun to wait for it: it may have stopped since, and that is told."""
     here = here_now()
-    waiting = None if here is None else tenure.view.calls.get(here.scope)
+    waiting = None if here is None else held.view.calls.get(here.scope)
     if waiting is not None and waiting.is_open:
-        row = await hands.store(tenure.store.find_run, entry.run)
+        row = await runtime.store(held.store.find_run, entry.run)
         if row is not None and row.head > 0:
             return
-    await queue(hands, tenure.workshop, entry._replace(waited_for_by=tenure.run))
+    await queue(runtime, held.session, entry._replace(waited_for_by=held.run))
 
 
 def _has_failed(row: RunRow) -> bool:
@@ -124,12 +122,12 @@ def _has_failed(row: RunRow) -> bool:
     return row.status == Status.FAILED and row.due_at is None
 
 
-def _end_of(tenure: Tenure, row: RunRow | None) -> str:
+def _end_of(held: HeldRun, row: RunRow | None) -> str:
     if row is None:
         return "is not there any more"
     if row.status == Status.CANCELLED:
         return "was cancelled"
-    last = tenure.store.read_events(row.run, after_seq=max(0, row.head - 1), limit=1)
+    last = held.store.read_events(row.run, after_seq=max(0, row.head - 1), limit=1)
     error = part_of(last[0].body, "error") if last and last[0].kind == Kind.ATTEMPT_ENDED else None
     return f"has failed: {describe_failure(error)}" if isinstance(error, dict) else "has failed"
 
@@ -137,6 +135,6 @@ def _end_of(tenure: Tenure, row: RunRow | None) -> str:
 class Children(Feature):
     """Letters that children leave when they end."""
 
-    async def letter(self, hands: Hands, record: Record, letter: dict[str, Any]) -> None:  # noqa: ARG002 - it only wakes
+    async def letter(self, runtime: Runtime, record: Record, letter: dict[str, Any]) -> None:  # noqa: ARG002 - it only wakes
         """It was only to wake the run: what became of the child, its own row tells."""
-        await hands.store(self.held.store.delete_record, record.space, record.key, revision=record.revision)
+        await runtime.store(self.held.store.delete_record, record.space, record.key, revision=record.revision)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.engine.journal.lease import held_row
 from holdfast.engine.log import log
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.store_rows import Lease, Liveness, RunRow, owner_name
 
@@ -26,8 +26,8 @@ class _Sighting(NamedTuple):
 class Claims:
     """The runs of some agents in one store, to be claimed by this process."""
 
-    def __init__(self, workshop: Workshop, agents: Sequence[str]) -> None:
-        self._workshop = workshop
+    def __init__(self, session: StoreSession, agents: Sequence[str]) -> None:
+        self._session = session
         self._agents = tuple(agents)
         self._sightings: dict[str, _Sighting] = {}
         self._gone: list[tuple[RunRow, str]] = []
@@ -36,7 +36,7 @@ class Claims:
 
     def take(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
         """Up to so many runs, each under a lease of this process. ``mine`` are those that it runs already."""
-        store, clock, lease_s = self._workshop.store, self._workshop.clock, self._workshop.lease_s
+        store, clock, lease_s = self._session.store, self._session.clock, self._session.lease_s
         if not self._gone and clock.monotonic() >= self._look_at:
             self._look(mine)
         taken = self._orphans(limit)
@@ -47,7 +47,7 @@ class Claims:
 
     def _orphans(self, limit: int) -> list[RunRow]:
         """Take over runs whose holder was found to be gone; what somebody else took since, or has a beat again, is refused."""
-        clock, store = self._workshop.clock, self._workshop.store
+        clock, store = self._session.clock, self._session.store
         taken: list[RunRow] = []
         while self._gone and len(taken) < limit:
             seen, how = self._gone.pop()
@@ -56,7 +56,7 @@ class Claims:
             )  # its holder may have written since; or is another one by now, or none
             if row is None or row.lease != seen.lease:
                 continue
-            grant = store.acquire(row.run, at=clock.wall(), lease_s=self._workshop.lease_s, over=row.lease)
+            grant = store.acquire(row.run, at=clock.wall(), lease_s=self._session.lease_s, over=row.lease)
             if grant.granted:
                 log().warning(
                     "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
@@ -66,10 +66,10 @@ class Claims:
 
     def _look(self, mine: Callable[[], Iterable[str]]) -> None:
         """Find the runs whose holder is dead, or silent for as long as it promised not to be."""
-        clock, store = self._workshop.clock, self._workshop.store
+        clock, store = self._session.clock, self._session.store
         now = clock.monotonic()
         held = {row.run: row for row in self._held()}
-        if clock.monotonic() - now > self._workshop.lease_s / 2:
+        if clock.monotonic() - now > self._session.lease_s / 2:
             self._sightings = {}  # the store was away: nobody could beat, and that is no silence
         for run in mine():
             held.pop(run, None)
@@ -83,12 +83,12 @@ class Claims:
             elif now - seen.at >= seen.lease.lease_s:
                 self._gone.append((row, "silent"))
         random.shuffle(self._gone)  # whoever looks at the same time sees the same ones
-        shortest_s = min((row.lease.lease_s for row in held.values()), default=self._workshop.lease_s)
-        self._look_at = now + min(shortest_s, self._workshop.lease_s) / LOOKS_PER_LEASE
+        shortest_s = min((row.lease.lease_s for row in held.values()), default=self._session.lease_s)
+        self._look_at = now + min(shortest_s, self._session.lease_s) / LOOKS_PER_LEASE
 
     def _held(self) -> Iterator[RunRow]:
         after = ""
-        while page := self._workshop.store.list_held(self._agents, after=after, limit=RUN_PAGE_MAX):
+        while page := self._session.store.list_held(self._agents, after=after, limit=RUN_PAGE_MAX):
             yield from page
             after = page[-1].run
 

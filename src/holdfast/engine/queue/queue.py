@@ -11,8 +11,8 @@ from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.features import Feature
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Parked, Poisoned
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.event_fields import contents_of
@@ -30,20 +30,20 @@ _REASONS_MAX = 5
 class Queue(Feature):
     """The queue's part of a run that a worker may take, or that another run waits for."""
 
-    def __init__(self, held: Tenure) -> None:
+    def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.waited_for_by = waited_for_by(held.view)
         self._letters_seen: frozenset[str] = frozenset()
         """In the inbox, after it was drained."""
 
-    async def entered(self, hands: Hands) -> None:
+    async def entered(self, runtime: Runtime) -> None:
         """The inbox is drained: what comes now is new."""
         if self.held.agent:
-            self._letters_seen = await hands.store(letter_ids, self.held.store, self.held.run)
+            self._letters_seen = await runtime.store(letter_ids, self.held.store, self.held.run)
 
-    async def ended(self, hands: Hands, error: BaseException | None) -> None:
+    async def ended(self, runtime: Runtime, error: BaseException | None) -> None:
         """Before the lease goes: say when the run is due next, and tell the one that waits for it."""
-        await hands.store(self._hand_back, error)
+        await runtime.store(self._hand_back, error)
 
     def _hand_back(self, error: BaseException | None) -> None:
         held = self.held
@@ -66,18 +66,18 @@ def tell_parent(store: StorePort, run: str, parent: str, status: str, now: float
         inbox.post(store, parent, f"child-{run}", {"kind": "child", "run": run}, at=now)
 
 
-def check_poison(tenure: Tenure, crashes_max: int) -> None:
+def check_poison(held: HeldRun, crashes_max: int) -> None:
     """Poisoned, where so many attempts before this one crashed without getting on."""
-    vain = crashes_in_vain(tenure.view)
+    vain = crashes_in_vain(held.view)
     if len(vain) < crashes_max:
         return
     told = [
         f"attempt {body['attempt']} ({owner_name(body['owner'])}) {body['last']}"
-        for event in read_own(tenure.store, tenure.run, vain[0].event.seq, None)
+        for event in read_own(held.store, held.run, vain[0].event.seq, None)
         if event.kind == Kind.ATTEMPT_CRASHED and (body := contents_of(event.body))
     ]
     reason = f"its last {len(vain)} attempts crashed without getting on: {'; '.join(told[-_REASONS_MAX:])}"
-    raise Poisoned(run=tenure.run, agent=tenure.agent, reason=reason)
+    raise Poisoned(run=held.run, agent=held.agent, reason=reason)
 
 
 def stand_down(store: StorePort, row: RunRow, now: float) -> None:

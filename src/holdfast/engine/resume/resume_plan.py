@@ -16,8 +16,8 @@ from holdfast.core.resume.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.premises.premises import (
-    RELIANCE,
-    Look,
+    ATTEMPT_PREMISES,
+    CheckLocation,
     accepted_in,
     look_around,
     look_aside,
@@ -26,7 +26,7 @@ from holdfast.engine.premises.premises import (
 )
 from holdfast.engine.resume.recorded_command import command_of
 from holdfast.engine.run.inputs import roots_of
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.premises import WORLD, Observation, Policies, Premise
@@ -34,14 +34,14 @@ from holdfast.model.run_info import Doubt, RunInfo
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
 
-def plan_of_entry(tenure: "Tenure") -> ResumePlan:
+def plan_of_entry(held: "HeldRun") -> ResumePlan:
     """What was reused, in doubt and relied on when this attempt began."""
-    reliance, run = RELIANCE.of(tenure), tenure.run
-    upto = tenure.entered_seq
-    events = effective(read_all(tenure.store, run, upto_seq=upto)) if upto else []
+    reliance, run = ATTEMPT_PREMISES.of(held), held.run
+    upto = held.entered_seq
+    events = effective(read_all(held.store, run, upto_seq=upto)) if upto else []
     view = fold(events)
     status = "crashed" if view.crashed_attempt is not None else view.status
     code = [premise for premise in PREMISES.of(view).values() if premise.kind not in WORLD]
@@ -52,12 +52,12 @@ def plan_of_entry(tenure: "Tenure") -> ResumePlan:
         if is_once(call) and not call.abandoned
     ]
     plan = plan_resume(run, status, events, doubts=doubts, judged=judged)
-    return with_command(tenure.store, run, view, plan)
+    return with_command(held.store, run, view, plan)
 
 
-async def plan(tenure: "Tenure", hands: Hands) -> ResumePlan:
+async def plan(held: "HeldRun", runtime: Runtime) -> ResumePlan:
     """The resume plan of this very entry."""
-    found: ResumePlan = await look_aside(hands, plan_of_entry, tenure)
+    found: ResumePlan = await look_aside(runtime, plan_of_entry, held)
     return found
 
 
@@ -105,5 +105,5 @@ def look_at_one(view: View, premise: Premise) -> Observation:
     return _look_of(view, attempt).at(premise)
 
 
-def _look_of(view: View, attempt: dict[str, Any]) -> Look:
-    return Look((*roots_of(view), attempt.get("cwd", "")), attempt.get("python", ""))
+def _look_of(view: View, attempt: dict[str, Any]) -> CheckLocation:
+    return CheckLocation((*roots_of(view), attempt.get("cwd", "")), attempt.get("python", ""))

@@ -12,40 +12,42 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.steps.drift import UNKNOWN_AFTER, Point
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
 
 
-class Trail:
+class TaskCalls:
     """The calls of one task, as far as a point needs them: the last one finished."""
 
     __slots__ = ("last", "parent", "task")
 
-    def __init__(self, task: object, last: str, parent: "Trail | None" = None) -> None:
+    def __init__(self, task: object, last: str, parent: "TaskCalls | None" = None) -> None:
         self.task = task
         self.last = last
         self.parent = parent
 
 
-class Here:
-    """A place in a run: the tenure, the scope and the trail. ``leaf`` names the once call it is inside of."""
+class CallSite:
+    """A place in a run: the held run, the scope and the trail. ``leaf`` names the once call it is inside of."""
 
-    __slots__ = ("depth", "leaf", "scope", "tenure", "trail")
+    __slots__ = ("depth", "held", "leaf", "scope", "task_calls")
 
-    def __init__(self, tenure: "Tenure", scope: str, trail: Trail, depth: int = 0, leaf: str = "") -> None:
-        self.tenure = tenure
+    def __init__(
+        self, held: "HeldRun", scope: str, task_calls: TaskCalls, depth: int = 0, leaf: str = ""
+    ) -> None:
+        self.held = held
         self.scope = scope
-        self.trail = trail
+        self.task_calls = task_calls
         self.depth = depth
         self.leaf = leaf
 
 
-HERE: ContextVar[Here | None] = ContextVar("holdfast", default=None)
+CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
 
 
-def here_now() -> Here | None:
+def here_now() -> CallSite | None:
     """The place this context is in; None where it has none, or its run was closed since."""
-    here = HERE.get()
-    return None if here is None or here.tenure.is_closed else here
+    here = CALL_SITE.get()
+    return None if here is None or here.held.is_closed else here
 
 
 def current_task() -> object:
@@ -59,16 +61,18 @@ def current_task() -> object:
     return get_ident()
 
 
-def locate(tenure: "Tenure") -> tuple[Here, Point]:
+def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     """Where a call of this run stands. The first call of a new task gets a trail of its own."""
-    here = HERE.get()
+    here = CALL_SITE.get()
     task = current_task()
-    if here is None or here.tenure is not tenure:
-        trail = tenure.trail_of(task)
-        return Here(tenure, "", trail), Point("", trail.last, forked=trail.last == UNKNOWN_AFTER)
-    trail = here.trail
-    if trail.task is task or trail.task == task:
-        return here, Point(here.scope, trail.last, forked=False)
-    branch = Here(tenure, here.scope, Trail(task, trail.last, trail), here.depth, here.leaf)
-    HERE.set(branch)
-    return branch, Point(here.scope, trail.last, forked=True)
+    if here is None or here.held is not held:
+        task_calls = held.trail_of(task)
+        return CallSite(held, "", task_calls), Point(
+            "", task_calls.last, forked=task_calls.last == UNKNOWN_AFTER
+        )
+    task_calls = here.task_calls
+    if task_calls.task is task or task_calls.task == task:
+        return here, Point(here.scope, task_calls.last, forked=False)
+    branch = CallSite(held, here.scope, TaskCalls(task, task_calls.last, task_calls), here.depth, here.leaf)
+    CALL_SITE.set(branch)
+    return branch, Point(here.scope, task_calls.last, forked=True)

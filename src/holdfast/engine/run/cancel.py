@@ -15,9 +15,9 @@ from holdfast.engine.journal.journal import Draft, Journal, draft
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import holding
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
-from holdfast.engine.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.errors import RunCancelled, RunHeld
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
@@ -28,35 +28,35 @@ _END_EVENTS = 8
 """Among so many last events of a cancelled run is the one that says so."""
 
 
-def cancel(workshop: Workshop, row: RunRow, *, by: str, reason: str) -> bool:
+def cancel(session: StoreSession, row: RunRow, *, by: str, reason: str) -> bool:
     """Cancel the run. Whether it is cancelled now; if not, its holder was told. Durable when it returns."""
-    store = workshop.store
+    store = session.store
     content = {"kind": "cancel", "by": by, "reason": reason}
-    inbox.post(store, row.run, inbox.CANCEL, content, at=workshop.clock.wall())
+    inbox.post(store, row.run, inbox.CANCEL, content, at=session.clock.wall())
     if row.lease.owner and store.probe(row.lease.owner) != "dead":
         return False
     try:
-        with holding(workshop, row.run) as hold:
+        with holding(session, row.run) as hold:
             row = with_lease_of(hold.row(), row)
             view = load(store, row.run)
-            journal = Journal(store, workshop.committer, row.run, hold.fence, view.head)
-            return drive(take_in(BLOCKING, workshop, row, view, journal))
+            journal = Journal(store, session.committer, row.run, hold.fence, view.head)
+            return drive(take_in(BLOCKING, session, row, view, journal))
     except RunHeld:  # somebody entered it just now, and finds the letter
         return False
 
 
-async def take_in(hands: Hands, workshop: Workshop, row: RunRow, view: View, journal: Journal) -> bool:
+async def take_in(runtime: Runtime, session: StoreSession, row: RunRow, view: View, journal: Journal) -> bool:
     """Record that the run is cancelled, if a letter says so. ``row`` has the lease that it had before we took it."""
-    store = workshop.store
-    letter = await hands.store(inbox.find_cancel, store, row.run)
+    store = session.store
+    letter = await runtime.store(inbox.find_cancel, store, row.run)
     if letter is None:
         return False
     if view.status in OVER:  # it came too late; whoever opens the run again has decided since
-        await hands.store(_discard, store, row.run)
+        await runtime.store(_discard, store, row.run)
         return False
-    drafts = [*await hands.store(catching_up, store, row, view), event_of(letter)]
-    at = workshop.clock.wall()
-    await journal.append(hands, drafts, at, status=Status.CANCELLED, consumed=(inbox.CANCEL,))
+    drafts = [*await runtime.store(catching_up, store, row, view), event_of(letter)]
+    at = session.clock.wall()
+    await journal.append(runtime, drafts, at, status=Status.CANCELLED, consumed=(inbox.CANCEL,))
     return True
 
 

@@ -16,10 +16,10 @@ from holdfast.engine.journal.journal import draft, written_despite
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
-from holdfast.engine.run.held_run import Tenure, failures_behind
+from holdfast.engine.run.held_run import HeldRun, failures_behind
 from holdfast.engine.run.open import Entry
 from holdfast.engine.steps import drift
-from holdfast.engine.sync_async import Hands, is_cancellation
+from holdfast.engine.sync_async import Runtime, is_cancellation
 from holdfast.errors import (
     Cancelled,
     Diverged,
@@ -36,34 +36,34 @@ from holdfast.model.store_rows import Lease, Status
 _POLL_S = 0.01
 
 
-async def finish(tenure: Tenure, hands: Hands, result: Any) -> None:
+async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     """Record the run's result. Durable when it returns; after it the run takes no new work."""
-    tenure.check_usable()
-    if tenure.is_finished:
+    held.check_usable()
+    if held.is_finished:
         return
-    data = encode(result, what=f"result of run {tenure.run}")
-    await drift.judge_joined(tenure, hands, None)
-    _check_settled(tenure)
-    journal = tenure.require_journal("finish", begins=False)
+    data = encode(result, what=f"result of run {held.run}")
+    await drift.judge_joined(held, runtime, None)
+    _check_settled(held)
+    journal = held.require_journal("finish", begins=False)
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
-        await journal.append(hands, [finished], tenure.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, [finished], held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
-            _is_finished(tenure, data)
+            _is_finished(held, data)
         raise
-    _is_finished(tenure, data)
+    _is_finished(held, data)
 
 
-def _is_finished(tenure: Tenure, result: bytes) -> None:
-    tenure.is_finished = True
-    tenure.result = result
-    tenure.status = Status.FINISHED
+def _is_finished(held: HeldRun, result: bytes) -> None:
+    held.is_finished = True
+    held.result = result
+    held.status = Status.FINISHED
 
 
 async def leave(
-    tenure: Tenure,
-    hands: Hands,
+    held: HeldRun,
+    runtime: Runtime,
     entry: Entry,
     error: BaseException | None,
     *,
@@ -74,49 +74,49 @@ async def leave(
 
     Without an error the run is finished, unless ``finishes`` is off: then it can be resumed.
     """
-    if tenure.is_closed:
+    if held.is_closed:
         return error
     error = stop_signal_in(error) or error
-    if tenure.journal is None or tenure.sealed is not None:
-        tenure.is_closed = True
+    if held.journal is None or held.sealed is not None:
+        held.is_closed = True
         return error
-    for closing in tenure.hooks.closing:
+    for closing in held.hooks.closing:
         closing()
     try:
-        hurry = await _drain(tenure, hands, entry.drain_s, is_hurried)
+        hurry = await _drain(held, runtime, entry.drain_s, is_hurried)
         error = error or hurry
-        if error is None and finishes and not tenure.is_finished:
-            await finish(tenure, hands, None)
+        if error is None and finishes and not held.is_finished:
+            await finish(held, runtime, None)
     except BaseException as refused:  # noqa: BLE001 - raised by the caller; how the attempt ended is recorded first
         error = error or refused
     try:
         # Whole, or not at all: a lease that is let go before the run is handed back leaves a run that no worker finds.
-        error = await hands.whole(_end(tenure, hands, error))
+        error = await runtime.whole(_end(held, runtime, error))
     except BaseException as cut:
         if not is_cancellation(cut):
             raise
         error = error or cut
     finally:
-        observers.gone(tenure.attendant, tenure.status, error)
+        observers.gone(held.observer, held.status, error)
     return error
 
 
-async def _end(tenure: Tenure, hands: Hands, error: BaseException | None) -> BaseException | None:
+async def _end(held: HeldRun, runtime: Runtime, error: BaseException | None) -> BaseException | None:
     """Record how the attempt ended, and let the run go. What is to be raised."""
     try:
-        await _record_end(tenure, hands, error)
-        for ended in tenure.hooks.ended:
-            await ended(hands, error)
+        await _record_end(held, runtime, error)
+        for ended in held.hooks.ended:
+            await ended(runtime, error)
     except LeaseLost as lost:
         error = error or lost
-        tenure.status = "lost"
+        held.status = "lost"
     except HoldfastError as failed:
         if error is None:
             error = failed
         else:
             error.add_note(f"holdfast could not record the end of this attempt: {failed}")
     finally:
-        await hands.store(let_go, tenure)
+        await runtime.store(let_go, held)
     return error
 
 
@@ -150,94 +150,94 @@ def how_it_ended(error: BaseException | None) -> str:
 
 
 async def _drain(
-    tenure: Tenure, hands: Hands, drain_s: float, is_hurried: Callable[[], bool]
+    held: HeldRun, runtime: Runtime, drain_s: float, is_hurried: Callable[[], bool]
 ) -> BaseException | None:
     """Wait for calls in flight. Interrupted meanwhile, wait no longer, but the end is still to be recorded.
 
     A loop that shuts down cancels its tasks once more; that alone is no reason to leave a payment half-known.
     """
-    deadline = tenure.clock.monotonic() + drain_s
-    while tenure.in_flight():
-        if tenure.clock.monotonic() >= deadline:
-            names = ", ".join(sorted({work.asked.name for work in tenure.in_flight()}))
-            log().warning("leaving run %s while %s still runs", tenure.run, names)
+    deadline = held.clock.monotonic() + drain_s
+    while held.in_flight():
+        if held.clock.monotonic() >= deadline:
+            names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))
+            log().warning("leaving run %s while %s still runs", held.run, names)
             break
         try:
-            await hands.sleep(tenure.clock, _POLL_S)
+            await runtime.sleep(held.clock, _POLL_S)
         except BaseException as interrupt:  # noqa: BLE001 - it is given to the caller
             if not is_cancellation(interrupt) or is_hurried():
                 return interrupt
     return None
 
 
-async def _record_end(tenure: Tenure, hands: Hands, error: BaseException | None) -> None:
-    how = how_it_ended(error) if error is not None or tenure.is_finished else "closed"
-    status = Status.FINISHED if tenure.is_finished else Status.INTERRUPTED if how == "closed" else how
-    if status == Status.INTERRUPTED and unsettled(tenure):
+async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | None) -> None:
+    how = how_it_ended(error) if error is not None or held.is_finished else "closed"
+    status = Status.FINISHED if held.is_finished else Status.INTERRUPTED if how == "closed" else how
+    if status == Status.INTERRUPTED and unsettled(held):
         status = Status.IN_DOUBT
-    fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(tenure.took_s, 6)}
+    fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(held.took_s, 6)}
     parts: dict[str, Any] = {}
     if error is not None:
         parts["error"] = encode_failure(error)
         again = failures_behind(error)
         if again:
             fields["again"] = again
-    journal = tenure.journal
+    journal = held.journal
     assert journal is not None
-    letter = None if tenure.is_finished else await _cancelled(tenure, hands)
+    letter = None if held.is_finished else await _cancelled(held, runtime)
     if letter is not None:  # however this attempt ended: the run does with it
         fields["status"] = status = Status.CANCELLED
     event = draft(Kind.ATTEMPT_ENDED, "", "", fields, parts=parts)
     drafts = [event] if letter is None else [cancel.event_of(letter), event]
     consumed = () if letter is None else (CANCEL,)
-    await journal.append(hands, drafts, tenure.clock.wall(), status=status, consumed=consumed)
-    tenure.status = status
+    await journal.append(runtime, drafts, held.clock.wall(), status=status, consumed=consumed)
+    held.status = status
 
 
-async def _cancelled(tenure: Tenure, hands: Hands) -> dict[str, Any] | None:
+async def _cancelled(held: HeldRun, runtime: Runtime) -> dict[str, Any] | None:
     """The letter that cancels the run, noticed already or not; with it, the next one to enter need not find it."""
-    assert tenure.journal is not None
-    return tenure.journal.cancelled or await hands.store(find_cancel, tenure.store, tenure.run)
+    assert held.journal is not None
+    return held.journal.cancelled or await runtime.store(find_cancel, held.store, held.run)
 
 
-def let_go(tenure: Tenure) -> None:
+def let_go(held: HeldRun) -> None:
     """Be over: beat no more, and let the lease go."""
-    tenure.is_closed = True
-    release(tenure)
+    held.is_closed = True
+    release(held)
 
 
-def release(tenure: Tenure) -> None:
+def release(held: HeldRun) -> None:
     """Beat no more, and let the lease go; the program may still be in the run's block."""
-    for released in tenure.hooks.released:
+    for released in held.hooks.released:
         released()
-    journal = tenure.journal
+    journal = held.journal
     assert journal is not None
-    tenure.workshop.tender.remove(journal)
+    held.session.heartbeat.remove(journal)
     if journal.lost is None:
         # A call that still runs in some thread may not write behind the end of the attempt.
         journal.lost = Lease(fence=journal.fence)
-        give_back(tenure.store, tenure.run, journal.fence)
+        give_back(held.store, held.run, journal.fence)
 
 
-def unsettled(tenure: Tenure) -> dict[str, tuple[str, float]]:
+def unsettled(held: HeldRun) -> dict[str, tuple[str, float]]:
     """The effects in doubt that nobody has asked for again: key to name and time."""
     found = {
-        w.asked.key: (w.asked.name, w.started_at) for w in tenure.in_flight() if w.treatment.effect == "once"
+        w.asked.key: (w.asked.name, w.started_at) for w in held.in_flight() if w.call_options.effect == "once"
     }
-    for call in tenure.view.open_calls():
+    for call in held.view.open_calls():
         if (
             is_once(call)
             and not call.abandoned
-            and not is_inside_answered(call, tenure.view.calls, tenure.intent_of)
+            and not is_inside_answered(call, held.view.calls, held.intent_of)
         ):
             found[call.key] = (call.name, call.started_at)
     return found
 
 
-def _check_settled(tenure: Tenure) -> None:
-    for key, (name, at) in unsettled(tenure).items():
+def _check_settled(held: HeldRun) -> None:
+    for key, (name, at) in unsettled(held).items():
         raise StepInDoubt(
-            run=tenure.run,
+            run=held.run,
             step=name,
             key=key,
             started_at=moment(at),

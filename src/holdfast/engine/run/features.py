@@ -7,12 +7,12 @@ something to do: by what the run's journal holds, by an option, by a letter, wit
 
 | hook | when | for |
 |---|---|---|
-| ``entered(hands)`` | the attempt is recorded, the program has not begun; may stop it | premises, effects left open by a fork |
-| ``letter(hands, record, letter)`` | a letter of its own kind lies in the inbox | answers, promises, accepted premises |
+| ``entered(runtime)`` | the attempt is recorded, the program has not begun; may stop it | premises, effects left open by a fork |
+| ``letter(runtime, record, letter)`` | a letter of its own kind lies in the inbox | answers, promises, accepted premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
 | ``claim(...)`` | a call that is not in the journal | effects that a handoff or a fork's origin has made |
-| ``before(hands, work)`` | before a live call records its intent | autosave |
+| ``before(runtime, work)`` | before a live call records its intent | autosave |
 | ``intent(work, fields)`` | the fields of an intent, with its own | premises, loop detection |
 | ``outcome(work, event)`` | an event in the *same append* as the outcome; it may stop the run when that is durable | loop detection |
 | ``checkpoint_fields()`` | fields of its own for a checkpoint | the conversation |
@@ -20,7 +20,7 @@ something to do: by what the run's journal holds, by an option, by a letter, wit
 | ``cursor_moved()`` | the program has restored a state | the conversation |
 | ``compacted(upto_seq)`` | events were compacted under this attempt | states |
 | ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
-| ``ended(hands, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
+| ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
 | ``released()`` | the lease goes | autosave |
 """
 
@@ -34,9 +34,9 @@ from holdfast.model.event_fields import fields_of
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.engine.journal.journal import Draft
-    from holdfast.engine.run.held_run import Tenure
+    from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.run.open import Entry
-    from holdfast.engine.sync_async import Hands
+    from holdfast.engine.sync_async import Runtime
     from holdfast.errors import StopSignal
     from holdfast.model.store_rows import Record, RunRow
     from holdfast.stores.port import StorePort
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 class Feature:
     """What one feature has of one held run. A subclass defines the hooks that it needs, and no others."""
 
-    def __init__(self, held: "Tenure") -> None:
+    def __init__(self, held: "HeldRun") -> None:
         self.held = held
 
-    async def letter(self, hands: "Hands", record: "Record", letter: dict[str, Any]) -> None:
+    async def letter(self, runtime: "Runtime", record: "Record", letter: dict[str, Any]) -> None:
         """A letter of a kind that the table says is this feature's lies in the inbox."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class Row(NamedTuple):
     name: str
     place: str
     """``module:class``, below ``holdfast.engine``."""
-    when: "Callable[[Tenure], bool] | None" = None
+    when: "Callable[[HeldRun], bool] | None" = None
     """Whether it has something to do when a run is entered."""
     letters: tuple[str, ...] = ()
     """Kinds of letters that are its own."""
@@ -90,7 +90,7 @@ class Row(NamedTuple):
     """Whether there is anything for it to check."""
 
 
-def _is_waited_for(held: "Tenure") -> bool:
+def _is_waited_for(held: "HeldRun") -> bool:
     started = held.view.started
     return started is not None and bool(fields_of(started.body).get("waited_for_by"))
 
@@ -196,13 +196,13 @@ class Hooks:
             setattr(self, hook, tuple(method for method in methods if method is not None))
 
 
-def is_enabled(name: str, held: "Tenure") -> bool:
+def is_enabled(name: str, held: "HeldRun") -> bool:
     """Whether the options of the run leave this feature on."""
     enabled = _ENABLED[name]
     return enabled is None or (held.entry is not None and enabled(held.entry))
 
 
-def make_feature(name: str, held: "Tenure") -> Feature:
+def make_feature(name: str, held: "HeldRun") -> Feature:
     """A new feature of this held run; its module is imported now."""
     module, _, cls = _PLACES[name].partition(":")
     made: Feature = getattr(import_module(f"holdfast.engine.{module}"), cls)(held)
@@ -217,7 +217,7 @@ def check_options(entry: "Entry") -> None:
             getattr(import_module(f"holdfast.engine.{module}"), function)(entry)
 
 
-def waking(held: "Tenure") -> list[str]:
+def waking(held: "HeldRun") -> list[str]:
     """The features that have something to do when this run is entered."""
     return [row.name for row in ROWS if row.when is not None and row.when(held)]
 
@@ -245,12 +245,12 @@ class Slot(Generic[FeatureT]):
         self.name = name
         self.cls = cls
 
-    def of(self, held: "Tenure") -> FeatureT:
+    def of(self, held: "HeldRun") -> FeatureT:
         """The feature of this held run; it wakes now where it has not."""
         found = held.feature(self.name)
         assert isinstance(found, self.cls), f"{self.name} is a {type(found).__name__}"
         return found
 
-    def find(self, held: "Tenure") -> FeatureT | None:
+    def find(self, held: "HeldRun") -> FeatureT | None:
         """The same, or None where it sleeps."""
         return self.of(held) if self.name in held.features else None

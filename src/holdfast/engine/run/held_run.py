@@ -1,4 +1,4 @@
-"""One process's tenure of a run: the lease, the folded view, and how far the program has come in it.
+"""One process's held run of a run: the lease, the folded view, and how far the program has come in it.
 
 It knows what the program was already given (the cursor) and what it is doing now (calls in flight); it decides
 nothing by itself. Its small mutable parts are guarded by one lock that is never held across user code, and across I/O in
@@ -14,12 +14,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.journal.run_row_facts import owner_of
-from holdfast.core.steps.drift import UNKNOWN_AFTER, Standing
+from holdfast.core.steps.drift import UNKNOWN_AFTER, RecordedPoints
 from holdfast.engine.journal.load_view import Pager
-from holdfast.engine.run.call_site import Trail, current_task
+from holdfast.engine.run.call_site import TaskCalls, current_task
 from holdfast.engine.run.features import OPTIONS, Feature, Hooks, is_enabled, make_feature, waking_on
 from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
-from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.store_rows import RunRow, Status
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.core.prune.prune_plan import Compacting
     from holdfast.engine.journal.journal import Journal
-    from holdfast.engine.run.observers import Attendant
+    from holdfast.engine.run.observers import AttemptObserver
     from holdfast.engine.run.open import Entry
-    from holdfast.engine.run.store_session import Workshop
+    from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
     from holdfast.errors import RunSealed
 
@@ -38,18 +38,18 @@ _AGAIN = "_holdfast_again"
 would keep every traceback of a long run alive."""
 
 
-class Tenure:
+class HeldRun:
     """A run as this process holds it; without a journal when it only replays a finished run."""
 
     def __init__(  # noqa: PLR0915 - many small facts make up a held run
         self,
-        workshop: "Workshop",
+        session: "StoreSession",
         row: RunRow,
         view: "View",
         journal: "Journal | None",
         entry: "Entry | None" = None,
     ) -> None:
-        self.workshop, self.store, self.clock = workshop, workshop.store, workshop.clock
+        self.session, self.store, self.clock = session, session.store, session.clock
         self.row: RunRow = row
         self.run: str = row.run
         self.agent: str = row.agent
@@ -70,9 +70,9 @@ class Tenure:
         self.drift_stops = True
         self.may_drift = any(call.seq for call in view.calls.values())
         self.remembers = False
-        """Whether every outcome of this tenure is kept, to be looked up; else those that can be asked for again."""
+        """Whether every outcome of this held run is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
-        self.sealed: RunSealed | None = None  # since this tenure has handed the run over
+        self.sealed: RunSealed | None = None  # since this held run has handed the run over
         self.cursor_seq = 0  # up to here the program began with what is recorded, instead of replaying it
         self.unsaid: frozenset[int] = frozenset()
         """The records of the conversation before the cursor that were not part of it when that state was taken."""
@@ -82,15 +82,15 @@ class Tenure:
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.result: bytes | None = None
-        self.attendant: Attendant | None = None
+        self.observer: AttemptObserver | None = None
         """The observer of this attempt; None where there is none."""
         self.handle: Any = None
-        """The Run or AsyncRun through which the program sees this tenure."""
-        self.root = Trail(current_task(), "")
+        """The Run or AsyncRun through which the program sees this held run."""
+        self.root = TaskCalls(current_task(), "")
         self._pid = os.getpid()
-        self._began = workshop.clock.monotonic()
-        self._pager = Pager(workshop.store, row.run)
-        self._threads: dict[object, Trail] = {}
+        self._began = session.clock.monotonic()
+        self._pager = Pager(session.store, row.run)
+        self._threads: dict[object, TaskCalls] = {}
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
         self._in_flight: dict[str, Work] = {}
@@ -99,7 +99,7 @@ class Tenure:
         self._noted: set[str] | None = None
         """While the run is pruned: the sites whose calls may be recorded behind the pruner's back."""
         self._lock = Lock()
-        self._standing: Standing | None = None
+        self._standing: RecordedPoints | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
         self.unjudged: list[Any] = []
@@ -133,11 +133,11 @@ class Tenure:
                 if is_enabled(name, self):
                     self.feature(name)
 
-    def wake_for(self, treatment: Treatment) -> None:
+    def wake_for(self, call_options: CallOptions) -> None:
         """The features that this call's options need wake."""
         self.wake_on("call")
         for option, name in OPTIONS:
-            if getattr(treatment, option):
+            if getattr(call_options, option):
                 self.feature(name)
 
     @property
@@ -261,10 +261,10 @@ class Tenure:
         """The last recorded outcome that the program was given."""
         return self._replayed_upto
 
-    def standing(self) -> Standing | None:
-        """The recorded calls by their points; None where nothing was recorded before this tenure."""
+    def standing(self) -> RecordedPoints | None:
+        """The recorded calls by their points; None where nothing was recorded before this held run."""
         if self._standing is None and self.view.calls:
-            self._standing = Standing(self.view.calls.values(), self.intent_of)
+            self._standing = RecordedPoints(self.view.calls.values(), self.intent_of)
         return self._standing
 
     def intent_of(self, call: Call) -> bytes:
@@ -295,12 +295,12 @@ class Tenure:
         """How many tasks started at this point have made a call."""
         return self._arrivals.get((scope, after), 0)
 
-    def trail_of(self, task: object) -> Trail:
+    def trail_of(self, task: object) -> TaskCalls:
         """The trail of a thread that came without context; its place among the others is not known."""
         if task == self.root.task:
             return self.root
         with self._lock:
-            return self._threads.setdefault(task, Trail(task, UNKNOWN_AFTER))
+            return self._threads.setdefault(task, TaskCalls(task, UNKNOWN_AFTER))
 
     # -- being pruned ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from holdfast.engine.journal.lease import give_back, take
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Corrupt, LeaseLost, StoreUnavailable
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, BEATS_PER_LEASE
@@ -20,26 +20,26 @@ from holdfast.stores.port import StorePort
 class Hold:
     """A run under our lease."""
 
-    def __init__(self, workshop: Workshop, run: str, lease: Lease) -> None:
+    def __init__(self, session: StoreSession, run: str, lease: Lease) -> None:
         self.run = run
         self.fence = lease.fence
-        self._workshop = workshop
-        self._beaten = workshop.clock.monotonic()
+        self._session = session
+        self._beaten = session.clock.monotonic()
 
     def row(self, *, damaged: bool = False) -> RunRow:
         """The run as it stands now. LeaseLost when somebody else took it; Corrupt, unless a damaged one is asked for."""
-        row = self._workshop.store.find_run(self.run, damaged=damaged)
+        row = self._session.store.find_run(self.run, damaged=damaged)
         if row is None or row.lease.fence != self.fence:
             raise self._lost(row.lease if row else Lease(), row.head if row else 0)
         return row
 
     def beat(self) -> None:
         """Show that we are at it, if it is time. LeaseLost when somebody else took the run."""
-        clock = self._workshop.clock
-        if clock.monotonic() - self._beaten < self._workshop.lease_s / BEATS_PER_LEASE:
+        clock = self._session.clock
+        if clock.monotonic() - self._beaten < self._session.lease_s / BEATS_PER_LEASE:
             return
         self._beaten = clock.monotonic()
-        if self._workshop.store.renew({self.run: self.fence}, at=clock.wall()):
+        if self._session.store.renew({self.run: self.fence}, at=clock.wall()):
             self.row(damaged=True)
 
     def append(
@@ -47,7 +47,7 @@ class Hold:
     ) -> None:
         """Append events as they are. LeaseLost; Corrupt where the journal is not where it should be."""
         item = Append(self.run, self.fence, after_seq, events, blobs, status=status)
-        (outcome,) = self._workshop.store.append([item])
+        (outcome,) = self._session.store.append([item])
         if not isinstance(outcome, Appended):
             raise self._refused(outcome)
         self.beat()
@@ -56,7 +56,7 @@ class Hold:
         if outcome.reason == "fenced":
             return self._lost(outcome.lease, outcome.head)
         what = f"refers to absent blobs {outcome.missing}" if outcome.missing else f"moved to #{outcome.head}"
-        return Corrupt(store=self._workshop.store.url, problem=f"run {self.run} {what} under its holder")
+        return Corrupt(store=self._session.store.url, problem=f"run {self.run} {what} under its holder")
 
     def _lost(self, lease: Lease, head: int) -> LeaseLost:
         return LeaseLost(
@@ -69,13 +69,13 @@ class Hold:
 
 
 @contextmanager
-def holding(workshop: Workshop, run: str, *, above: int = 0) -> Iterator[Hold]:
+def holding(session: StoreSession, run: str, *, above: int = 0) -> Iterator[Hold]:
     """The run under our lease for as long as the block takes. RunHeld while somebody alive has it."""
-    lease = drive(take(BLOCKING, workshop.store, workshop.clock, run, workshop.lease_s, above=above))
+    lease = drive(take(BLOCKING, session.store, session.clock, run, session.lease_s, above=above))
     try:
-        yield Hold(workshop, run, lease)
+        yield Hold(session, run, lease)
     finally:
-        give_back(workshop.store, run, lease.fence)
+        give_back(session.store, run, lease.fence)
 
 
 def batches(events: Iterable[Event]) -> Iterator[tuple[Event, ...]]:

@@ -13,7 +13,7 @@ from holdfast.model.events import Event
 from holdfast.model.store_rows import RunRow
 
 if TYPE_CHECKING:
-    from holdfast.engine.steps.call_identity import Asked
+    from holdfast.engine.steps.call_identity import RequestedCall
     from holdfast.engine.steps.step import Work
     from holdfast.model.calls import Outcome
 
@@ -33,7 +33,7 @@ class Beginning(NamedTuple):
     """What the attendant of the attempt before it said; nothing where there was none."""
 
 
-class Attendant(Protocol):
+class AttemptObserver(Protocol):
     """Someone who attends one attempt. What it raised would be raised in the program: it should not."""
 
     @property
@@ -49,7 +49,7 @@ class Attendant(Protocol):
         """The call is over as far as the program goes; with this raised, if anything is."""
         ...
 
-    def replayed(self, asked: "Asked", outcome: "Outcome") -> None:
+    def replayed(self, asked: "RequestedCall", outcome: "Outcome") -> None:
         """A call was answered from the journal."""
         ...
 
@@ -62,10 +62,10 @@ class Attendant(Protocol):
         ...
 
 
-class Onlooker(Protocol):
+class Observer(Protocol):
     """Who is asked when a run is entered."""
 
-    def attend(self, beginning: Beginning) -> Attendant:
+    def attend(self, beginning: Beginning) -> AttemptObserver:
         """Someone for this attempt."""
         ...
 
@@ -73,24 +73,24 @@ class Onlooker(Protocol):
 class _Place:
     """Where the onlooker of this process stands."""
 
-    onlooker: Onlooker | None = None
+    observer: Observer | None = None
 
 
-def put(onlooker: Onlooker | None) -> Onlooker | None:
+def put(observer: Observer | None) -> Observer | None:
     """Have this one look on, at runs that are entered from now on; who did before."""
-    before, _Place.onlooker = _Place.onlooker, onlooker
+    before, _Place.observer = _Place.observer, observer
     return before
 
 
-def attend(row: RunRow, view: View) -> Attendant | None:
+def attend(row: RunRow, view: View) -> AttemptObserver | None:
     """Someone to attend the next attempt of this run; None where nobody looks on."""
-    if _Place.onlooker is None:
+    if _Place.observer is None:
         return None
     before = contents_of(view.attempts[-1].event.body).get(SAID, {}) if view.attempts else {}
-    return _Place.onlooker.attend(Beginning(row.run, row.birth, row.agent, view.next_attempt, before))
+    return _Place.observer.attend(Beginning(row.run, row.birth, row.agent, view.next_attempt, before))
 
 
-def gone(attendant: Attendant | None, status: str, error: BaseException | None) -> None:
+def gone(observer: AttemptObserver | None, status: str, error: BaseException | None) -> None:
     """The attempt that was attended is over."""
-    if attendant is not None:
-        attendant.left(status, error)
+    if observer is not None:
+        observer.left(status, error)

@@ -24,14 +24,14 @@ from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.features import check_options, waking
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import check_inputs, roots_of
 from holdfast.engine.run.loaded_packages import packages_loaded
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Corrupt, InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
@@ -74,43 +74,43 @@ class Entry(NamedTuple):
     """Whether a server holds the run for a client that does the work: then no command of ours starts it again."""
 
 
-async def enter(hands: Hands, workshop: Workshop, entry: Entry) -> Tenure:
+async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRun:
     """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
-    store = workshop.store
+    store = session.store
     keep_spare()
     check_options(entry)
-    run = await _choose_run(hands, workshop, entry)
-    row = await hands.store(store.find_run, run)
+    run = await _choose_run(runtime, session, entry)
+    row = await runtime.store(store.find_run, run)
     if row is None:
         if entry.mode == "resume":
             raise UnknownRun(run=run, store=store.url)
-        row = await created(hands, workshop, entry, run)
-    await hands.store(_check_row, store, row, entry)
+        row = await created(runtime, session, entry, run)
+    await runtime.store(_check_row, store, row, entry)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
-        return await _replay(hands, workshop, entry, row)
+        return await _replay(runtime, session, entry, row)
     if row.status == Status.CANCELLED and entry.if_finished != "reopen":
-        raise await hands.store(cancel.refusal, store, row)
+        raise await runtime.store(cancel.refusal, store, row)
     try:
-        lease = entry.lease or await take(hands, store, workshop.clock, run, workshop.lease_s)
+        lease = entry.lease or await take(runtime, store, session.clock, run, session.lease_s)
     except UnknownRun:  # erased since we looked
         if entry.mode == "resume":
             raise
-        return await enter(hands, workshop, entry)
+        return await enter(runtime, session, entry)
     try:
         # From here on only what is read under the lease counts: until then it may have been moved away, finished, or
         # erased and made anew, and what was read before was another run's.
-        row = await hands.store(held_row, store, run, row)
-        await hands.store(_check_row, store, row, entry)
+        row = await runtime.store(held_row, store, run, row)
+        await runtime.store(_check_row, store, row, entry)
         if row.status in OVER and entry.if_finished != "reopen":
-            await hands.store(give_back, store, run, lease.fence)  # its holder ended it just before we came
-            return await enter(hands, workshop, entry._replace(lease=None))
-        tenure = await _begin(hands, workshop, entry, row, lease)
+            await runtime.store(give_back, store, run, lease.fence)  # its holder ended it just before we came
+            return await enter(runtime, session, entry._replace(lease=None))
+        held = await _begin(runtime, session, entry, row, lease)
     except BaseException:
-        await hands.store(give_back, store, run, lease.fence)
+        await runtime.store(give_back, store, run, lease.fence)
         raise
-    _log_entry(tenure)
-    await _let_features_look(hands, tenure, entry)
-    return tenure
+    _log_entry(held)
+    await _let_features_look(runtime, held, entry)
+    return held
 
 
 def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
@@ -120,99 +120,99 @@ def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
     check_may_act(store, row)
 
 
-def _log_entry(tenure: Tenure) -> None:
-    how, store = "resuming" if tenure.resumed else "starting", tenure.store
-    log().info("%s run %s, attempt %d, in %s", how, tenure.run, tenure.number, store.url)
+def _log_entry(held: HeldRun) -> None:
+    how, store = "resuming" if held.resumed else "starting", held.store
+    log().info("%s run %s, attempt %d, in %s", how, held.run, held.number, store.url)
     whose = store.owned_by
     if whose:
         log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
 
 
-async def _let_features_look(hands: Hands, tenure: Tenure, entry: Entry) -> None:
+async def _let_features_look(runtime: Runtime, held: HeldRun, entry: Entry) -> None:
     """Before the program runs: what stops it here is the end of this attempt."""
     try:
-        for name in waking(tenure):
-            tenure.feature(name)
-        for entered in tenure.hooks.entered:
-            await entered(hands)
+        for name in waking(held):
+            held.feature(name)
+        for entered in held.hooks.entered:
+            await entered(runtime)
     except BaseException as error:
         from holdfast.engine.run.close import leave  # which knows this module
 
-        await leave(tenure, hands, entry, error, finishes=False)
+        await leave(held, runtime, entry, error, finishes=False)
         raise
 
 
-async def queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
+async def queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     """Write the run down for a worker; one that has stopped is due again. False where there is nothing more to do.
 
     A run that is queued, held or over is left as it is. InputsChanged for other inputs, or another agent.
     """
-    clock = workshop.clock
-    until = clock.monotonic() + workshop.lease_s
+    clock = session.clock
+    until = clock.monotonic() + session.lease_s
     while True:
         try:
-            return await _queue(hands, workshop, entry)
+            return await _queue(runtime, session, entry)
         except (
             RunHeld
         ):  # somebody writes the same run down, or has come upon one that nobody did: both take a moment
             if clock.monotonic() >= until:
                 raise
-            await hands.sleep(clock, _PAUSE_S)
+            await runtime.sleep(clock, _PAUSE_S)
 
 
-async def _queue(hands: Hands, workshop: Workshop, entry: Entry) -> bool:
-    store, run = workshop.store, check_run_id(entry.run)
-    row = await hands.store(store.find_run, run) or await created(hands, workshop, entry, run)
-    await hands.store(check_may_act, store, row)
+async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
+    store, run = session.store, check_run_id(entry.run)
+    row = await runtime.store(store.find_run, run) or await created(runtime, session, entry, run)
+    await runtime.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
         diff = arguments_diff({"agent": row.agent}, {"agent": entry.agent})
         raise InputsChanged(run=run, what="agent", diff=diff)
-    at = workshop.clock.wall()
+    at = session.clock.wall()
     if row.head > 0:
-        await hands.store(_check, store, await hands.store(load, store, run), entry, run)
+        await runtime.store(_check, store, await runtime.store(load, store, run), entry, run)
         if row.status in OVER:
             return False
-        await hands.store(store.call_up, run, at=at)
+        await runtime.store(store.call_up, run, at=at)
         return row.status != Status.QUEUED and not row.lease.owner
-    lease = await take(hands, store, workshop.clock, run, workshop.lease_s)
+    lease = await take(runtime, store, session.clock, run, session.lease_s)
     try:
-        row = await hands.store(held_row, store, run)
+        row = await runtime.store(held_row, store, run)
         if row.head > 0:  # another process wrote it down since we looked
             return False
         before = first_link(row.birth)
-        journal = Journal(store, workshop.committer, run, lease.fence, row.head, before=before)
-        await journal.append(hands, [started_of(entry)], at, status=Status.QUEUED)
+        journal = Journal(store, session.committer, run, lease.fence, row.head, before=before)
+        await journal.append(runtime, [started_of(entry)], at, status=Status.QUEUED)
         # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
-        await hands.store(store.set_due, run, fence=lease.fence, due_at=at)
+        await runtime.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
-        await hands.store(give_back, store, run, lease.fence)
+        await runtime.store(give_back, store, run, lease.fence)
     return True
 
 
-async def _choose_run(hands: Hands, workshop: Workshop, entry: Entry) -> str:
+async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> str:
     run = check_run_id(entry.run)
     parent = here_now()
-    if parent is not None and parent.tenure.is_ours and parent.tenure.store is workshop.store:
-        if not run.startswith(f"{parent.tenure.run}/"):
-            run = check_run_id(f"{parent.tenure.run}/{run}")
-        await mark(parent.tenure, hands, "child", {"run": run})
+    if parent is not None and parent.held.is_ours and parent.held.store is session.store:
+        if not run.startswith(f"{parent.held.run}/"):
+            run = check_run_id(f"{parent.held.run}/{run}")
+        await mark(parent.held, runtime, "child", {"run": run})
         return run
-    if parent is not None and parent.tenure.is_ours and run not in parent.tenure.apart:
-        parent.tenure.apart.add(run)
+    if parent is not None and parent.held.is_ours and run not in parent.held.apart:
+        parent.held.apart.add(run)
         log().warning(
             "run %s is entered inside run %s and names another store, %s: it is a run of its own and no child, so forks, rewinds, exports "
             "and budgets of %s do not reach it",
-            run, parent.tenure.run, workshop.store.url, parent.tenure.run,
+            run, parent.held.run, session.store.url, parent.held.run,
         )  # fmt: skip
     wanted = os.environ.get("HOLDFAST_RUN")
     if wanted:
-        lineage = await hands.store(_lineage, workshop.store, wanted)
+        lineage = await runtime.store(_lineage, session.store, wanted)
         if run in lineage:
             return wanted
         if not lineage:  # a program may use a second store; but say so, in case it is a typing error
-            log().warning("HOLDFAST_RUN=%s names no run in %s; opening %s", wanted, workshop.store.url, run)
+            log().warning("HOLDFAST_RUN=%s names no run in %s; opening %s", wanted, session.store.url, run)
     if entry.if_finished == "new":
-        run = await hands.store(_next_in_series, workshop.store, run)
+        run = await runtime.store(_next_in_series, session.store, run)
     return run
 
 
@@ -238,13 +238,13 @@ def _next_in_series(store: StorePort, run: str) -> str:
     )
 
 
-async def created(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> RunRow:
+async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
     """The row of a new run; if somebody was faster, theirs. RunExists where it has to be new."""
-    at = workshop.clock.wall()
+    at = session.clock.wall()
     row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
-    is_ours = await hands.store(workshop.store.create_run, row)
-    found = await hands.store(
-        workshop.store.find_run, run
+    is_ours = await runtime.store(session.store.create_run, row)
+    found = await runtime.store(
+        session.store.find_run, run
     )  # if somebody was faster, their row and its birth stand
     assert found is not None, f"run {run} was created and is not there"
     if entry.mode == "new" and not is_ours:
@@ -252,53 +252,53 @@ async def created(hands: Hands, workshop: Workshop, entry: Entry, run: str) -> R
     return found
 
 
-async def _replay(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow) -> Tenure:
+async def _replay(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow) -> HeldRun:
     """A finished run: no lease, no attempt, nothing is written."""
-    view = await hands.store(load, workshop.store, row.run)
-    await hands.store(_check, workshop.store, view, entry, row.run)
-    return Tenure(workshop, row, view, None, entry)
+    view = await runtime.store(load, session.store, row.run)
+    await runtime.store(_check, session.store, view, entry, row.run)
+    return HeldRun(session, row, view, None, entry)
 
 
-async def _begin(hands: Hands, workshop: Workshop, entry: Entry, row: RunRow, lease: Lease) -> Tenure:
-    store = workshop.store
-    view = await hands.store(load, store, row.run)
-    await hands.store(_check, store, view, entry, row.run)
+async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow, lease: Lease) -> HeldRun:
+    store = session.store
+    view = await runtime.store(load, store, row.run)
+    await runtime.store(_check, store, view, entry, row.run)
     _check_fence(store, row, view, lease)
     before = link_behind(view.head_chain, row.birth)
-    journal = Journal(store, workshop.committer, row.run, lease.fence, view.head, before=before)
-    if await cancel.take_in(hands, workshop, row, view, journal):
-        raise await hands.store(cancel.refusal, store, row)
+    journal = Journal(store, session.committer, row.run, lease.fence, view.head, before=before)
+    if await cancel.take_in(runtime, session, row, view, journal):
+        raise await runtime.store(cancel.refusal, store, row)
     drafts: list[Draft] = []
     if view.started is None:
         drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
     is_fork = row.origin is not None and view.head == row.origin_seq
-    drafts += await hands.store(catching_up, store, row, view)
+    drafts += await runtime.store(catching_up, store, row, view)
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
-    attendant = journal.attendant = observers.attend(row, view)
+    observer = journal.observer = observers.attend(row, view)
     said = entry._replace(roots=()) if entry.roots == _given_roots(entry, view) else entry
-    drafts.append(attempt_of(store, view.next_attempt, lease, said, attendant, owner_of(row)))
+    drafts.append(attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row)))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
-        await journal.append(hands, drafts, workshop.clock.wall(), status=Status.RUNNING)
-        fold(await hands.store(read_all, store, row.run, after_seq=head), view)
+        await journal.append(runtime, drafts, session.clock.wall(), status=Status.RUNNING)
+        fold(await runtime.store(read_all, store, row.run, after_seq=head), view)
     except BaseException as error:
-        observers.gone(attendant, "lost", error)
+        observers.gone(observer, "lost", error)
         raise
-    tenure = Tenure(workshop, row, view, journal, entry)
-    tenure.attendant = attendant
-    tenure.resumed = was_tried
-    tenure.entered_seq, tenure.last_at = head, last_at
-    tenure.drift_stops = entry.on_drift == "stop"
-    workshop.tender.add(journal, workshop.lease_s)
+    held = HeldRun(session, row, view, journal, entry)
+    held.observer = observer
+    held.resumed = was_tried
+    held.entered_seq, held.last_at = head, last_at
+    held.drift_stops = entry.on_drift == "stop"
+    session.heartbeat.add(journal, session.lease_s)
     try:
-        await inbox.drain(tenure, hands, enters=True)
+        await inbox.drain(held, runtime, enters=True)
     except BaseException as error:
-        workshop.tender.remove(journal)
-        observers.gone(attendant, "lost", error)
+        session.heartbeat.remove(journal)
+        observers.gone(observer, "lost", error)
         raise
-    return tenure
+    return held
 
 
 def _given_roots(entry: Entry, view: View) -> tuple[str, ...]:
@@ -336,7 +336,7 @@ def attempt_of(
     number: int,
     lease: Lease,
     entry: Entry,
-    attendant: "observers.Attendant | None" = None,
+    observer: "observers.AttemptObserver | None" = None,
     acts_as: str = "",
 ) -> Draft:
     """That this process begins to work on the run, and how it was started."""
@@ -366,6 +366,6 @@ def attempt_of(
         fields["roots"] = list(entry.roots)
     if entry.is_served:
         fields["served"] = True
-    if attendant is not None:
-        fields[observers.SAID] = dict(attendant.said)
+    if observer is not None:
+        fields[observers.SAID] = dict(observer.said)
     return draft(Kind.ATTEMPT_STARTED, "", "", fields)

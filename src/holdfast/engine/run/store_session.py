@@ -1,4 +1,4 @@
-"""What one process has of one store: the port, the way into its journals, the tender, the doorbell, the clock.
+"""What one process has of one store: the port, the way into its journals, the heartbeat, the inbox wakeup, the clock.
 
 Shared by every run on that store in this process, so that they share commits and beats.
 """
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.journal.group_commit import Committer
-from holdfast.engine.journal.heartbeat import Tender
-from holdfast.engine.journal.inbox_wakeup import Doorbell
+from holdfast.engine.journal.heartbeat import Heartbeat
+from holdfast.engine.journal.inbox_wakeup import InboxWakeup
 from holdfast.limits import LEASE_S
 from holdfast.stores.port import StorePort
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PartT = TypeVar("PartT")
 
 
-class Workshop:
+class StoreSession:
     """A store and what works on it."""
 
     def __init__(self, store: StorePort, clock: Clock, lease_s: float) -> None:
@@ -29,8 +29,8 @@ class Workshop:
         self.clock = clock
         self.lease_s = lease_s
         self.committer = Committer(store)
-        self.tender = Tender(store, clock)
-        self.bell = Doorbell(store)
+        self.heartbeat = Heartbeat(store, clock)
+        self.wakeup = InboxWakeup(store)
         self.framework_runs: set[str] = set()
         """The runs that are held for a framework, for as long as some of their steps take: no program has entered them."""
         self._parts: dict[type, Any] = {}
@@ -62,15 +62,15 @@ class Workshop:
 
 
 _lock = Lock()
-_workshops: dict[int, Workshop] = {}
+_workshops: dict[int, StoreSession] = {}
 
 
-def workshop_of(store: StorePort, *, clock: Clock | None = None, lease_s: float = LEASE_S) -> Workshop:
-    """The workshop of this store; the first caller's clock and lease time count."""
+def session_of(store: StorePort, *, clock: Clock | None = None, lease_s: float = LEASE_S) -> StoreSession:
+    """The store session of this store; the first caller's clock and lease time count."""
     with _lock:
         found = _workshops.get(id(store))
         if found is None or found.store is not store:
-            found = _workshops[id(store)] = Workshop(store, clock or SystemClock(), lease_s)
+            found = _workshops[id(store)] = StoreSession(store, clock or SystemClock(), lease_s)
         return found
 
 
@@ -85,9 +85,9 @@ def held_runs() -> list[str]:
     with _lock:
         return [
             run
-            for workshop in _workshops.values()
-            for run in workshop.tender.runs
-            if run not in workshop.framework_runs
+            for session in _workshops.values()
+            for run in session.heartbeat.runs
+            if run not in session.framework_runs
         ]
 
 

@@ -9,88 +9,84 @@ from typing import Any
 
 from holdfast.core.state.tree import Planted
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, state_at
 from holdfast.engine.steps.marks import ask, given, placed, record
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 
 
-async def checkpoint(tenure: Tenure, hands: Hands, state: Any, label: str | None) -> int:
+async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | None) -> int:
     """Record the agent's state as it is now; the number of the point."""
-    tenure.check_usable()
-    states = STATES.of(tenure)
-    await states.learn_first(hands)
+    held.check_usable()
+    states = STATES.of(held)
+    await states.learn_first(runtime)
     taken = states.store.take(state)
-    asked = ask(tenure, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
+    asked = ask(held, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is not None:
             return recorded.point
-        tenure.require_journal(asked.name)
-        with STATES.of(tenure).store.building():
-            event, planted = draft_of(tenure, taken, asked.name, asked.key, placed(asked, {"label": label}))
-            await record(tenure, hands, asked, event)
-            point = settle(tenure, planted)
+        held.require_journal(asked.name)
+        with STATES.of(held).store.building():
+            event, planted = draft_of(held, taken, asked.name, asked.key, placed(asked, {"label": label}))
+            await record(held, runtime, asked, event)
+            point = settle(held, planted)
     finally:
-        tenure.land(asked.site)
-    await checkpointed(tenure, hands)
+        held.land(asked.site)
+    await checkpointed(held, runtime)
     return point
 
 
 def draft_of(
-    tenure: Tenure, taken: Taken, name: str, key: str, fields: dict[str, Any]
+    held: HeldRun, taken: Taken, name: str, key: str, fields: dict[str, Any]
 ) -> tuple[Draft, Planted]:
     """The event that records a state, and what is to be settled once it is in the journal."""
-    planted = STATES.of(tenure).store.build_on(STATES.of(tenure).known_roots(), taken)
+    planted = STATES.of(held).store.build_on(STATES.of(held).known_roots(), taken)
     if taken.rebuild:
         fields["rebuild"] = taken.rebuild
-    for own in tenure.hooks.checkpoint_fields:
+    for own in held.hooks.checkpoint_fields:
         fields |= own()
     fields["state_bytes"] = planted.size
     made = draft(Kind.CHECKPOINT, name, key, fields, parts={"state": planted.root})
     return made._replace(blobs=blobs_of(planted)), planted
 
 
-def settle(tenure: Tenure, planted: Planted) -> int:
+def settle(held: HeldRun, planted: Planted) -> int:
     """The state is in the journal; the number of its point."""
-    STATES.of(tenure).store.settle(planted)
-    STATES.of(tenure).latest_root = planted.root
-    return tenure.add_point()
+    STATES.of(held).store.settle(planted)
+    STATES.of(held).latest_root = planted.root
+    return held.add_point()
 
 
-async def checkpointed(tenure: Tenure, hands: Hands, *, is_between_steps: bool = True) -> None:
+async def checkpointed(held: HeldRun, runtime: Runtime, *, is_between_steps: bool = True) -> None:
     """A state was recorded: let features know. Never inside of ``building``."""
-    tenure.wake_on("checkpoint")
-    for hook in tenure.hooks.checkpointed:
-        await hands.store(hook, is_between_steps)
+    held.wake_on("checkpoint")
+    for hook in held.hooks.checkpointed:
+        await runtime.store(hook, is_between_steps)
 
 
-async def restore(tenure: Tenure, hands: Hands, default: Any) -> Any:
+async def restore(held: HeldRun, runtime: Runtime, default: Any) -> Any:
     """The latest checkpointed state, and the cursor moved there; the default where there is none.
 
     That the program restores is recorded: what lies before the state it can begin with is not needed for replay.
     """
-    tenure.check_usable()
-    event = tenure.view.checkpoint
+    held.check_usable()
+    event = held.view.checkpoint
     body = contents_of(event.body) if event is not None else {}
-    value = default if event is None else await hands.store(state_at, tenure.store, body["state"])
-    if tenure.journal is not None and not tenure.is_finished:
+    value = default if event is None else await runtime.store(state_at, held.store, body["state"])
+    if held.journal is not None and not held.is_finished:
         restored = draft(Kind.RESTORED, "", "", {"seq": event.seq if event else 0})
-        await tenure.journal.append(hands, [restored], tenure.clock.wall(), synced=False)
+        await held.journal.append(runtime, [restored], held.clock.wall(), synced=False)
     if event is not None:
-        tenure.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))
-        tenure.root.last = body.get("after", event.key)
-        STATES.of(tenure).to_rebuild = tuple(body.get("rebuild", ()))
+        held.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))
+        held.root.last = body.get("after", event.key)
+        STATES.of(held).to_rebuild = tuple(body.get("rebuild", ()))
     return value
 
 
-def latest_state(tenure: Tenure) -> Any:
-    """The state as last checkpointed, in this tenure or before; None where there is none."""
-    return (
-        None
-        if STATES.of(tenure).latest_root is None
-        else state_at(tenure.store, STATES.of(tenure).latest_root)
-    )
+def latest_state(held: HeldRun) -> Any:
+    """The state as last checkpointed, in this held run or before; None where there is none."""
+    return None if STATES.of(held).latest_root is None else state_at(held.store, STATES.of(held).latest_root)

@@ -8,14 +8,14 @@ from holdfast.engine.state.state_store import States, lineage_of
 from holdfast.model.event_fields import part_of
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
-    from holdfast.engine.sync_async import Hands
+    from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.sync_async import Runtime
 
 
 class HeldStates(Feature):
     """What is stored already of this run's states and model requests."""
 
-    def __init__(self, held: "Tenure") -> None:
+    def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
         checkpoint, intent = held.view.checkpoint, MODEL.of(held.view).latest_request
         self.store = States(held.store, held.run)
@@ -26,11 +26,11 @@ class HeldStates(Feature):
         self.to_rebuild: tuple[str, ...] = ()
         """The places of the restored state that the program has to make anew."""
 
-    async def learn_first(self, hands: "Hands") -> None:
+    async def learn_first(self, runtime: "Runtime") -> None:
         """Read what is stored already before a state is taken, which happens at once and must not wait."""
         if self.store.lineage is None:
-            self.store.lineage = await hands.store(lineage_of, self.held.store, self.held.run)
-        await self.store.learn_first(hands, self.known_roots)
+            self.store.lineage = await runtime.store(lineage_of, self.held.store, self.held.run)
+        await self.store.learn_first(runtime, self.known_roots)
 
     def known_roots(self) -> list[Any]:
         """The state and the request as last recorded: most of the next ones is stored with them."""

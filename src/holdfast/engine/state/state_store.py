@@ -15,7 +15,7 @@ from holdfast.codec.values import decode_tree, encode_state
 from holdfast.core.journal import run_row_facts
 from holdfast.core.state.assemble import gather
 from holdfast.core.state.nodes import Fetch, unpack_nodes
-from holdfast.core.state.tree import Garden, Planted
+from holdfast.core.state.tree import Planted, StoredNodes
 from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import chain_of
 from holdfast.engine.journal.pause_gc import without_collecting
@@ -24,29 +24,29 @@ from holdfast.model.store_rows import Blob
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
-    from holdfast.engine.sync_async import Hands
+    from holdfast.engine.sync_async import Runtime
 
 WHAT = "state of the checkpoint"
 _OURS = frozenset({"holdfast-tender", "holdfast-autosave", "holdfast-flusher"})
 
 
 class States:
-    """The states of one tenure, so that each writes only what none before it did."""
+    """The states of one held run, so that each writes only what none before it did."""
 
     def __init__(self, store: StorePort, run: str) -> None:
         self._store = store
         self._run = run
         self._lock = Lock()
-        self._garden: Garden | None = None
+        self._nodes: StoredNodes | None = None
         self._has_learned = False
         self._building = 0
         self.lineage: str | None = None
         """Whose packs these are, once it is known; see ``lineage_of``."""
 
-    async def learn_first(self, hands: "Hands", roots: Callable[[], Sequence[Any]]) -> None:
+    async def learn_first(self, runtime: "Runtime", roots: Callable[[], Sequence[Any]]) -> None:
         """Before a state is taken in an event loop: read what earlier attempts have stored of it, without holding the loop."""
-        if hands.waits and not self._has_learned and (known := roots()):
-            await hands.store(self._learn_now, known)
+        if runtime.waits and not self._has_learned and (known := roots()):
+            await runtime.store(self._learn_now, known)
 
     def _learn_now(self, roots: Sequence[Any]) -> None:
         with self._lock:
@@ -57,7 +57,7 @@ class States:
         """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
 
         While others run that could change it, unless it is a copy that nobody else has, it is looked at twice: a state
-        that is part old, part new is none. What another tenure stored is not known yet: that matters only if the state
+        that is part old, part new is none. What another held run stored is not known yet: that matters only if the state
         is recorded (``build_on``).
         """
         taken = self._look(state, what)
@@ -82,20 +82,20 @@ class States:
     def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
         tree, rebuild = encode_state(state, what=what, careful=careful)
         with self._lock:
-            garden = self._fresh_garden()
-            return Taken(garden.plant(tree), rebuild, tree, garden)
+            nodes = self._fresh_garden()
+            return Taken(nodes.plant(tree), rebuild, tree, nodes)
 
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
-        """What is to be recorded, after states whose roots are ``known`` and that another tenure may have stored."""
+        """What is to be recorded, after states whose roots are ``known`` and that another held run may have stored."""
         with self._lock:
-            garden = self._fresh_garden()
+            nodes = self._fresh_garden()
             is_known = not known or self._has_learned
             if not is_known:
-                self._learn(garden, known)
+                self._learn(nodes, known)
             # Taken before a prune, it may refer to what is gone.
-            if is_known and garden is taken.garden:
+            if is_known and nodes is taken.nodes:
                 return taken.planted
-            planted = garden.plant(taken.tree)
+            planted = nodes.plant(taken.tree)
         if planted.identity != taken.planted.identity:  # the tree shares containers with the state
             raise StateChanged(run=self._run, problem="it differed when it was about to be written")
         return planted
@@ -119,28 +119,28 @@ class States:
             self._forget()
             return True
 
-    def _fresh_garden(self) -> Garden:
-        if self._garden is None or self._garden.is_overgrown:
+    def _fresh_garden(self) -> StoredNodes:
+        if self._nodes is None or self._nodes.is_overgrown:
             self._forget()
             if self.lineage is None:
                 self.lineage = lineage_of(self._store, self._run)
-            self._garden = Garden(address_of, self.lineage)
-        return self._garden
+            self._nodes = StoredNodes(address_of, self.lineage)
+        return self._nodes
 
     def settle(self, planted: Planted) -> None:
         """The state is in the journal."""
         with self._lock:
-            if self._garden is not None:
-                self._garden.settle(planted)
+            if self._nodes is not None:
+                self._nodes.settle(planted)
                 self._has_learned = True
 
-    def _learn(self, garden: Garden, roots: Sequence[Any]) -> None:
+    def _learn(self, nodes: StoredNodes, roots: Sequence[Any]) -> None:
         for root in roots:
-            garden.learn(root, fetcher(self._store))
+            nodes.learn(root, fetcher(self._store))
         self._has_learned = True
 
     def _forget(self) -> None:
-        self._garden, self._has_learned = None, False
+        self._nodes, self._has_learned = None, False
 
 
 class Taken(NamedTuple):
@@ -149,7 +149,7 @@ class Taken(NamedTuple):
     planted: Planted
     rebuild: list[str]
     tree: Any
-    garden: Garden
+    nodes: StoredNodes
 
 
 def _others_run() -> bool:

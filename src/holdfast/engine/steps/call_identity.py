@@ -11,12 +11,12 @@ from holdfast.core.steps.arguments import bind
 from holdfast.core.steps.drift import Point
 from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.run.call_site import Here, locate
-from holdfast.engine.run.held_run import Tenure, remember_failure
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.call_site import CallSite, locate
+from holdfast.engine.run.held_run import HeldRun, remember_failure
+from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
-from holdfast.model.calls import Call, Outcome, Treatment
+from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
 from holdfast.model.markers import Act
 
@@ -25,7 +25,7 @@ _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 
 
-class Asked(NamedTuple):
+class RequestedCall(NamedTuple):
     """One call that the program makes now, with its place and identity."""
 
     name: str
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     site: str
     n: int
     arguments: bytes
-    here: Here
+    here: CallSite
     point: Point
     request: Any = None
     """Of a model call: all that is asked, as it is encoded; the arguments only tell of it."""
@@ -42,33 +42,33 @@ class Asked(NamedTuple):
 
 
 def identify(
-    tenure: Tenure,
-    treatment: Treatment,
+    held: HeldRun,
+    call_options: CallOptions,
     name: str,
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Asked:
+) -> RequestedCall:
     """Who this call is. Nothing is written; arguments that cannot be part of an identity are refused."""
-    here, point = place(tenure, name)
-    if treatment.key is None:
-        arguments = _arguments(name, bind(fn, args, kwargs, treatment.ignore))
+    here, point = place(held, name)
+    if call_options.key is None:
+        arguments = _arguments(name, bind(fn, args, kwargs, call_options.ignore))
         site = site_of(here.scope, name, arguments)
-        n = tenure.claim(site)
-        return Asked(name, f"{site}.{n}", site, n, arguments, here, point)
-    check_key(treatment.key)
-    return Asked(name, keyed(treatment.key), "", 0, treatment.told, here, point)
+        n = held.claim(site)
+        return RequestedCall(name, f"{site}.{n}", site, n, arguments, here, point)
+    check_key(call_options.key)
+    return RequestedCall(name, keyed(call_options.key), "", 0, call_options.told, here, point)
 
 
-def place(tenure: Tenure, name: str) -> tuple[Here, Point]:
+def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
     """Where a call of this name stands. BadName; Misuse where no call can be made."""
     if name not in _known_names:
         check_name("step", name, STEP_NAME_CHARS_MAX)
         if len(_known_names) < _NAMES_KEPT:
             _known_names.add(name)
-    here, point = locate(tenure)
+    here, point = locate(held)
     if point.forked:
-        tenure.note_arrival(point.scope, point.after)
+        held.note_arrival(point.scope, point.after)
     if here.leaf:
         raise Misuse(
             problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
@@ -90,14 +90,14 @@ def _arguments(name: str, bound: dict[str, Any]) -> bytes:
 
 
 async def find_answer(
-    tenure: Tenure, hands: Hands, asked: Asked, call: Call | None, fn: Callable[..., Any] | None
+    held: HeldRun, runtime: Runtime, asked: RequestedCall, call: Call | None, fn: Callable[..., Any] | None
 ) -> "Found | None":
     """What the call came to when it was made before; None where it is to be made. What it raised is raised again."""
     if call is None:
         return None
-    if hands.waits and not _is_at_hand(call):
-        return await hands.store(_find_answer, tenure, asked, call, fn)
-    return _find_answer(tenure, asked, call, fn)
+    if runtime.waits and not _is_at_hand(call):
+        return await runtime.store(_find_answer, held, asked, call, fn)
+    return _find_answer(held, asked, call, fn)
 
 
 class Found(NamedTuple):
@@ -114,45 +114,49 @@ def _is_at_hand(call: Call) -> bool:
     return all(one.body is not None and raw_part(one.body, "value") is not None for one in following)
 
 
-def _find_answer(tenure: Tenure, asked: Asked, call: Call, fn: Callable[..., Any] | None) -> Found | None:
-    outcome = next_answer(tenure, call)
+def _find_answer(
+    held: HeldRun, asked: RequestedCall, call: Call, fn: Callable[..., Any] | None
+) -> Found | None:
+    outcome = next_answer(held, call)
     if outcome is not None:
-        return Found(answer(tenure, asked, call, outcome, fn))
+        return Found(answer(held, asked, call, outcome, fn))
     if call.is_open and call.seq:
-        tenure.intent_of(call)  # those who go on with the call look at it
+        held.intent_of(call)  # those who go on with the call look at it
     return None
 
 
-def next_answer(tenure: Tenure, call: Call) -> Outcome | None:
+def next_answer(held: HeldRun, call: Call) -> Outcome | None:
     """The next recorded outcome that still has its value; one that was pruned to be fetched again is passed over."""
-    outcome = tenure.next_outcome(call)
-    while outcome is not None and pruned_as(tenure.body_of(outcome)) == "refetchable":
-        outcome = tenure.next_outcome(call) if call.taken < len(call.outcomes) else None
+    outcome = held.next_outcome(call)
+    while outcome is not None and pruned_as(held.body_of(outcome)) == "refetchable":
+        outcome = held.next_outcome(call) if call.taken < len(call.outcomes) else None
     return outcome
 
 
-def answer(tenure: Tenure, asked: Asked, call: Call, outcome: Outcome, fn: Callable[..., Any] | None) -> Any:
+def answer(
+    held: HeldRun, asked: RequestedCall, call: Call, outcome: Outcome, fn: Callable[..., Any] | None
+) -> Any:
     """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
-    body = tenure.body_of(outcome)
-    asked.here.trail.last = asked.key
-    if tenure.attendant is not None:
-        tenure.attendant.replayed(asked, outcome)
+    body = held.body_of(outcome)
+    asked.here.task_calls.last = asked.key
+    if held.observer is not None:
+        held.observer.replayed(asked, outcome)
     data = raw_part(body, "value") if outcome.good else None
     if data is not None:  # most often: it is not pruned, and nothing else of it is asked for
         return _decoded(data, f"result of {asked.name!r}", fn)
     if is_hollow(body):
         diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"
-        raise Diverged(run=tenure.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
+        raise Diverged(run=held.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
     if not outcome.good:
-        tenure.unclaim(asked.site, asked.n)
+        held.unclaim(asked.site, asked.n)
         error = decode_failure(part_of(body, "error"))
         remember_failure(error, call.key, outcome.seq)
         raise error
-    return value_of(tenure, body, what=f"result of {asked.name!r}", fn=fn)
+    return value_of(held, body, what=f"result of {asked.name!r}", fn=fn)
 
 
 def value_of(
-    tenure: Tenure,
+    held: HeldRun,
     body: bytes,
     *,
     what: str,
@@ -170,7 +174,7 @@ def value_of(
             raise (TooLarge if "size" in contents["lost"] else NotStorable)(**contents["lost"])
         if "value_blob" not in contents:
             return None
-        data = read_blob(tenure.store, contents["value_blob"])
+        data = read_blob(held.store, contents["value_blob"])
     return _decoded(data, what, fn, hint)
 
 

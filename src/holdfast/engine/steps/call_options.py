@@ -1,4 +1,4 @@
-"""From what a program declares about a call to a checked ``Treatment``."""
+"""From what a program declares about a call to a checked ``CallOptions``."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -12,9 +12,9 @@ from holdfast.model.calls import (
     EFFECTS,
     IN_DOUBT_POLICIES,
     Approve,
+    CallOptions,
     Effect,
     InDoubtPolicy,
-    Treatment,
 )
 from holdfast.model.loops import LoopPolicy, Manner, Thresholds
 
@@ -34,8 +34,8 @@ def treat(
     refetchable: bool = False,
     deadline: datetime | float | None = None,
     approve: Approve = False,
-) -> Treatment:
-    """The treatment, or BadOption naming the option that cannot be."""
+) -> CallOptions:
+    """The options, or BadOption naming the option that cannot be."""
     choose("effect", effect, EFFECTS)
     choose("in_doubt", in_doubt, IN_DOUBT_POLICIES)
     if retries < 0 or (timeout_s is not None and timeout_s <= 0) or (settle_s is not None and settle_s < 0):
@@ -50,7 +50,7 @@ def treat(
         )
     names = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     classes = (harmless,) if isinstance(harmless, type) else tuple(harmless)
-    return Treatment(
+    return CallOptions(
         effect,
         key,
         names,

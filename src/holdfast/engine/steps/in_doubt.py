@@ -43,12 +43,12 @@ async def record(work: "Work", reason: str) -> None:
 
 def keep_open(work: "Work", reason: str | None) -> None:
     """Let the view know the call as open, so that a program that swallows the stop cannot make it run again."""
-    tenure, key = work.tenure, work.asked.key
-    assert tenure.journal is not None
-    call = tenure.view.calls.setdefault(key, Call(key, work.asked.name))
+    held, key = work.held, work.asked.key
+    assert held.journal is not None
+    call = held.view.calls.setdefault(key, Call(key, work.asked.name))
     call.is_open, call.doubt = True, reason
     call.body, call.seq = work.intent, work.intent_seq
-    call.started_at, call.fence = work.started_at, tenure.journal.fence
+    call.started_at, call.fence = work.started_at, held.journal.fence
 
 
 async def settle_live(work: "Work", error: Exception) -> Any:
@@ -57,8 +57,8 @@ async def settle_live(work: "Work", error: Exception) -> Any:
 
     told = describe_failure(encode_failure(error))
     await record(work, f"raised {told}")
-    tenure = work.tenure
-    decision = await _settle(work, since=tenure.clock.wall(), owner_dead=True)
+    held = work.held
+    decision = await _settle(work, since=held.clock.wall(), owner_dead=True)
     if decision.act == "done":
         await work.conclude(_settled(work, "done", via="verify", value=decision.value), good=True)
         return decision.value
@@ -71,13 +71,13 @@ async def settle_live(work: "Work", error: Exception) -> Any:
         remember_failure(error, work.asked.key, await work.conclude(failed, good=False))
         raise error
     if decision.act == "tell":
-        raise await _tell(work, tenure.clock.wall()) from error
+        raise await _tell(work, held.clock.wall()) from error
     raise in_doubt(work, f"raised {told}" + _and(decision)) from error
 
 
 def follow(work: "Work", result: Callable[[], Any]) -> None:
     """A once call that nobody waited for any more has come to its end: record that, without holding an event loop up."""
-    if not work.hands.waits:
+    if not work.runtime.waits:
         drive(_finish_late(work, result))
         return
     import asyncio
@@ -90,7 +90,7 @@ def follow(work: "Work", result: Callable[[], Any]) -> None:
 
 async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
     """A once call that nobody waited for any more has come to its end: record what it came to."""
-    work.hands = BLOCKING
+    work.runtime = BLOCKING
     try:
         try:
             value = result()
@@ -101,7 +101,7 @@ async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
     except (StopSignal, HoldfastError) as refused:  # nobody waits for this any more: it can only be told
         log().warning("the late end of %r was not recorded: %s", work.asked.name, refused)
     finally:
-        work.tenure.leave_call(work.asked.key)
+        work.held.leave_call(work.asked.key)
 
 
 # -- from an earlier process ------------------------------------------------------------------------------------
@@ -109,13 +109,13 @@ async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
 
 async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
     """Settle a call whose intent stands without an outcome. None when it may run again under the same key."""
-    tenure = work.tenure
-    await inbox.drain(tenure, work.hands)
+    held = work.held
+    await inbox.drain(held, work.runtime)
     if not call.is_open:
-        return tenure.next_outcome(call)
-    if is_for_a_person(tenure.intent_of(call)):
+        return held.next_outcome(call)
+    if is_for_a_person(held.intent_of(call)):
         raise in_doubt(work, call.doubt or "is to be asked about", call)
-    owner_dead = await work.hands.store(_owner_is_dead, work, call)
+    owner_dead = await work.runtime.store(_owner_is_dead, work, call)
     decision = await _settle(work, since=call.started_at, owner_dead=owner_dead)
     if decision.act == "done":
         return await _apply(work, call, _settled(work, "done", via="verify", value=decision.value), good=True)
@@ -131,27 +131,27 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:
     """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
-    was_given = is_over(work.tenure.store, work.tenure.intent_of(call))
+    was_given = is_over(work.held.store, work.held.intent_of(call))
     if was_given is not None:
         return was_given
     if call.doubt is not None:
         return True
-    for attempt in reversed(work.tenure.view.attempts):
+    for attempt in reversed(work.held.view.attempts):
         if attempt.event.seq < call.seq:  # the one in which it was made
             if _is_from_elsewhere(work, attempt.event.seq):
                 return _was_proven_dead(work, attempt.number, attempt.event.seq)
-            return work.tenure.store.probe(fields_of(attempt.event.body)["owner"]) == "dead"
+            return work.held.store.probe(fields_of(attempt.event.body)["owner"]) == "dead"
     return False
 
 
 def _is_from_elsewhere(work: "Work", seq: int) -> bool:
     """Whether the attempt ran on another store, whose processes this one cannot look at."""
-    return is_from_elsewhere(chain_of(work.tenure.store, work.tenure.run), seq)
+    return is_from_elsewhere(chain_of(work.held.store, work.held.run), seq)
 
 
 def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
     """What was found out about its process where it ran, before the run was moved here."""
-    for event in read_all(work.tenure.store, work.tenure.run, after_seq=seq):
+    for event in read_all(work.held.store, work.held.run, after_seq=seq):
         if event.kind == Kind.ATTEMPT_CRASHED:
             body = fields_of(event.body)
             if body["attempt"] == number:
@@ -163,31 +163,31 @@ def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
 
 
 async def _settle(work: "Work", *, since: float, owner_dead: bool) -> Settlement:
-    treatment, clock = work.treatment, work.tenure.clock
+    call_options, clock = work.call_options, work.held.clock
     while True:
         decision = settle(
             await _verdict(work),
-            policy=treatment.in_doubt,
+            policy=call_options.in_doubt,
             owner_dead=owner_dead,
             waited_s=clock.wall() - since,
-            settle_s=treatment.settle_s,
+            settle_s=call_options.settle_s,
         )
         if decision.act != "wait":
             return decision
-        await work.hands.sleep(clock, decision.wait_s)
+        await work.runtime.sleep(clock, decision.wait_s)
 
 
 async def _verdict(work: "Work") -> Verdict | None:
-    verify = work.treatment.verify
+    verify = work.call_options.verify
     if verify is None:
         return None
     known = {
         **bind(work.fn, work.args, work.kwargs, ()),
         "idempotency_key": work.idem,
-        "idempotency_owner": work.tenure.recorded(work.asked.key, "owner") or "",
+        "idempotency_owner": work.held.recorded(work.asked.key, "owner") or "",
     }
     try:
-        verdict = await work.hands.invoke(verify, (), choose(verify, known), None)
+        verdict = await work.runtime.invoke(verify, (), choose(verify, known), None)
     except Exception as error:  # noqa: BLE001 - a verifier that fails has not told anything
         log().warning("verify of %r failed: %s", work.asked.name, error)
         return Unknown(f"verify raised {type(error).__name__}: {error}")
@@ -233,9 +233,9 @@ async def _tell(work: "Work", started_at: float) -> EffectUnknown:
 
 def in_doubt(work: "Work", reason: str, call: Call | None = None) -> StepInDoubt:
     """The stop-signal that puts the question to a person."""
-    at = call.started_at if call else work.tenure.clock.wall()
+    at = call.started_at if call else work.held.clock.wall()
     return StepInDoubt(
-        run=work.tenure.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason
+        run=work.held.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason
     )
 
 

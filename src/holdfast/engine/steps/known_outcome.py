@@ -36,24 +36,26 @@ _TOLD = {
 
 async def append(work: "Work", events: tuple[Draft, ...]) -> int:
     """Append what a call came to; the seq of the last event. Synced when it returns. LeaseLost; the store's error, once given up."""
-    journal, at = work.tenure.journal, work.tenure.clock.wall()
+    journal, at = work.held.journal, work.held.clock.wall()
     assert journal is not None
     unsure: list[Append] = []
     try:
-        return await journal.append(work.hands, events, at, unsure=unsure)
+        return await journal.append(work.runtime, events, at, unsure=unsure)
     except StoreError as refused:
         what = next(_TOLD[event.kind] for event in events if event.kind in _TOLD)
         # The same events at each try, time included: one that arrives late is known again.
-        return await _hold(work, what, refused, lambda: journal.append(work.hands, events, at, unsure=unsure))
+        return await _hold(
+            work, what, refused, lambda: journal.append(work.runtime, events, at, unsure=unsure)
+        )
 
 
 async def post(work: "Work", letter: str, content: dict[str, Any], event: Draft) -> None:
     """The lease is gone but the call came to an end: leave that in the inbox, for the holder of the run now."""
-    tenure = work.tenure
+    held = work.held
 
     async def leave() -> None:
-        at = tenure.clock.wall()
-        await work.hands.store(inbox.post, tenure.store, tenure.run, letter, content, event.blobs, at=at)
+        at = held.clock.wall()
+        await work.runtime.store(inbox.post, held.store, held.run, letter, content, event.blobs, at=at)
 
     try:
         await leave()
@@ -63,7 +65,7 @@ async def post(work: "Work", letter: str, content: dict[str, Any], event: Draft)
 
 async def _hold(work: "Work", what: str, error: StoreError, write: Callable[[], Awaitable[T]]) -> T:
     """Write again while that may help. The last error, told with what was given up."""
-    clock, name, run = work.tenure.clock, work.asked.name, work.tenure.run
+    clock, name, run = work.held.clock, work.asked.name, work.held.run
     began = tell_at = clock.monotonic()
     wait_s = OUTCOME_BACKOFF_S
     while True:
@@ -78,7 +80,7 @@ async def _hold(work: "Work", what: str, error: StoreError, write: Callable[[], 
                 run, name, what, error, left_s,
             )  # fmt: skip
         try:
-            await work.hands.sleep(clock, min(wait_s, left_s))
+            await work.runtime.sleep(clock, min(wait_s, left_s))
         except BaseException as cut:
             await _try_once_more(cut, write)
             raise
@@ -105,18 +107,18 @@ async def _try_once_more(cut: BaseException, write: Callable[[], Awaitable[objec
 
 def _left_s(work: "Work", began: float) -> float:
     """How long the outcome may still be held back; 0 where that is over."""
-    tenure, journal = work.tenure, work.tenure.journal
+    held, journal = work.held, work.held.journal
     assert journal is not None
-    if tenure.is_closed or journal.cancelled is not None:
+    if held.is_closed or journal.cancelled is not None:
         return 0.0
-    now = tenure.clock.monotonic()
-    by_deadline = inf if work.deadline is None else work.deadline - tenure.clock.wall()
+    now = held.clock.monotonic()
+    by_deadline = inf if work.deadline is None else work.deadline - held.clock.wall()
     return min(began + limits.OUTCOME_HOLD_S - now, journal.drain_until - now, by_deadline)
 
 
 def _given_up(work: "Work", what: str, held_s: float, error: StoreError) -> StoreError:
     """The store's error, with what it cost."""
-    then = "it is in doubt" if work.treatment.effect == "once" else "it will be made again"
+    then = "it is in doubt" if work.call_options.effect == "once" else "it will be made again"
     held = f" after {held_s:.0f} s" if held_s >= 1 else ""
-    told = f"step {work.asked.name!r} of run {work.tenure.run} has ended ({what}), and that is not recorded{held}: {then}"
+    told = f"step {work.asked.name!r} of run {work.held.run} has ended ({what}), and that is not recorded{held}: {then}"
     return type(error)(**{**error.fields, "problem": f"{error.fields['problem']}; {told}"})

@@ -10,85 +10,85 @@ from holdfast.codec.values import canonical, encode
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.call_site import locate
-from holdfast.engine.run.held_run import Tenure
-from holdfast.engine.steps.call_identity import Asked, value_of
-from holdfast.engine.sync_async import Hands
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.steps.call_identity import RequestedCall, value_of
+from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import Outcome
 from holdfast.model.events import Kind
 
 
-async def mark(tenure: Tenure, hands: Hands, name: str, content: dict[str, Any]) -> None:
+async def mark(held: HeldRun, runtime: Runtime, name: str, content: dict[str, Any]) -> None:
     """Record something the agent thought, planned, decided, found or said. Synced when it returns."""
-    await mark_value(tenure, hands, name, canonical(content, what=f"{name} of run {tenure.run}"))
+    await mark_value(held, runtime, name, canonical(content, what=f"{name} of run {held.run}"))
 
 
-async def mark_value(tenure: Tenure, hands: Hands, name: str, data: bytes) -> int:
+async def mark_value(held: HeldRun, runtime: Runtime, name: str, data: bytes) -> int:
     """Record a value that was encoded before, unless this is a replay of its record; its seq. Synced when it returns."""
-    asked = ask(tenure, name, data)
+    asked = ask(held, name, data)
     try:
-        recorded = given(tenure, asked)
-        return await append(tenure, hands, asked, data) if recorded is None else recorded.seq
+        recorded = given(held, asked)
+        return await append(held, runtime, asked, data) if recorded is None else recorded.seq
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-async def draw(tenure: Tenure, hands: Hands, name: str, make: Callable[[], Any], data: bytes = b"") -> Any:
+async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], Any], data: bytes = b"") -> Any:
     """A value from outside the program (time, chance, the journal), drawn once and the same in every replay.
 
     ``data`` tells it from others of its name. A finished run draws nothing new: RunFinished.
     """
-    asked = ask(tenure, name, data)
+    asked = ask(held, name, data)
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is not None:
-            return await hands.store(recorded_value, tenure, recorded, name)
-        tenure.require_journal(name)
-        value = await hands.store(make)
-        await append(tenure, hands, asked, encode(value, what=name))
+            return await runtime.store(recorded_value, held, recorded, name)
+        held.require_journal(name)
+        value = await runtime.store(make)
+        await append(held, runtime, asked, encode(value, what=name))
         return value
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
-def recorded_value(tenure: Tenure, recorded: Outcome, what: str) -> Any:
+def recorded_value(held: HeldRun, recorded: Outcome, what: str) -> Any:
     """The value that a mark recorded; it may lie in the store."""
-    return value_of(tenure, tenure.body_of(recorded), what=what)
+    return value_of(held, held.body_of(recorded), what=what)
 
 
-def ask(tenure: Tenure, name: str, data: bytes) -> Asked:
+def ask(held: HeldRun, name: str, data: bytes) -> RequestedCall:
     """Who this mark is; ``data`` tells it from others of its name."""
-    tenure.check_usable()
-    here, point = locate(tenure)
+    held.check_usable()
+    here, point = locate(held)
     site = site_of(here.scope, f"mark:{name}", data)
-    n = tenure.claim(site)
-    return Asked(name, f"{site}.{n}", site, n, data, here, point)
+    n = held.claim(site)
+    return RequestedCall(name, f"{site}.{n}", site, n, data, here, point)
 
 
-def given(tenure: Tenure, asked: Asked) -> Outcome | None:
+def given(held: HeldRun, asked: RequestedCall) -> Outcome | None:
     """The record of this mark, if it was made before: consumed now."""
-    call = tenure.view.calls.get(asked.key)
-    outcome = None if call is None else tenure.next_outcome(call)
+    call = held.view.calls.get(asked.key)
+    outcome = None if call is None else held.next_outcome(call)
     if outcome is not None:
-        asked.here.trail.last = asked.key
+        asked.here.task_calls.last = asked.key
     return outcome
 
 
-async def append(tenure: Tenure, hands: Hands, asked: Asked, data: bytes, *more: Draft) -> int:
+async def append(held: HeldRun, runtime: Runtime, asked: RequestedCall, data: bytes, *more: Draft) -> int:
     """Append a mark with this value, and what it calls for; the seq of the last event. Synced when it returns."""
     event = draft(Kind.MARK, asked.name, asked.key, placed(asked, {}), data)
-    return await record(tenure, hands, asked, event, *more)
+    return await record(held, runtime, asked, event, *more)
 
 
-def placed(asked: Asked, fields: dict[str, Any]) -> dict[str, Any]:
+def placed(asked: RequestedCall, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a mark, with the place it stands in."""
     return {"in": asked.point.scope, **fields} if asked.point.scope else fields
 
 
 async def record(
-    tenure: Tenure, hands: Hands, asked: Asked, event: Draft, *more: Draft, synced: bool = True
+    held: HeldRun, runtime: Runtime, asked: RequestedCall, event: Draft, *more: Draft, synced: bool = True
 ) -> int:
     """Append a mark, and what it calls for; the seq of the last event. Synced when it returns, unless that is not asked for."""
-    journal = tenure.require_journal(asked.name)
-    seq = await journal.append(hands, [event, *more], tenure.clock.wall(), synced=synced)
-    asked.here.trail.last = asked.key
+    journal = held.require_journal(asked.name)
+    seq = await journal.append(runtime, [event, *more], held.clock.wall(), synced=synced)
+    asked.here.task_calls.last = asked.key
     return seq

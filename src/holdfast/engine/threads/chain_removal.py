@@ -21,7 +21,7 @@ from holdfast.engine.prune.prune_run import (
     prune_run,
 )
 from holdfast.engine.run.maintenance_hold import Hold
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.threads.shared_hold import hold
 from holdfast.errors import LeaseLost
 from holdfast.limits import CHAIN_WAIT_S
@@ -36,32 +36,32 @@ _ALL = LATEST._replace(checkpoints=Keep())
 
 
 @contextmanager
-def _held(workshop: Workshop, run: str) -> Iterator[Hold]:
-    lease = hold(workshop, run, workshop.clock.monotonic() + CHAIN_WAIT_S)
+def _held(session: StoreSession, run: str) -> Iterator[Hold]:
+    lease = hold(session, run, session.clock.monotonic() + CHAIN_WAIT_S)
     try:
-        yield Hold(workshop, run, lease)
+        yield Hold(session, run, lease)
     finally:
-        give_back(workshop.store, run, lease.fence)
+        give_back(session.store, run, lease.fence)
 
 
-def prune(workshop: Workshop, run: str, policy: Retention = LATEST) -> None:
+def prune(session: StoreSession, run: str, policy: Retention = LATEST) -> None:
     """Prune the run. Durable when it returns; RunHeld while another process works on it."""
-    if workshop.store.find_run(run) is not None:
-        with _held(workshop, run) as held:
-            prune_run(workshop.store, workshop.clock, run, policy, held.fence)
+    if session.store.find_run(run) is not None:
+        with _held(session, run) as held:
+            prune_run(session.store, session.clock, run, policy, held.fence)
 
 
-def delete(workshop: Workshop, run: str) -> None:
+def delete(session: StoreSession, run: str) -> None:
     """Remove the run. Durable when it returns; RunHeld while another process works on it, or on a fork of it."""
-    store = workshop.store
+    store = session.store
     if store.find_run(run) is None:
         return
-    began_at = workshop.clock.wall()
-    with _held(workshop, run) as held:
+    began_at = session.clock.wall()
+    with _held(session, run) as held:
         while True:
-            see_to_forks(workshop, held, flatten=True)
+            see_to_forks(session, held, flatten=True)
             row = held.row()
-            doomed, lineage = _only_here(workshop, row), kin.lineage_name(store, run)
+            doomed, lineage = _only_here(session, row), kin.lineage_name(store, run)
             # Refused when it was forked meanwhile: then that fork is seen to as well.
             if store.delete_run(run, fence=held.fence, revision=row.revision):
                 break
@@ -71,8 +71,8 @@ def delete(workshop: Workshop, run: str) -> None:
         store.delete_blobs(batch, untouched_since=began_at)
 
 
-def _only_here(workshop: Workshop, row: RunRow) -> set[str]:
-    store = workshop.store
+def _only_here(session: StoreSession, row: RunRow) -> set[str]:
+    store = session.store
     family = kin.family_of(store, row.run)
     if not family.is_whole:
         return set()
@@ -82,10 +82,10 @@ def _only_here(workshop: Workshop, row: RunRow) -> set[str]:
     return of_lineage(store, own_events(store, row)) - of_lineage(store, others)
 
 
-def drop(workshop: Workshop, run: str, is_meant: Callable[[Event], bool]) -> None:
+def drop(session: StoreSession, run: str, is_meant: Callable[[Event], bool]) -> None:
     """Remove the checkpoints that are meant, with what is pending with them. What others lean on stays, out of sight."""
-    store = workshop.store
-    with _held(workshop, run) as held:
+    store = session.store
+    with _held(session, run) as held:
         row = held.row()
         own = own_events(store, row)
         meant = {event.seq: event for event in own if event.name == CHAINED and is_meant(event)}
@@ -113,12 +113,12 @@ def drop(workshop: Workshop, run: str, is_meant: Callable[[Event], bool]) -> Non
                 after_seq=seq - 1,
                 upto_seq=seq,
                 events=[made],
-                at=workshop.clock.wall(),
+                at=session.clock.wall(),
             )
             if not is_done:
                 raise LeaseLost(run=run, owner="somebody", fence_now=0, fence=held.fence, head=row.head)
             revision += 1
-        prune_run(store, workshop.clock, run, _ALL, held.fence)
+        prune_run(store, session.clock, run, _ALL, held.fence)
 
 
 _CLASSES = {CHAINED: "checkpoints", PENDING: "pending"}

@@ -3,7 +3,7 @@
 Whoever writes here holds no lease: nobody could tell when to let it go. An append names the fence and the head that it
 was decided on, and the store takes it only if both still stand and nobody has the run; else what was decided is decided
 again, on what stands there now. So of two writers the second one sees what the first wrote: it is refused (ChainMoved) where
-its checkpoint would go on from one that another has gone on from since. Where this process holds the run for a stint, its
+its checkpoint would go on from one that another has gone on from since. Where this process holds the run for a shared hold, its
 journal is used.
 
 Crash windows: a link is one event, with its state, in one append; so is what is pending with it. Handed over a second time
@@ -31,9 +31,9 @@ from holdfast.engine.journal.journal import (
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.run.open import Entry
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.state.state_store import States, blobs_of, read_state
-from holdfast.engine.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.engine.threads.recent_states import Recent
 from holdfast.engine.threads.shared_hold import beginning, ensure, hold, journal_of
 from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, StoreError
@@ -81,10 +81,10 @@ class _Planned(NamedTuple):
 class ChainedRun:
     """One run's chains, as this process knows them: read once, then only what is new."""
 
-    def __init__(self, workshop: Workshop, entry: Entry) -> None:
+    def __init__(self, session: StoreSession, entry: Entry) -> None:
         self.run = entry.run
-        self._workshop = workshop
-        self._store = workshop.store
+        self._session = session
+        self._store = session.store
         self._entry = entry
         self._lock = RLock()
         self._begun: dict[tuple[str, str], BaseException | None] = {}
@@ -120,12 +120,12 @@ class ChainedRun:
 
     def state(self, link: Link) -> Any:
         """A checkpoint's state. It is not the caller's to change: others may be given the same. Corrupt."""
-        state = self._workshop.part(Recent).find(link.body)
+        state = self._session.part(Recent).find(link.body)
         if state is None:
             body = contents_of(link.body)
             tree = read_state(self._store, body["state"])
             state = decode_tree(tree, what=f"state of {link.id} in run {self.run}")
-            self._workshop.part(Recent).keep(link.body, state, body["state_bytes"])
+            self._session.part(Recent).keep(link.body, state, body["state_bytes"])
         return state
 
     def holds(self, link: Link, part: str) -> bool:
@@ -177,13 +177,13 @@ class ChainedRun:
             self._begun[place] = self._refused[new.chain] = error
             raise
 
-    async def arrived(self, hands: Hands, chain: str, id_: str) -> bool:
+    async def arrived(self, runtime: Runtime, chain: str, id_: str) -> bool:
         """Wait until a checkpoint is there that somebody in this process is about to put, or has.
 
         Whoever acts on the world from it must not be ahead of it: killed then, nobody would find what was done. What the
         put was refused with is raised. False where nobody puts it, in a chain of which that may be so.
         """
-        place, clock = (chain, id_), self._workshop.clock
+        place, clock = (chain, id_), self._session.clock
         with self.reading() as chains:
             is_there = chains.find(*place) is not None
         began = clock.monotonic()
@@ -200,7 +200,7 @@ class ChainedRun:
                     store=self._store.url,
                     problem=f"checkpoint {id_} of run {self.run} was not written in time",
                 ) from error
-            await hands.sleep(clock, _PAUSE_S)
+            await runtime.sleep(clock, _PAUSE_S)
             with self._lock:
                 is_there = self._chains.find(*place) is not None
         return True
@@ -271,10 +271,10 @@ class ChainedRun:
 
     def _write(self, plan: Callable[[], _Planned], wait_s: float) -> None:
         """Append what the plan says, on what stands in the journal now; as often as somebody comes in between."""
-        until = self._workshop.clock.monotonic() + wait_s
+        until = self._session.clock.monotonic() + wait_s
         while True:
             with self._lock:
-                row = ensure(self._workshop, self._entry)
+                row = ensure(self._session, self._entry)
                 self._refresh(row)
                 planned = plan()
                 if not planned.drafts:
@@ -284,22 +284,22 @@ class ChainedRun:
                     if planned.planted is not None and self._states is not None:
                         self._states.settle(planned.planted)
                         self._planted.add(seq)
-                        self._workshop.part(Recent).keep(
+                        self._session.part(Recent).keep(
                             planned.drafts[-1].body, planned.state, planned.planted.size
                         )
                     return
             if row.lease.owner:  # of a process that is dead, or for a moment
-                lease = hold(self._workshop, self.run, until)
+                lease = hold(self._session, self.run, until)
                 give_back(self._store, self.run, lease.fence)
 
     def _append(self, row: RunRow, drafts: Sequence[Draft]) -> int:
         """The seq of what was appended; 0 where that has to be decided again."""
-        at = self._workshop.clock.wall()
-        journal = journal_of(self._workshop, self.run)
+        at = self._session.clock.wall()
+        journal = journal_of(self._session, self.run)
         if journal is not None:
             try:
                 seq = drive(journal.append(BLOCKING, drafts, at))
-            except LeaseLost:  # the stint has ended just now
+            except LeaseLost:  # the shared hold has ended just now
                 return 0
             self._take_in(read_all(self._store, self.run, after_seq=self._head, upto_seq=seq))
             return seq

@@ -1,4 +1,4 @@
-"""A stint: a run that is kept for somebody else's program is held, for as long as some of its steps take.
+"""A shared hold: a run that is kept for somebody else's program is held, for as long as some of its steps take.
 
 Nobody says when such a program's turn begins or ends. So the lease is taken with the first step that is under way and let
 go with the last; steps side by side share it. A process is one attempt, however many stints it has; how the attempt before
@@ -25,7 +25,7 @@ from holdfast.engine.log import log
 from holdfast.engine.run import cancel
 from holdfast.engine.run.close import let_go, unsettled
 from holdfast.engine.run.features import waking
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.open import Entry, attempt_of, started_of
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.run.unseen_ends import crashed
@@ -37,77 +37,73 @@ from holdfast.model.events import Kind
 from holdfast.model.store_rows import OVER, Lease, RunRow, Status
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.store_session import Workshop
+    from holdfast.engine.run.store_session import StoreSession
 
 _PAUSE_S = 0.02
 
 
-class Stint:
-    """One run's stint in this process, and how many steps share it."""
+class SharedHold:
+    """One run's shared hold in this process, and how many steps share it."""
 
-    __slots__ = ("lock", "tenure", "users")
+    __slots__ = ("held", "lock", "users")
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.tenure: Tenure | None = None
+        self.held: HeldRun | None = None
         self.users = 0
 
 
-class Stints:
+class SharedHolds:
     """The runs of one store that this process holds for frameworks."""
 
     def __init__(self) -> None:
-        self.by_run: dict[str, Stint] = {}
+        self.by_run: dict[str, SharedHold] = {}
         self.lock = Lock()
 
 
 @contextmanager
-def stint(workshop: "Workshop", entry: Entry) -> Iterator[Tenure]:
+def share(session: "StoreSession", entry: Entry) -> Iterator[HeldRun]:
     """Hold the run while the block runs, together with whoever in this process does. RunHeld by another process."""
-    stints = workshop.part(Stints)
-    with stints.lock:
-        shared = stints.by_run.setdefault(entry.run, Stint())
+    holds = session.part(SharedHolds)
+    with holds.lock:
+        shared = holds.by_run.setdefault(entry.run, SharedHold())
         shared.users += 1
-        workshop.framework_runs.add(entry.run)
+        session.framework_runs.add(entry.run)
     try:
         with shared.lock:
-            if shared.tenure is None:
-                shared.tenure = _begin(workshop, entry)
-            tenure = shared.tenure
-        yield tenure
+            if shared.held is None:
+                shared.held = _begin(session, entry)
+            held = shared.held
+        yield held
     finally:
         with shared.lock:
-            with stints.lock:
+            with holds.lock:
                 is_last = shared.users == 1
-            if is_last and shared.tenure is not None:
-                _end(shared.tenure)
-                shared.tenure = None
-            with stints.lock:
+            if is_last and shared.held is not None:
+                _end(shared.held)
+                shared.held = None
+            with holds.lock:
                 shared.users -= 1
                 if not shared.users:
-                    del stints.by_run[entry.run]
-                    workshop.framework_runs.discard(entry.run)
+                    del holds.by_run[entry.run]
+                    session.framework_runs.discard(entry.run)
 
 
-def journal_of(workshop: "Workshop", run: str) -> Journal | None:
-    """The journal of a run that this process holds for a stint; whoever else here has something to record uses it, too."""
-    shared = workshop.part(Stints).by_run.get(run)
-    tenure = None if shared is None else shared.tenure
-    return (
-        None
-        if tenure is None or tenure.journal is None or tenure.journal.lost is not None
-        else tenure.journal
-    )
+def journal_of(session: "StoreSession", run: str) -> Journal | None:
+    """The journal of a run that this process holds for a shared hold; whoever else here has something to record uses it, too."""
+    shared = session.part(SharedHolds).by_run.get(run)
+    held = None if shared is None else shared.held
+    return None if held is None or held.journal is None or held.journal.lost is not None else held.journal
 
 
-def ensure(workshop: "Workshop", entry: Entry) -> RunRow:
+def ensure(session: "StoreSession", entry: Entry) -> RunRow:
     """The run's row, made where there is none. RunSealed; RunCancelled."""
     import os
 
-    store = workshop.store
+    store = session.store
     row = store.find_run(entry.run)
     while row is None:
-        store.create_run(RunRow(entry.run, os.urandom(16).hex(), workshop.clock.wall(), Status.IDLE, b"{}"))
+        store.create_run(RunRow(entry.run, os.urandom(16).hex(), session.clock.wall(), Status.IDLE, b"{}"))
         row = store.find_run(entry.run)
     check_may_act(store, row)
     if row.status in OVER:
@@ -122,55 +118,55 @@ def beginning(row: RunRow, entry: Entry) -> list[Draft]:
     return [started_of(entry)] if row.head == 0 else []
 
 
-def hold(workshop: "Workshop", run: str, until: float) -> Lease:
+def hold(session: "StoreSession", run: str, until: float) -> Lease:
     """The lease of the run; whoever has it is waited for until then. RunHeld."""
-    clock = workshop.clock
+    clock = session.clock
     while True:
         try:
-            return drive(take(BLOCKING, workshop.store, clock, run, workshop.lease_s))
+            return drive(take(BLOCKING, session.store, clock, run, session.lease_s))
         except RunHeld:
             if clock.monotonic() >= until:
                 raise
             clock.sleep(_PAUSE_S)
 
 
-def _begin(workshop: "Workshop", entry: Entry) -> Tenure:
-    store, run = workshop.store, entry.run
-    before = ensure(workshop, entry)
-    lease = hold(workshop, run, workshop.clock.monotonic() + CHAIN_WAIT_S)
+def _begin(session: "StoreSession", entry: Entry) -> HeldRun:
+    store, run = session.store, entry.run
+    before = ensure(session, entry)
+    lease = hold(session, run, session.clock.monotonic() + CHAIN_WAIT_S)
     try:
-        row = ensure(workshop, entry)
+        row = ensure(session, entry)
         before = with_lease_of(row, before)
         view = load(store, run)
-        journal = Journal(store, workshop.committer, run, lease.fence, row.head)
-        if drive(cancel.take_in(BLOCKING, workshop, before, view, journal)):
+        journal = Journal(store, session.committer, run, lease.fence, row.head)
+        if drive(cancel.take_in(BLOCKING, session, before, view, journal)):
             raise cancel.refusal(store, row)
-        drafts = [*beginning(row, entry), *_attempt(workshop, view, before, lease, entry)]
+        drafts = [*beginning(row, entry), *_attempt(session, view, before, lease, entry)]
         if drafts:
-            drive(journal.append(BLOCKING, drafts, workshop.clock.wall()))
+            drive(journal.append(BLOCKING, drafts, session.clock.wall()))
             fold(read_all(store, run, after_seq=row.head), view)
-        tenure = Tenure(workshop, row, view, journal)
-        tenure.status, tenure.may_drift = row.status, False
+        held = HeldRun(session, row, view, journal)
+        held.status, held.may_drift = row.status, False
         for key, call in view.calls.items():
             call.taken = len(call.outcomes) if key.endswith(".k") else 0
-        workshop.tender.add(journal, workshop.lease_s)
+        session.heartbeat.add(journal, session.lease_s)
         try:
-            drive(inbox.drain(tenure, BLOCKING, enters=True))
-            for name in waking(tenure):
-                tenure.feature(name)
-            drive(fork_and_rewind.settle_from_origin(tenure, BLOCKING, row))
+            drive(inbox.drain(held, BLOCKING, enters=True))
+            for name in waking(held):
+                held.feature(name)
+            drive(fork_and_rewind.settle_from_origin(held, BLOCKING, row))
         except BaseException:
-            workshop.tender.remove(journal)
+            session.heartbeat.remove(journal)
             raise
     except BaseException:
         give_back(store, run, lease.fence)
         raise
-    return tenure
+    return held
 
 
-def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, entry: Entry) -> list[Draft]:
+def _attempt(session: "StoreSession", view: View, before: RunRow, lease: Lease, entry: Entry) -> list[Draft]:
     """That this process works on the run, unless that was told; and the end of the one that did before it."""
-    store, last = workshop.store, view.crashed_attempt
+    store, last = session.store, view.crashed_attempt
     if last is None:
         return [attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
     if fields_of(last.event.body)["owner"] == store.owner:
@@ -185,20 +181,16 @@ def _attempt(workshop: "Workshop", view: View, before: RunRow, lease: Lease, ent
     return [ended, attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
 
 
-def _end(tenure: Tenure) -> None:
+def _end(held: HeldRun) -> None:
     """Nothing is under way any more: let the run go, and say so if something is in doubt."""
-    assert tenure.journal is not None
+    assert held.journal is not None
     status = (
-        Status.IN_DOUBT
-        if unsettled(tenure)
-        else Status.PARKED
-        if QUESTIONS.of(tenure.view).open
-        else Status.IDLE
+        Status.IN_DOUBT if unsettled(held) else Status.PARKED if QUESTIONS.of(held.view).open else Status.IDLE
     )
     try:
-        if tenure.journal.lost is None and status != tenure.status:
-            drive(tenure.journal.append(BLOCKING, [], tenure.clock.wall(), status=status))
+        if held.journal.lost is None and status != held.status:
+            drive(held.journal.append(BLOCKING, [], held.clock.wall(), status=status))
     except HoldfastError as error:
-        log().warning("that run %s is %s could not be recorded: %s", tenure.run, status, error)
+        log().warning("that run %s is %s could not be recorded: %s", held.run, status, error)
     finally:
-        let_go(tenure)
+        let_go(held)

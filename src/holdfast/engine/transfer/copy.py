@@ -18,9 +18,9 @@ from holdfast.engine.journal.lease import check_is_free
 from holdfast.engine.lineage import pins
 from holdfast.engine.lineage.dependents import all_rows
 from holdfast.engine.run.sealed import find_seal
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import export as exporting
-from holdfast.engine.transfer.store_as_export import DryCrate, Kept, StoreCrate
+from holdfast.engine.transfer.store_as_export import DryWriter, Kept, StoreWriter
 from holdfast.errors import (
     Corrupt,
     ExportError,
@@ -73,7 +73,7 @@ class Copying:
     """One copy, from one store to another."""
 
     def __init__(
-        self, source: Workshop, target: Workshop, *, move: bool, dry_run: bool, tell: Tell | None
+        self, source: StoreSession, target: StoreSession, *, move: bool, dry_run: bool, tell: Tell | None
     ) -> None:
         """Misuse where both are the same store."""
         if source.store is target.store or source.store.url == target.store.url:
@@ -125,14 +125,14 @@ class Copying:
         goes, why = self._goes(row)
         if not goes and why == _WOKEN:
             return self._outcome(row, "there")._replace(why=why)
-        crate = self._crate()
-        exporting.export(source, row.run, crate)
+        writer = self._writer()
+        exporting.export(source, row.run, writer)
         if not self._dry_run:
-            crate.verify()
+            writer.verify()
             self._verified.add(row.run)
             pins.carry(source.store, target.store, row.run)
-        outcome = "moved" if goes else "there" if crate.is_there else "copied"
-        return self._outcome(row, outcome, crate)._replace(why=why)
+        outcome = "moved" if goes else "there" if writer.is_there else "copied"
+        return self._outcome(row, outcome, writer)._replace(why=why)
 
     def _goes(self, row: RunRow) -> tuple[bool, str]:
         """Whether a run is to act in the other store in the end; and why not, where it was to move."""
@@ -148,25 +148,25 @@ class Copying:
             return False, _WOKEN
         return self._move, ""
 
-    def _outcome(self, row: RunRow, outcome: str, crate: StoreCrate | None = None) -> CopiedRun:
+    def _outcome(self, row: RunRow, outcome: str, writer: StoreWriter | None = None) -> CopiedRun:
         there = self._target.store.find_run(row.run)
         done = CopiedRun(row.run, outcome, there.status if there else "", there.head if there else row.head)
-        if crate is None:
+        if writer is None:
             return done
         return done._replace(
-            events=crate.events, blobs=crate.blobs, size_bytes=crate.size_bytes, origins=crate.origins
+            events=writer.events, blobs=writer.blobs, size_bytes=writer.size_bytes, origins=writer.origins
         )
 
     # -- moving --------------------------------------------------------------------------------------------------
 
     def _move_all(self, rows: Sequence[RunRow], found: dict[str, CopiedRun]) -> None:
-        crates: dict[str, StoreCrate] = {}
+        crates: dict[str, StoreWriter] = {}
 
         def seal(row: RunRow) -> CopiedRun:
-            crates[row.run] = crate = self._crate()
-            exporting.move(self._source, row.run, crate)
-            crate.verify()
-            return _sum(found[row.run], self._outcome(row, "moved", crate))
+            crates[row.run] = writer = self._writer()
+            exporting.move(self._source, row.run, writer)
+            writer.verify()
+            return _sum(found[row.run], self._outcome(row, "moved", writer))
 
         def wake(row: RunRow) -> CopiedRun:
             crates[row.run].wake()
@@ -188,8 +188,8 @@ class Copying:
             told = before or CopiedRun(run, "")
             return told._replace(outcome="refused", why=str(refused))
 
-    def _crate(self) -> StoreCrate:
-        kind = DryCrate if self._dry_run else StoreCrate
+    def _writer(self) -> StoreWriter:
+        kind = DryWriter if self._dry_run else StoreWriter
         return kind(self._source.store, self._target, self._kept, self._wrote)
 
     def _told(self, doing: str, rows: Sequence[RunRow]) -> Iterator[RunRow]:

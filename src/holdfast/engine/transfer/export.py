@@ -29,10 +29,10 @@ from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.state.blob_references import references
-from holdfast.engine.transfer.verify_export import Parcel, verified
+from holdfast.engine.transfer.verify_export import ExportReader, verified
 from holdfast.errors import Corrupt, UnknownPoint
 from holdfast.model.event_fields import blobs_named, fields_of
 from holdfast.model.events import Event, Kind, link_behind
@@ -43,7 +43,7 @@ from holdfast.stores.port import StorePort
 _TRIES = 3
 
 
-class Crate(Protocol):
+class ExportWriter(Protocol):
     """Where an export is put. Under another name until it is published."""
 
     @property
@@ -57,75 +57,77 @@ class Crate(Protocol):
 
     def complete(self) -> int: ...
 
-    def opened(self) -> AbstractContextManager[Parcel]: ...
+    def opened(self) -> AbstractContextManager[ExportReader]: ...
 
     def publish(self) -> None: ...
 
 
-def export(workshop: Workshop, run: str, crate: Crate) -> Exported:
+def export(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
     """Write the run as it stands now. Durable and at its place when it returns; the run is not touched."""
-    manifest, size = _written(workshop.store, run, crate, _TRIES)
-    crate.publish()
-    return _exported(manifest, crate, size)
+    manifest, size = _written(session.store, run, writer, _TRIES)
+    writer.publish()
+    return _exported(manifest, writer, size)
 
 
-def _written(store: StorePort, run: str, crate: Crate, tries: int) -> tuple[Manifest, int]:
+def _written(store: StorePort, run: str, writer: ExportWriter, tries: int) -> tuple[Manifest, int]:
     chain = _chain(store, run)
     try:
-        return _write(store, chain, (), chain[0].status, crate, moved=False)
+        return _write(store, chain, (), chain[0].status, writer, moved=False)
     except Corrupt:
         if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
             raise
-    crate.clear()  # it was pruned while it was read: what is left of it can be read again
-    return _written(store, run, crate, tries - 1)
+    writer.clear()  # it was pruned while it was read: what is left of it can be read again
+    return _written(store, run, writer, tries - 1)
 
 
-def move(workshop: Workshop, run: str, crate: Crate) -> Exported:
+def move(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
     """Write the run and seal it here. RunHeld while somebody alive has it; RunSealed if it is not this one's to move."""
-    before = _chain(workshop.store, run)[0]
-    with holding(workshop, run) as hold:
+    before = _chain(session.store, run)[0]
+    with holding(session, run) as hold:
         row = hold.row()
-        seal = find_seal(workshop.store, row) if row.status == Status.SEALED else None
+        seal = find_seal(session.store, row) if row.status == Status.SEALED else None
         if seal is not None:  # an earlier move of it was cut off, or its file got lost
-            manifest, size = _write_sealed(workshop.store, run, crate)
+            manifest, size = _write_sealed(session.store, run, writer)
         else:
-            check_may_act(workshop.store, row)
-            manifest, size = _seal(workshop, hold, row, with_lease_of(row, before), crate)
-        crate.publish()
-    return _exported(manifest, crate, size)
+            check_may_act(session.store, row)
+            manifest, size = _seal(session, hold, row, with_lease_of(row, before), writer)
+        writer.publish()
+    return _exported(manifest, writer, size)
 
 
-def _seal(workshop: Workshop, hold: Hold, row: RunRow, before: RunRow, crate: Crate) -> tuple[Manifest, int]:
+def _seal(
+    session: StoreSession, hold: Hold, row: RunRow, before: RunRow, writer: ExportWriter
+) -> tuple[Manifest, int]:
     """The file first, whole, synced and read back; then the very events that it ends with into the journal."""
-    store = workshop.store
-    events = _last_events(workshop, hold, row, before, crate.place)
-    manifest, size = _write(store, chain_of(store, row.run), events, row.status, crate, moved=True)
-    with crate.opened() as parcel:
-        verified(parcel)
+    store = session.store
+    events = _last_events(session, hold, row, before, writer.place)
+    manifest, size = _write(store, chain_of(store, row.run), events, row.status, writer, moved=True)
+    with writer.opened() as reader:
+        verified(reader)
     hold.append(row.head, events, status=Status.SEALED)
     if len(letters.waiting(store, row.run)) != (manifest.inbox.letters if manifest.inbox else 0):
-        crate.clear()  # one came while we were writing; from now on they are refused
-        return _write_sealed(store, row.run, crate)
+        writer.clear()  # one came while we were writing; from now on they are refused
+        return _write_sealed(store, row.run, writer)
     return manifest, size
 
 
 def _last_events(
-    workshop: Workshop, hold: Hold, row: RunRow, before: RunRow, place: str
+    session: StoreSession, hold: Hold, row: RunRow, before: RunRow, place: str
 ) -> tuple[Event, ...]:
     """How the run leaves: what nobody but this store can tell about its last attempt, and where it goes."""
-    view = load(workshop.store, row.run)
-    drafts = catching_up(workshop.store, before, view)
+    view = load(session.store, row.run)
+    drafts = catching_up(session.store, before, view)
     drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
     behind = link_behind(view.head_chain, row.birth)
-    events, _ = placed_after(row.head, behind, drafts, row.run, hold.fence, workshop.clock.wall())
+    events, _ = placed_after(row.head, behind, drafts, row.run, hold.fence, session.clock.wall())
     return events
 
 
-def _write_sealed(store: StorePort, run: str, crate: Crate) -> tuple[Manifest, int]:
+def _write_sealed(store: StorePort, run: str, writer: ExportWriter) -> tuple[Manifest, int]:
     chain = chain_of(store, run)
     seal = find_seal(store, chain[0])
     assert seal is not None, f"run {run} is sealed without a seal"
-    return _write(store, chain, (), fields_of(seal.body)["status"], crate, moved=True)
+    return _write(store, chain, (), fields_of(seal.body)["status"], writer, moved=True)
 
 
 # -- the parts --------------------------------------------------------------------------------------------------
@@ -137,9 +139,15 @@ class _Part(NamedTuple):
 
 
 def _write(
-    store: StorePort, chain: list[RunRow], more: tuple[Event, ...], status: str, crate: Crate, *, moved: bool
+    store: StorePort,
+    chain: list[RunRow],
+    more: tuple[Event, ...],
+    status: str,
+    writer: ExportWriter,
+    *,
+    moved: bool,
 ) -> tuple[Manifest, int]:
-    """Put everything into the crate: the manifest, what it lists, and the size of it all once it is synced."""
+    """Put everything into the export: the manifest, what it lists, and the size of it all once it is synced."""
     runs: list[ExportedRun] = []
     parts: list[_Part] = []
     needed: set[str] = set()
@@ -168,13 +176,13 @@ def _write(
             single_use,
         )
     )
-    crate.put(MANIFEST, write(manifest))
+    writer.put(MANIFEST, write(manifest))
     for part in parts:
-        crate.put(*part)
+        writer.put(*part)
     for address in manifest.blobs:
-        if crate.lacks(blob_file(address)):
-            crate.put(blob_file(address), read_blob(store, address))
-    return manifest, crate.complete()
+        if writer.lacks(blob_file(address)):
+            writer.put(blob_file(address), read_blob(store, address))
+    return manifest, writer.complete()
 
 
 def _own(store: StorePort, row: RunRow, upto: int) -> list[Event]:
@@ -228,11 +236,11 @@ def _revisions(store: StorePort, run: str) -> list[int]:
     return [row.revision for row in chain_of(store, run)]
 
 
-def _exported(manifest: Manifest, crate: Crate, size: int) -> Exported:
+def _exported(manifest: Manifest, writer: ExportWriter, size: int) -> Exported:
     events = sum(run.events for run in manifest.runs)
     return Exported(
         manifest.run,
-        crate.place,
+        writer.place,
         manifest.moved,
         manifest.head,
         len(manifest.runs),

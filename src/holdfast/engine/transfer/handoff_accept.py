@@ -33,10 +33,10 @@ from holdfast.engine.journal.journal import (
 )
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.premises.premises import Look
+from holdfast.engine.premises.premises import CheckLocation
 from holdfast.engine.run.open import Entry, started_of
 from holdfast.engine.run.sealed import check_may_act, find_handoff
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import BadHandoff, HoldfastError, ImportClash
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, SERIES_RUNS_MAX
@@ -52,23 +52,23 @@ UNKNOWN_PLACE = "?"
 
 
 def accept(
-    workshop: Workshop, given: object, run: str | None = None, *, source: StorePort | None = None
+    session: StoreSession, given: object, run: str | None = None, *, source: StorePort | None = None
 ) -> Accepted:
     """Begin a run with this document. Nobody holds it yet. Durable when it returns. BadHandoff; ImportClash; RunSealed.
 
     ``source`` is the giver's store, where it can be reached: what the document does not have is fetched from there.
     """
     found = check_document(given)
-    store = workshop.store
+    store = session.store
     if source is None and found["store"] == store.url:
         source = store
     run = check_run_id(run) if run is not None else _free_name(store, found)
     row = store.find_run(run)
     if row is None or not row.head:
         _prepared(store, run, found, source)  # what cannot be begun leaves nothing behind
-    row = row or _created(workshop, run, found)
+    row = row or _created(session, run, found)
     check_may_act(store, row)
-    lease = drive(take(BLOCKING, store, workshop.clock, run, workshop.lease_s))
+    lease = drive(take(BLOCKING, store, session.clock, run, session.lease_s))
     try:
         row = held_row(store, run)  # what was read before the lease may have been another run
         check_may_act(store, row)
@@ -76,8 +76,8 @@ def accept(
         if events:
             return _again(store, row, events, found)
         drafts, losses = _prepared(store, run, found, source)
-        journal = Journal(store, workshop.committer, run, lease.fence, 0, before=first_link(row.birth))
-        drive(journal.append(BLOCKING, drafts, workshop.clock.wall(), status=Status.QUEUED))
+        journal = Journal(store, session.committer, run, lease.fence, 0, before=first_link(row.birth))
+        drive(journal.append(BLOCKING, drafts, session.clock.wall(), status=Status.QUEUED))
     finally:
         give_back(store, run, lease.fence)
     return _accepted(run, found, losses, is_new=True)
@@ -128,12 +128,12 @@ def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
     )
 
 
-def _created(workshop: Workshop, run: str, found: Mapping[str, Any]) -> RunRow:
+def _created(session: StoreSession, run: str, found: Mapping[str, Any]) -> RunRow:
     """The row of the new run, which says where its work comes from; if somebody was faster, theirs."""
     body = dumps({"handed": _source(found)}, option=OPT_SORT_KEYS)
-    row = RunRow(run, os.urandom(16).hex(), workshop.clock.wall(), Status.QUEUED, body)
-    workshop.store.create_run(row)
-    there = workshop.store.find_run(run)
+    row = RunRow(run, os.urandom(16).hex(), session.clock.wall(), Status.QUEUED, body)
+    session.store.create_run(row)
+    there = session.store.find_run(run)
     assert there is not None, f"run {run} was created and is not there"
     return there
 
@@ -331,7 +331,7 @@ def _of_journal(source: StorePort, row: RunRow, found: Mapping[str, Any]) -> Ite
 
 def _of_places(found: Mapping[str, Any], source: StorePort | None) -> Iterator[Loss]:
     """Files and endpoints, as they are seen from here."""
-    look = Look((os.getcwd(),))  # noqa: PTH109 - pathlib is not loaded for this
+    look = CheckLocation((os.getcwd(),))  # noqa: PTH109 - pathlib is not loaded for this
     for item in (*found["artifacts"], *found["dependencies"]):
         premise = Premise(item["kind"], item["name"], item["facts"])
         judged = judge(premise, look.at(premise))

@@ -29,17 +29,17 @@ from holdfast.model.events import Kind
 from holdfast.model.store_rows import Blob
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.held_run import Tenure
-    from holdfast.engine.steps.call_identity import Asked
-    from holdfast.engine.sync_async import Hands
-    from holdfast.model.calls import Treatment
+    from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.steps.call_identity import RequestedCall
+    from holdfast.engine.sync_async import Runtime
+    from holdfast.model.calls import CallOptions
     from holdfast.stores.port import StorePort
 
 
 class TakenOver(Feature):
     """Effects that another history has made, for a run that took over from it: by a handoff, a fork or a rewind."""
 
-    def __init__(self, held: "Tenure") -> None:
+    def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
         self._carried: Carried | None = None
         self._behind: dict[str, dict[str, Any]] | None = None
@@ -65,53 +65,59 @@ class TakenOver(Feature):
             self._behind = entries_told(self.held.store, LATER_EFFECTS.of(self.held.view).events)
         return self._behind
 
-    async def claim(self, hands: "Hands", treatment: "Treatment", asked: "Asked") -> Call | None:
+    async def claim(
+        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall"
+    ) -> Call | None:
         """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
         entry = self.behind.get(asked.key)
         if entry is not None:
-            return await _claim_behind(self.held, hands, treatment, asked, entry)
-        if self.carried is None or treatment.effect not in CARRIED:
+            return await _claim_behind(self.held, runtime, call_options, asked, entry)
+        if self.carried is None or call_options.effect not in CARRIED:
             return None
-        return await _claim_carried(self.held, hands, treatment, asked, self.carried)
+        return await _claim_carried(self.held, runtime, call_options, asked, self.carried)
 
 
 TAKEN_OVER: Final = Slot("taken_over", TakenOver)
 
 
 async def _claim_carried(
-    tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked", carried: Carried
+    held: "HeldRun", runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", carried: Carried
 ) -> Call | None:
     effect = carried.take(asked.name, "" if asked.site else asked.key, asked.arguments)
     if effect is None:
         return None
-    journal = tenure.require_journal(asked.name)
-    handed = HANDOFF.of(tenure.view).handed
+    journal = held.require_journal(asked.name)
+    handed = HANDOFF.of(held.view).handed
     assert handed is not None
-    digest = fields_of(tenure.view.started.body)["handed_over"]["digest"] if tenure.view.started else ""
-    seed = tenure.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
-    drafts = [_intent(treatment, asked, effect), *_known(tenure, asked, effect, seed)]
+    digest = fields_of(held.view.started.body)["handed_over"]["digest"] if held.view.started else ""
+    seed = held.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
+    drafts = [_intent(call_options, asked, effect), *_known(held, asked, effect, seed)]
     try:
-        seq = await journal.append(hands, drafts, tenure.clock.wall())
+        seq = await journal.append(runtime, drafts, held.clock.wall())
     except BaseException as cut:
         if written_despite(cut) is None:
             carried.put_back(effect)
         raise
     if seed is not None:
         seed.abandoned = True
-    return _noted(tenure, asked, drafts, seq - len(drafts) + 1)
+    return _noted(held, asked, drafts, seq - len(drafts) + 1)
 
 
 async def _claim_behind(
-    tenure: "Tenure", hands: "Hands", treatment: "Treatment", asked: "Asked", entry: dict[str, Any]
+    held: "HeldRun",
+    runtime: "Runtime",
+    call_options: "CallOptions",
+    asked: "RequestedCall",
+    entry: dict[str, Any],
 ) -> Call:
     """The call, with what became of it at the origin on record, under the key that it was made with there."""
-    journal = tenure.require_journal(asked.name)
+    journal = held.require_journal(asked.name)
     if entry["how"] != "done":
-        entry = await hands.store(_latest, tenure.store, entry)
-    repeats = LATER_EFFECTS.of(tenure.view).repeats
+        entry = await runtime.store(_latest, held.store, entry)
+    repeats = LATER_EFFECTS.of(held.view).repeats
     how = treatment_of(entry, repeats)
     origin = {name: entry[name] for name in ("run", "event", "how", "over", "owner")}
-    drafts = [_intent_of(treatment, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])]
+    drafts = [_intent_of(call_options, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])]
     if how == "answered":
         outcome = dict(entry["outcome"])
         value = dumps(outcome.pop("value")) if "value" in outcome else None
@@ -124,8 +130,8 @@ async def _claim_behind(
         drafts.append(
             draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts={"reason": reason_of(entry, repeats)})
         )
-    seq = await journal.append(hands, drafts, tenure.clock.wall())
-    return _noted(tenure, asked, drafts, seq - len(drafts) + 1)
+    seq = await journal.append(runtime, drafts, held.clock.wall())
+    return _noted(held, asked, drafts, seq - len(drafts) + 1)
 
 
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
@@ -139,14 +145,18 @@ def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
     return next((one for one in found if one["key"] == entry["key"]), entry)
 
 
-def _intent(treatment: "Treatment", asked: "Asked", effect: Effect) -> Draft:
+def _intent(call_options: "CallOptions", asked: "RequestedCall", effect: Effect) -> Draft:
     """Told first is which effect it is: whoever folds finds that without looking."""
     handed = {"handed": {**origin_of(effect), "is_over": bool(effect.item.get("is_over"))}}
-    return _intent_of(treatment, asked, handed, treatment.effect, effect.idempotency_key)
+    return _intent_of(call_options, asked, handed, call_options.effect, effect.idempotency_key)
 
 
 def _intent_of(
-    treatment: "Treatment", asked: "Asked", whose: dict[str, Any], effect: str, idempotency_key: str
+    call_options: "CallOptions",
+    asked: "RequestedCall",
+    whose: dict[str, Any],
+    effect: str,
+    idempotency_key: str,
 ) -> Draft:
     fields: dict[str, Any] = {
         **whose,
@@ -158,16 +168,18 @@ def _intent_of(
     if asked.point.forked:
         fields["forked"] = True
     fields |= {
-        name: True for name, is_so in (("tool", treatment.is_tool), ("verify", treatment.verify)) if is_so
+        name: True
+        for name, is_so in (("tool", call_options.is_tool), ("verify", call_options.verify))
+        if is_so
     }
-    if effect == "once" and treatment.in_doubt != "stop":
-        fields["in_doubt"] = treatment.in_doubt
-    if treatment.approved_seq:  # else a replay would take the approval for unused, and ask once more
-        fields["approved"] = treatment.approved_seq
+    if effect == "once" and call_options.in_doubt != "stop":
+        fields["in_doubt"] = call_options.in_doubt
+    if call_options.approved_seq:  # else a replay would take the approval for unused, and ask once more
+        fields["approved"] = call_options.approved_seq
     return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
 
 
-def _known(tenure: "Tenure", asked: "Asked", effect: Effect, seed: Call | None) -> list[Draft]:
+def _known(held: "HeldRun", asked: "RequestedCall", effect: Effect, seed: Call | None) -> list[Draft]:
     """What became of it, as far as that is known here."""
     via: dict[str, Any] = {"via": "handoff", **origin_of(effect)}
     if effect.is_done:
@@ -183,18 +195,18 @@ def _known(tenure: "Tenure", asked: "Asked", effect: Effect, seed: Call | None) 
         return [draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts=parts), *gone]
     if not seed.outcomes:  # somebody has said that it may be made again
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, {"how": "retry", **via}), *gone]
-    told = tenure.body_of(seed.outcomes[-1])  # somebody has said how it ended
+    told = held.body_of(seed.outcomes[-1])  # somebody has said how it ended
     return [Draft(Kind.STEP_SETTLED, asked.name, asked.key, rewritten(told, **via)), *gone]
 
 
-def _noted(tenure: "Tenure", asked: "Asked", drafts: list[Draft], first_seq: int) -> Call:
+def _noted(held: "HeldRun", asked: "RequestedCall", drafts: list[Draft], first_seq: int) -> Call:
     """The view as whoever folds these events would have it."""
-    assert tenure.journal is not None
-    call = tenure.view.calls[asked.key] = Call(asked.key, asked.name)
-    call.seq, call.started_at, call.fence = first_seq, tenure.clock.wall(), tenure.journal.fence
+    assert held.journal is not None
+    call = held.view.calls[asked.key] = Call(asked.key, asked.name)
+    call.seq, call.started_at, call.fence = first_seq, held.clock.wall(), held.journal.fence
     call.body, call.is_open = drafts[0].body, True
     if "handed" in (intent := fields_of(drafts[0].body)):
-        HANDOFF.of(tenure.view).claimed.add(intent["handed"]["n"])
+        HANDOFF.of(held.view).claimed.add(intent["handed"]["n"])
     for seq, event in enumerate(drafts[1:], first_seq + 1):
         if event.key != asked.key:
             continue
@@ -204,5 +216,5 @@ def _noted(tenure: "Tenure", asked: "Asked", drafts: list[Draft], first_seq: int
         else:
             call.is_open = False
             if body["how"] != "retry":
-                call.outcomes.append(Outcome(seq, body["how"] == "done", tenure.add_point(), event.body))
+                call.outcomes.append(Outcome(seq, body["how"] == "done", held.add_point(), event.body))
     return call

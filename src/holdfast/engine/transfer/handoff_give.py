@@ -21,14 +21,14 @@ from holdfast.engine.lineage.fork_and_rewind import entries_told
 from holdfast.engine.llm.conversation import entries_at
 from holdfast.engine.run import observers
 from holdfast.engine.run.close import release
-from holdfast.engine.run.held_run import Tenure
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_handoff, handed_over
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.state.state_store import read_state
 from holdfast.engine.steps.marks import ask, given, placed
-from holdfast.engine.sync_async import BLOCKING, Hands, drive
+from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.errors import HoldfastError, Misuse, RunFinished, UnknownRun
 from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Outcome
@@ -42,12 +42,12 @@ def document(
     store: StorePort, run: str, to: str, *, at: float, is_held: bool, sealed: bool = False
 ) -> dict[str, Any]:
     """The document that hands this run over as it stands. Nothing is written."""
-    from holdfast.core.transfer.handoff import Baggage, document_of
+    from holdfast.core.transfer.handoff import HandoffContents, document_of
 
     view = load(store, run)
     state, state_bytes = _state(store, view)
     messages, messages_bytes = _messages(store, run, view)
-    baggage = Baggage(
+    contents = HandoffContents(
         state,
         state_bytes,
         messages,
@@ -67,7 +67,7 @@ def document(
         at=at,
         is_held=is_held,
         sealed=sealed,
-        baggage=baggage,
+        contents=contents,
     )
 
 
@@ -109,36 +109,36 @@ def _messages(store: StorePort, run: str, view: View) -> tuple[list[Any], int]:
 # -- by the program itself ---------------------------------------------------------------------------------------------
 
 
-async def hand_over(tenure: Tenure, hands: Hands, to: str, *, seal: bool) -> dict[str, Any]:
+async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> dict[str, Any]:
     """The document, drawn once and kept in the journal: the same in every replay. Synced when it returns.
 
     With ``seal`` the run is sealed in the same append, and this attempt is over. Misuse while one of its steps runs.
     """
     checked_name(to)
     identity = {"to": to, **({"sealed": True} if seal else {})}
-    data = canonical(identity, what=f"handoff of run {tenure.run}")
+    data = canonical(identity, what=f"handoff of run {held.run}")
 
-    asked = ask(tenure, HANDOFF, data)
+    asked = ask(held, HANDOFF, data)
     try:
-        recorded = given(tenure, asked)
+        recorded = given(held, asked)
         if recorded is not None:  # sealed, it was taken back since
-            found: dict[str, Any] = await hands.store(_recorded_document, tenure, recorded)
+            found: dict[str, Any] = await runtime.store(_recorded_document, held, recorded)
             return found
-        journal = tenure.require_journal(HANDOFF)
+        journal = held.require_journal(HANDOFF)
         if seal:
-            _check_idle(tenure)
-        made = await hands.store(
-            document, tenure.store, tenure.run, to, at=tenure.clock.wall(), is_held=True, sealed=seal
+            _check_idle(held)
+        made = await runtime.store(
+            document, held.store, held.run, to, at=held.clock.wall(), is_held=True, sealed=seal
         )
-        drafts = [_kept(made, asked.key, placed(asked, {})), *(_end(tenure, made) if seal else ())]
+        drafts = [_kept(made, asked.key, placed(asked, {})), *(_end(held, made) if seal else ())]
         status = Status.SEALED if seal else None
-        await journal.append(hands, drafts, tenure.clock.wall(), status=status)
-        asked.here.trail.last = asked.key
+        await journal.append(runtime, drafts, held.clock.wall(), status=status)
+        asked.here.task_calls.last = asked.key
         if seal:
-            await _stop(tenure, hands, to)
+            await _stop(held, runtime, to)
         return made
     finally:
-        tenure.land(asked.site)
+        held.land(asked.site)
 
 
 def _kept(made: dict[str, Any], key: str, fields: dict[str, Any]) -> Draft:
@@ -146,28 +146,28 @@ def _kept(made: dict[str, Any], key: str, fields: dict[str, Any]) -> Draft:
     return draft(Kind.MARK, HANDOFF, key, fields, dumps(made))
 
 
-def _end(tenure: Tenure, made: dict[str, Any]) -> tuple[Draft, Draft]:
-    took_s = round(tenure.took_s, 6)
+def _end(held: HeldRun, made: dict[str, Any]) -> tuple[Draft, Draft]:
+    took_s = round(held.took_s, 6)
     fields = {"how": "handed over", "status": Status.SEALED, "took_s": took_s}
     return draft(Kind.ATTEMPT_ENDED, "", "", fields), _sealed(made, Status.INTERRUPTED)
 
 
-async def _stop(tenure: Tenure, hands: Hands, to: str) -> None:
+async def _stop(held: HeldRun, runtime: Runtime, to: str) -> None:
     """This attempt is over. The block is not left yet: a tool that is called in it is refused, and not simply run."""
-    tenure.status = Status.SEALED
-    for ended in tenure.hooks.ended:
-        await ended(hands, None)
-    tenure.sealed = handed_over(tenure.run, to)
-    release(tenure)
-    observers.gone(tenure.attendant, tenure.status, None)
+    held.status = Status.SEALED
+    for ended in held.hooks.ended:
+        await ended(runtime, None)
+    held.sealed = handed_over(held.run, to)
+    release(held)
+    observers.gone(held.observer, held.status, None)
 
 
-def _check_idle(tenure: Tenure) -> None:
+def _check_idle(held: HeldRun) -> None:
     """Behind the seal nothing can be recorded: what runs now could not say how it ended."""
-    names = ", ".join(sorted({work.asked.name for work in tenure.in_flight()}))
+    names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))
     if names:
         raise Misuse(
-            problem=f"run {tenure.run} cannot be sealed while {names} runs",
+            problem=f"run {held.run} cannot be sealed while {names} runs",
             advice="hand over outside of steps, when those that were started are over; or without seal=True",
         )
 
@@ -180,12 +180,12 @@ def _sealed(made: dict[str, Any], status: str) -> Draft:
 # -- from outside ------------------------------------------------------------------------------------------------------
 
 
-def hand_over_run(workshop: Workshop, run: str, to: str, *, seal: bool, is_held: bool) -> dict[str, Any]:
+def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_held: bool) -> dict[str, Any]:
     """The document of a run. With ``seal`` it is kept there and the run sealed. RunHeld while somebody alive has it.
 
     Asked for again with the same name, it is the same document. UnknownRun; RunSealed where somebody else has it.
     """
-    store = workshop.store
+    store = session.store
     before = store.find_run(run)
     if before is None:
         raise UnknownRun(run=run, store=store.url)
@@ -194,13 +194,13 @@ def hand_over_run(workshop: Workshop, run: str, to: str, *, seal: bool, is_held:
     if written is not None:
         return written
     if not seal:
-        return document(store, run, to, at=workshop.clock.wall(), is_held=is_held)
+        return document(store, run, to, at=session.clock.wall(), is_held=is_held)
     check_may_act(store, before)
     if before.status in OVER:
         raise _is_over(run)
-    with holding(workshop, run) as hold:
+    with holding(session, run) as hold:
         row = with_lease_of(hold.row(), before)
-        return _written(store, row, to) or _seal(workshop, hold, row, to)
+        return _written(store, row, to) or _seal(session, hold, row, to)
 
 
 def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
@@ -218,25 +218,25 @@ def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
     raise AssertionError(f"run {row.run} was handed over without a document")
 
 
-def _recorded_document(tenure: Tenure, recorded: Outcome) -> Any:
-    return loads(content_at(tenure.store, tenure.body_of(recorded)))
+def _recorded_document(held: HeldRun, recorded: Outcome) -> Any:
+    return loads(content_at(held.store, held.body_of(recorded)))
 
 
 def _is_over(run: str) -> RunFinished:
     return RunFinished(run=run, what="nothing of it is left to hand over: what it might do next")
 
 
-def _seal(workshop: Workshop, hold: Hold, before: RunRow, to: str) -> dict[str, Any]:
-    store, run = workshop.store, hold.run
+def _seal(session: StoreSession, hold: Hold, before: RunRow, to: str) -> dict[str, Any]:
+    store, run = session.store, hold.run
     check_may_act(store, before)
     if before.status in OVER:
         raise _is_over(run)
     view = load(store, run)
-    journal = Journal(store, workshop.committer, run, hold.fence, view.head)
+    journal = Journal(store, session.committer, run, hold.fence, view.head)
     late = catching_up(store, before, view)
     if late:  # the document tells of it, too
-        drive(journal.append(BLOCKING, late, workshop.clock.wall(), status=Status.INTERRUPTED))
-    at = workshop.clock.wall()
+        drive(journal.append(BLOCKING, late, session.clock.wall(), status=Status.INTERRUPTED))
+    at = session.clock.wall()
     made = document(store, run, to, at=at, is_held=False, sealed=True)
     status = before.status if before.status != Status.RUNNING else Status.INTERRUPTED
     drafts = [_kept(made, "", {}), _sealed(made, status)]
@@ -246,12 +246,12 @@ def _seal(workshop: Workshop, hold: Hold, before: RunRow, to: str) -> dict[str, 
     return made
 
 
-def take_back(workshop: Workshop, run: str) -> None:
+def take_back(session: StoreSession, run: str) -> None:
     """Let a run act again that was handed over and sealed. Durable when it returns. Misuse where it was not."""
-    store = workshop.store
+    store = session.store
     if store.find_run(run) is None:
         raise UnknownRun(run=run, store=store.url)
-    with holding(workshop, run) as hold:
+    with holding(session, run) as hold:
         row = hold.row()
         seal = find_handoff(store, row) if row.status == Status.SEALED else None
         if seal is None:
@@ -260,6 +260,6 @@ def take_back(workshop: Workshop, run: str) -> None:
                 problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` goes on with it"
             )
         body = contents_of(seal.body)
-        journal = Journal(store, workshop.committer, run, hold.fence, row.head)
+        journal = Journal(store, session.committer, run, hold.fence, row.head)
         unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})
-        drive(journal.append(BLOCKING, [unsealed], workshop.clock.wall(), status=body["status"]))
+        drive(journal.append(BLOCKING, [unsealed], session.clock.wall(), status=body["status"]))

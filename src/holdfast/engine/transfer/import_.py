@@ -21,10 +21,10 @@ from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal.journal import chain_at
 from holdfast.engine.lineage import fork_and_rewind, kin
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import moves
 from holdfast.engine.transfer.verify_export import (
-    Parcel,
+    ExportReader,
     events_of,
     letters_of,
     seal_in,
@@ -46,30 +46,30 @@ FindOrigin = Callable[[str], StorePort | None]
 
 
 def bring_in(
-    workshop: Workshop,
-    parcel: Parcel,
+    session: StoreSession,
+    reader: ExportReader,
     as_: str | None,
     *,
     find_origin: FindOrigin = lambda _: None,
     again: bool = False,
 ) -> Imported:
-    """Import what the parcel holds. Durable when it returns. ExportError, ImportClash, RunHeld.
+    """Import what the export holds. Durable when it returns. ExportError, ImportClash, RunHeld.
 
     ``again`` takes what was moved although somebody is known to have taken it.
     """
     if as_ is not None:
         check_run_id(as_)
-    manifest = verified(parcel)
-    bringing = Bringing(workshop, parcel, manifest, as_)
+    manifest = verified(reader)
+    bringing = ImportWork(session, reader, manifest, as_)
     places = bringing.find_places()
     if not manifest.moved:
         bringing.check_name()
     told = bringing.claim(find_origin, again=again) if manifest.moved else ""
-    _put_blobs(workshop, parcel, manifest)
+    _put_blobs(session, reader, manifest)
     written = sum([bringing.bring(place) for place in places])
     copies = tuple(place.name for place in reversed(places) if bringing.is_copy(place))
     acting = places[-1].name if manifest.moved else bringing.fork(places[-1].name)
-    row = workshop.store.find_run(acting)
+    row = session.store.find_run(acting)
     return Imported(
         acting,
         manifest.moved,
@@ -83,22 +83,22 @@ def bring_in(
     )
 
 
-def check_free(parcel: Parcel, find_origin: FindOrigin) -> None:
+def check_free(reader: ExportReader, find_origin: FindOrigin) -> None:
     """Look through an export that no store is there for yet. ExportError, also where it was moved and is known to be taken."""
-    manifest = verified(parcel)
+    manifest = verified(reader)
     if manifest.single_use is not None:
-        origin, move = find_origin(manifest.single_use.origin), _move_in(parcel, manifest)
+        origin, move = find_origin(manifest.single_use.origin), _move_in(reader, manifest)
         if origin is not None and moves.knows(origin, move):
             moves.check_is_free(origin, move)
 
 
-def _move_in(parcel: Parcel, manifest: Manifest) -> moves.Move:
-    seal = seal_in(parcel, manifest)
+def _move_in(reader: ExportReader, manifest: Manifest) -> moves.Move:
+    seal = seal_in(reader, manifest)
     assert seal is not None, "what was moved is sealed"
-    return moves.Move(move_of(manifest.runs[0].birth, seal), manifest, parcel.path)
+    return moves.Move(move_of(manifest.runs[0].birth, seal), manifest, reader.path)
 
 
-class Going(NamedTuple):
+class ImportTarget(NamedTuple):
     """Where an exported run goes: its name and that of its origin here, and whether it is to act.
 
     ``is_same`` where it and all runs that it goes on from have the names that they had: then every byte stays, too.
@@ -118,24 +118,24 @@ class Missing(NamedTuple):
     size_bytes: int
 
 
-class Bringing:
+class ImportWork:
     """One export on its way into one store."""
 
     def __init__(
         self,
-        workshop: Workshop,
-        parcel: Parcel,
+        session: StoreSession,
+        reader: ExportReader,
         manifest: Manifest,
         as_: str | None,
         *,
         copied_from: str = "",
     ) -> None:
         """``copied_from`` is the store that it comes from; empty where it comes from a file."""
-        file = os.path.abspath(parcel.path)  # noqa: PTH100 - pathlib is not loaded for this
+        file = os.path.abspath(reader.path)  # noqa: PTH100 - pathlib is not loaded for this
         self._came_by = ("copy", copied_from) if copied_from else ("import", file)
-        self._workshop = workshop
-        self._store: StorePort = workshop.store
-        self._parcel = parcel
+        self._session = session
+        self._store: StorePort = session.store
+        self._reader = reader
         self._manifest = manifest
         self._as = as_
         self._claim: moves.Claim | None = None
@@ -146,7 +146,7 @@ class Bringing:
         What the store that it came out of has to do with it: ``told``, ``unreachable``, ``unknown`` or empty.
         """
         about = self._manifest.single_use
-        move = _move_in(self._parcel, self._manifest)
+        move = _move_in(self._reader, self._manifest)
         origin = (
             self._store if about is None or about.origin == self._store.url else find_origin(about.origin)
         )
@@ -155,24 +155,24 @@ class Bringing:
             self._store, move
         ):  # its file was moved since: another address, the same store
             origin, is_known = self._store, True
-        self._claim = moves.claim(self._workshop, move, origin if is_known else None, again=again)
+        self._claim = moves.claim(self._session, move, origin if is_known else None, again=again)
         if about is None:
             return "told" if is_known else ""
         return "told" if is_known else "unreachable" if origin is None else "unknown"
 
     # -- where it goes, before anything is written ---------------------------------------------------------------
 
-    def find_places(self) -> list[Going]:
+    def find_places(self) -> list[ImportTarget]:
         """Where each run goes, oldest first. ImportClash where a name is somebody else's."""
-        places: list[Going] = []
+        places: list[ImportTarget] = []
         for part in reversed(self._manifest.runs):
             origin = places[-1].name if places else None
             acts = self._manifest.moved and part is self._manifest.runs[0]
             is_same = not places or places[-1].is_same
-            places.append(self._find_place(Going(part, part.run, origin, acts, is_same)))
+            places.append(self._find_place(ImportTarget(part, part.run, origin, acts, is_same)))
         return places
 
-    def _find_place(self, place: Going) -> Going:
+    def _find_place(self, place: ImportTarget) -> ImportTarget:
         clash: ImportClash | None = None
         for name in self._names(place):
             row = self._store.find_run(name)
@@ -184,7 +184,7 @@ class Bringing:
         assert clash is not None, f"there is no name for {place.part.run}"
         raise clash
 
-    def _names(self, place: Going) -> Iterator[str]:
+    def _names(self, place: ImportTarget) -> Iterator[str]:
         """The names that a run may get. The one that acts has one; a copy that is in the way of another gets a number."""
         if self._as is None or not place.acts:
             yield place.part.run
@@ -208,7 +208,7 @@ class Bringing:
         if row is not None and not self._is_ours(row):
             raise self._taken(row.run, row.status)
 
-    def _clash(self, place: Going, row: RunRow) -> ImportClash | None:
+    def _clash(self, place: ImportTarget, row: RunRow) -> ImportClash | None:
         """What speaks against going on with a run that is there; None where it is the same one."""
         part = place.part
         other = "or bring it in under another name: `holdfast import … --as NAME`"
@@ -233,10 +233,10 @@ class Bringing:
         return None
 
     def _clashing(self, row: RunRow, problem: str, advice: str) -> ImportClash:
-        told = problem.format(path=self._parcel.path)
+        told = problem.format(path=self._reader.path)
         return ImportClash(run=row.run, status=row.status, problem=told, advice=advice)
 
-    def _first_difference(self, place: Going, row: RunRow) -> int | None:
+    def _first_difference(self, place: ImportTarget, row: RunRow) -> int | None:
         """The first event that is another one here than in the file, as far as both go."""
         upto = min(row.head, place.part.upto_seq)
         here = stored(self._store, row.run, row.origin_seq, upto)
@@ -246,9 +246,11 @@ class Bringing:
         left = next(here, None)
         return None if left is None else left.seq
 
-    def _events(self, place: Going, *, after_seq: int = 0, upto_seq: int | None = None) -> Iterator[Event]:
+    def _events(
+        self, place: ImportTarget, *, after_seq: int = 0, upto_seq: int | None = None
+    ) -> Iterator[Event]:
         """The run's events as they are to stand here: byte for byte, but for checksums and chains where a name is another."""
-        events = events_of(self._parcel, place.part)
+        events = events_of(self._reader, place.part)
         if not place.is_same:
             events = relinked(place.name, place.part.birth, events, self._chain_before(place))
         for event in events:
@@ -257,7 +259,7 @@ class Bringing:
             if event.seq > after_seq:
                 yield event
 
-    def _chain_before(self, place: Going) -> int:
+    def _chain_before(self, place: ImportTarget) -> int:
         """The chain of what a run goes on from here; whoever only measures may ask before that is there."""
         origin = None if place.origin is None else self._store.find_run(place.origin)
         is_there = origin is not None and place.part.origin_seq <= origin.head
@@ -265,7 +267,7 @@ class Bringing:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def bring(self, place: Going) -> int:
+    def bring(self, place: ImportTarget) -> int:
         """See that the run is there, whole, and as it is to be; how many events had to be written for that."""
         row = self._store.find_run(place.name)
         if row is not None and _is_done(place, row):
@@ -275,7 +277,7 @@ class Bringing:
         if row is None:
             self._create(place)
         fence = max((event.fence for event in self._events(place)), default=0)
-        with holding(self._workshop, place.name, above=fence) as hold:
+        with holding(self._session, place.name, above=fence) as hold:
             row = hold.row()  # once more: until now it could change
             clash = self._clash(place, row)
             if clash is not None:
@@ -286,7 +288,7 @@ class Bringing:
             self._finish(place, hold)
         return written
 
-    def missing(self, place: Going, *, beyond: int = 0) -> Missing | None:
+    def missing(self, place: ImportTarget, *, beyond: int = 0) -> Missing | None:
         """What would have to be written, after that event; None where the run is there, whole, and as it is to be."""
         row = self._store.find_run(place.name)
         if (row is not None and _is_done(place, row)) or beyond >= place.part.upto_seq:
@@ -295,7 +297,7 @@ class Bringing:
         sizes = [len(event.body) for event in self._events(place, after_seq=after_seq)]
         return Missing(len(sizes), sum(sizes))
 
-    def _create(self, place: Going) -> RunRow:
+    def _create(self, place: ImportTarget) -> RunRow:
         part = place.part
         row = RunRow(
             place.name,
@@ -311,7 +313,7 @@ class Bringing:
             self._store, row
         )  # or what another import has created, which was faster
 
-    def _continue(self, place: Going, hold: Hold) -> int:
+    def _continue(self, place: ImportTarget, hold: Hold) -> int:
         """Append what is not there yet."""
         written = 0
         after_seq = hold.row().head
@@ -324,18 +326,18 @@ class Bringing:
             written += len(batch)
         return written
 
-    def _finish(self, place: Going, hold: Hold) -> None:
+    def _finish(self, place: ImportTarget, hold: Hold) -> None:
         """The events are all there: the letters, and then the status with which the run is what it is to be."""
         part = place.part
         if place.acts:
             has_letters = bool(self.leave_letters(place))
-            due_at = self._workshop.clock.wall() if has_letters else part.facts.get("due_at")
+            due_at = self._session.clock.wall() if has_letters else part.facts.get("due_at")
             self._store.set_due(place.name, fence=hold.fence, due_at=due_at)
         row = hold.row()
         was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
         facts = {name: fact for name, fact in part.facts.items() if name not in {"agent", "due_at"}}
         how, whence = self._came_by
-        came = {"how": how, "from": whence, "at": self._workshop.clock.wall()}
+        came = {"how": how, "from": whence, "at": self._session.clock.wall()}
         # All that is there now, whatever the export says of itself: none of it was recorded by a process of this store.
         upto = max(part.upto_seq, row.head)
         facts |= {"elsewhere": upto, "came": came, "checked": CHECKED, "was": was or None}
@@ -347,10 +349,10 @@ class Bringing:
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
             raise restless(self._store, place.name)
 
-    def leave_letters(self, place: Going) -> list[str]:
+    def leave_letters(self, place: ImportTarget) -> list[str]:
         """Put what waited for the run into its inbox here, unless it lies there already; the ids, in order."""
         keys = []
-        for key, body in letters_of(self._parcel, self._manifest):
+        for key, body in letters_of(self._reader, self._manifest):
             self._store.put_record(inbox_space(place.name), key, body, revision=0)
             keys.append(key)
         return keys
@@ -369,7 +371,7 @@ class Bringing:
                 origin = fork_and_rewind.origin_at(self._store, copy, self._manifest.head)
                 body = with_facts(_NO_ROW, imported=self._manifest.sha256, owner=moves.new_owner())
                 head = self._manifest.head
-                if fork_and_rewind.branch(self._workshop, name, Status.QUEUED, origin, head, body=body):
+                if fork_and_rewind.branch(self._session, name, Status.QUEUED, origin, head, body=body):
                     return name
             else:
                 raise restless(self._store, copy)
@@ -380,10 +382,10 @@ class Bringing:
         )
 
     def _taken(self, name: str, status: str) -> ImportClash:
-        problem = f"what comes from {self._parcel.path} cannot have its name"
+        problem = f"what comes from {self._reader.path} cannot have its name"
         return ImportClash(run=name, status=status, problem=problem, advice="choose another name for --as")
 
-    def is_copy(self, place: Going) -> bool:
+    def is_copy(self, place: ImportTarget) -> bool:
         """Whether it is there only as a history to fork from."""
         row = self._store.find_run(place.name)
         return row is not None and row.status == Status.SEALED
@@ -402,7 +404,7 @@ class Bringing:
 _NO_ROW = RunRow("", "", 0.0, "", b"{}")
 
 
-def _is_done(place: Going, row: RunRow) -> bool:
+def _is_done(place: ImportTarget, row: RunRow) -> bool:
     if row.status == Status.IMPORTING or row.head < place.part.upto_seq:
         return False
     return not (place.acts and row.status == Status.SEALED)
@@ -418,19 +420,19 @@ def stored(store: StorePort, run: str, after_seq: int, upto_seq: int) -> Iterato
         after_seq = page[-1].seq
 
 
-def _put_blobs(workshop: Workshop, parcel: Parcel, manifest: Manifest) -> None:
+def _put_blobs(session: StoreSession, reader: ExportReader, manifest: Manifest) -> None:
     """All of them; those that are there already are marked as wanted."""
-    blobs = Blobs(workshop)
+    blobs = Blobs(session)
     for address in manifest.blobs:
-        blobs.put(address, parcel.read(blob_file(address)))
+        blobs.put(address, reader.read(blob_file(address)))
     blobs.flush()
 
 
 class Blobs:
     """Blobs on their way into a store, in bounded batches."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._workshop = workshop
+    def __init__(self, session: StoreSession) -> None:
+        self._session = session
         self._batch: list[Blob] = []
         self._size = 0
 
@@ -445,5 +447,5 @@ class Blobs:
     def flush(self) -> None:
         """Write what was taken. Synced when it returns."""
         if self._batch:
-            self._workshop.store.put_blobs(self._batch, at=self._workshop.clock.wall())
+            self._session.store.put_blobs(self._batch, at=self._session.clock.wall())
         self._batch, self._size = [], 0

@@ -14,7 +14,7 @@ from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.text.times import moment
 from holdfast.core.transfer.moves import Taken, move_of, read, written
 from holdfast.engine.journal.journal import all_runs
-from holdfast.engine.run.store_session import Workshop
+from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import ExportTaken
 from holdfast.model.events import Kind
 from holdfast.model.exports import Manifest
@@ -40,14 +40,14 @@ class Move(NamedTuple):
 class Claim:
     """A move that this store has taken, and as whom."""
 
-    def __init__(self, workshop: Workshop, move: Move, owner: str) -> None:
+    def __init__(self, session: StoreSession, move: Move, owner: str) -> None:
         self.owner = owner
-        self._workshop = workshop
+        self._session = session
         self._move = move
 
     def complete(self) -> None:
         """The run is all there and is let act next: from now on it was taken, whatever becomes of it here."""
-        store = self._workshop.store
+        store = self._session.store
         record = store.get_record(TAKEN, self._move.id)
         taken = None if record is None else read(record.body)
         if record is None or taken is None or taken.is_done:
@@ -81,9 +81,9 @@ def gave(store: StorePort, move: Move) -> bool:
     return was_sealed_here or _read(store, GIVEN, move.id) is not None
 
 
-def claim(workshop: Workshop, move: Move, origin: StorePort | None, *, again: bool) -> Claim:
+def claim(session: StoreSession, move: Move, origin: StorePort | None, *, again: bool) -> Claim:
     """Take a move for this store. ExportTaken where somebody has taken it, unless ``again``. Durable when it returns."""
-    store = workshop.store
+    store = session.store
     before = _read(store, TAKEN, move.id)
     taken = before[1] if before else None
     if taken is not None and not again:
@@ -91,18 +91,18 @@ def claim(workshop: Workshop, move: Move, origin: StorePort | None, *, again: bo
     owner = taken.owner if taken is not None and not again else new_owner()
     if not again and origin is not None:
         check_is_free(origin, move, owner, is_here=origin is store)
-    mine = Taken(owner, store.url, workshop.clock.wall(), is_done=False)
+    mine = Taken(owner, store.url, session.clock.wall(), is_done=False)
     is_noted = before is not None and not again
     if not is_noted and not _put(store, TAKEN, move.id, mine, before):
         return claim(
-            workshop, move, origin, again=False
+            session, move, origin, again=False
         )  # the same import is going on: that one's owner counts
     if origin is not None:
         given = _read(origin, GIVEN, move.id)
         if (given is None or again) and not _put(origin, GIVEN, move.id, mine, given):
             _forget(store, move, owner)
             check_is_free(origin, move, owner, is_here=origin is store)
-    return Claim(workshop, move, owner)
+    return Claim(session, move, owner)
 
 
 def taker_of(store: StorePort, move: str) -> Taken | None:

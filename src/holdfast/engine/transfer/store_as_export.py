@@ -1,4 +1,4 @@
-"""Another store as the place of an export: what is put into the crate goes there, and is read back from there.
+"""Another store as the place of an export: what is put into the export goes there, and is read back from there.
 
 Knows how one export gets into one store as sealed histories, and what stands there afterwards, byte for byte. Which
 runs cross, and when one of them may act, is ``copying``'s business. The invariant: blobs are there before the events
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from holdfast.codec.json_lines import event_line, letter_line
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.run.store_session import Workshop
-from holdfast.engine.transfer.import_ import Blobs, Bringing, Going, stored
+from holdfast.engine.run.store_session import StoreSession
+from holdfast.engine.transfer.import_ import Blobs, ImportTarget, ImportWork, stored
 from holdfast.engine.transfer.verify_export import verified
 from holdfast.errors import DamagedExport
 from holdfast.model.exports import Manifest
@@ -34,7 +34,7 @@ class Kept:
         """How far the histories would come that a dry run did not write."""
 
 
-class InHand:
+class BufferedExport:
     """An export whose events are in hand, and whose blobs lie in a store already."""
 
     def __init__(self, path: str, parts: dict[str, bytes], store: StorePort, kept: Kept) -> None:
@@ -68,7 +68,7 @@ class InHand:
             yield line + b"\n"
 
 
-class InStore(InHand):
+class InStore(BufferedExport):
     """The same as it lies in a store: events and letters are read from there, too."""
 
     def __init__(
@@ -97,10 +97,12 @@ class InStore(InHand):
             yield letter_line(key, record.body) + b"\n"
 
 
-class StoreCrate:
+class StoreWriter:
     """An export on its way into another store. Published, its runs are there as sealed histories."""
 
-    def __init__(self, source: StorePort, target: Workshop, kept: Kept, tell: Callable[[int], None]) -> None:
+    def __init__(
+        self, source: StorePort, target: StoreSession, kept: Kept, tell: Callable[[int], None]
+    ) -> None:
         self.events = 0
         """How many had to be written; so of blobs, and of the bytes of both."""
         self.blobs = 0
@@ -120,8 +122,8 @@ class StoreCrate:
     def clear(self) -> None:
         self._parts: dict[str, bytes] = {}
         self._blobs = Blobs(self._target)
-        self._bringing: Bringing | None = None
-        self._goings: list[Going] = []
+        self._bringing: ImportWork | None = None
+        self._goings: list[ImportTarget] = []
         self._letters: list[str] = []
 
     def lacks(self, name: str) -> bool:
@@ -146,7 +148,7 @@ class StoreCrate:
         return self.size_bytes + sum(map(len, self._parts.values()))
 
     @contextmanager
-    def opened(self) -> Iterator[InHand]:
+    def opened(self) -> Iterator[BufferedExport]:
         yield self._in_hand()
 
     def publish(self) -> None:
@@ -172,49 +174,49 @@ class StoreCrate:
         if manifest.inbox is not None:
             self._letters = self._look().leave_letters(self._goings[-1])
         about = {MANIFEST: self._parts[MANIFEST]}
-        parcel = InStore(about, self._target.store, self._kept, manifest, self._letters)
-        verified(parcel)
+        reader = InStore(about, self._target.store, self._kept, manifest, self._letters)
+        verified(reader)
         self._kept.sound |= set(manifest.blobs)
         # From here on what lies there is as good as what was in hand, which for many runs is too much to hold.
         self._parts = about
-        self._bringing = Bringing(self._target, parcel, manifest, None, copied_from=self._source.url)
+        self._bringing = ImportWork(self._target, reader, manifest, None, copied_from=self._source.url)
 
     @property
     def origins(self) -> tuple[str, ...]:
         """The runs that it was forked from, nearest first."""
         return tuple(going.name for going in reversed(self._goings[:-1]))
 
-    def _look(self) -> Bringing:
+    def _look(self) -> ImportWork:
         """Where it goes, looked up once all events are in hand and before anything is written. ImportClash."""
         if self._bringing is None:
-            parcel = self._in_hand()
+            reader = self._in_hand()
             whence = self._source.url
-            self._bringing = Bringing(self._target, parcel, parcel.manifest, None, copied_from=whence)
+            self._bringing = ImportWork(self._target, reader, reader.manifest, None, copied_from=whence)
             self._goings = self._bringing.find_places()
             self.is_there = all(self._bringing.missing(_sealed(going)) is None for going in self._goings)
         return self._bringing
 
-    def _in_hand(self) -> InHand:
-        return InHand(self._source.url, self._parts, self._target.store, self._kept)
+    def _in_hand(self) -> BufferedExport:
+        return BufferedExport(self._source.url, self._parts, self._target.store, self._kept)
 
     # -- what a dry run does not do ------------------------------------------------------------------------------
 
     def _keep(self, address: str, data: bytes) -> None:
         self._blobs.put(address, data)
 
-    def _bring(self, going: Going) -> None:
+    def _bring(self, going: ImportTarget) -> None:
         self._look().bring(going)
 
 
-class DryCrate(StoreCrate):
+class DryWriter(StoreWriter):
     """Looks and measures, and writes nothing."""
 
     def _keep(self, address: str, data: bytes) -> None:
         """It is not kept."""
 
-    def _bring(self, going: Going) -> None:
+    def _bring(self, going: ImportTarget) -> None:
         self._kept.heads[going.name] = going.part.upto_seq
 
 
-def _sealed(going: Going) -> Going:
+def _sealed(going: ImportTarget) -> ImportTarget:
     return going._replace(acts=False)

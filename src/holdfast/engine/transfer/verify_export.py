@@ -32,7 +32,7 @@ from holdfast.model.events import Event, Kind, Links, covers_from, is_intact
 from holdfast.model.exports import ExportedRun, Manifest
 
 
-class Parcel(Protocol):
+class ExportReader(Protocol):
     """An export as parts by name."""
 
     @property
@@ -51,78 +51,78 @@ class Parcel(Protocol):
     def lines(self, name: str) -> Iterator[bytes]: ...
 
 
-def verified(parcel: Parcel) -> Manifest:
+def verified(reader: ExportReader) -> Manifest:
     """The manifest of an export that is whole and unchanged. NotAnExport, NewerExport, DamagedExport."""
-    if parcel.size(MANIFEST) > EXPORT_MANIFEST_BYTES_MAX:
-        raise _damaged(parcel, f"has a manifest of more than {EXPORT_MANIFEST_BYTES_MAX:,} bytes")
-    manifest = read(parcel.read(MANIFEST), parcel.path)
-    _check_names(parcel, manifest)
+    if reader.size(MANIFEST) > EXPORT_MANIFEST_BYTES_MAX:
+        raise _damaged(reader, f"has a manifest of more than {EXPORT_MANIFEST_BYTES_MAX:,} bytes")
+    manifest = read(reader.read(MANIFEST), reader.path)
+    _check_names(reader, manifest)
     before = 0
     for run in reversed(manifest.runs):
-        before = _check_run(parcel, run, before)
-    _check_move(parcel, manifest)
-    _check_inbox(parcel, manifest)
+        before = _check_run(reader, run, before)
+    _check_move(reader, manifest)
+    _check_inbox(reader, manifest)
     for address in manifest.blobs:
-        if address in parcel.sound:
+        if address in reader.sound:
             continue
         name = blob_file(address)
-        if parcel.size(name) > BLOB_SIZE_BYTES_MAX or sha256(parcel.read(name)).hexdigest() != address:
-            raise _damaged(parcel, f"was changed: {name} is not what its name says")
-    _check_references(parcel, manifest)
-    _check_history(parcel, manifest)
+        if reader.size(name) > BLOB_SIZE_BYTES_MAX or sha256(reader.read(name)).hexdigest() != address:
+            raise _damaged(reader, f"was changed: {name} is not what its name says")
+    _check_references(reader, manifest)
+    _check_history(reader, manifest)
     return manifest
 
 
-def events_of(parcel: Parcel, run: ExportedRun, *, after_seq: int = 0) -> Iterator[Event]:
+def events_of(reader: ExportReader, run: ExportedRun, *, after_seq: int = 0) -> Iterator[Event]:
     """The run's own events of a verified export, in order."""
-    for line in parcel.lines(run.file):
+    for line in reader.lines(run.file):
         event = read_event(line[:-1])
         if event.seq > after_seq:
             yield event
 
 
-def letters_of(parcel: Parcel, manifest: Manifest) -> Iterator[tuple[str, bytes]]:
+def letters_of(reader: ExportReader, manifest: Manifest) -> Iterator[tuple[str, bytes]]:
     """The letters of a verified export."""
     if manifest.inbox is not None:
-        for line in parcel.lines(manifest.inbox.file):
+        for line in reader.lines(manifest.inbox.file):
             yield read_letter(line[:-1])
 
 
 # -- what must hold ---------------------------------------------------------------------------------------------
 
 
-def _check_names(parcel: Parcel, manifest: Manifest) -> None:
-    wanted, found = files_of(manifest), parcel.names
+def _check_names(reader: ExportReader, manifest: Manifest) -> None:
+    wanted, found = files_of(manifest), reader.names
     absent = sorted(set(wanted) - set(found))
     if absent:
-        raise _damaged(parcel, f"is not whole: {absent[0]} is missing")
+        raise _damaged(reader, f"is not whole: {absent[0]} is missing")
     extra = sorted(set(found) - set(wanted))
     if extra:
-        raise _damaged(parcel, f"was changed: it does not know {extra[0]}")
+        raise _damaged(reader, f"was changed: it does not know {extra[0]}")
 
 
-def _check_run(parcel: Parcel, run: ExportedRun, before: int) -> int:
+def _check_run(reader: ExportReader, run: ExportedRun, before: int) -> int:
     """The chain of its last event; ``before`` is that of the event that it goes on from."""
     found, links = sha256(), Links(before, run.birth)
     count, last = 0, run.origin_seq
-    for line in parcel.lines(run.file):
+    for line in reader.lines(run.file):
         found.update(line)
         count += 1
         event = _event(line)
         if event is None or not is_intact(run.run, event):
-            raise _damaged(parcel, f"was changed: line {count} of {run.file} is no event of run {run.run}")
+            raise _damaged(reader, f"was changed: line {count} of {run.file} is no event of run {run.run}")
         problem = event_problem(event)
         if problem:
-            raise _damaged(parcel, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
+            raise _damaged(reader, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
         if event.seq <= last or covers_from(event) > last + 1:
-            raise _damaged(parcel, f"was changed: event #{last + 1} of run {run.run} is missing")
+            raise _damaged(reader, f"was changed: event #{last + 1} of run {run.run} is missing")
         if not links.fits(event):
             raise _damaged(
-                parcel, f"was changed: event #{event.seq} of run {run.run} does not follow the one before it"
+                reader, f"was changed: event #{event.seq} of run {run.run} does not follow the one before it"
             )
         last = event.seq
     if found.hexdigest() != run.sha256 or (count, last) != (run.events, run.upto_seq):
-        raise _damaged(parcel, f"was changed: {run.file} is not what the manifest says")
+        raise _damaged(reader, f"was changed: {run.file} is not what the manifest says")
     return links.before or 0
 
 
@@ -133,30 +133,30 @@ def _event(line: bytes) -> Event | None:
         return None
 
 
-def _check_move(parcel: Parcel, manifest: Manifest) -> None:
+def _check_move(reader: ExportReader, manifest: Manifest) -> None:
     """A run that was moved says so in its last event, by which its export is known again wherever it turns up."""
     if not manifest.moved:
         return
-    seal = seal_in(parcel, manifest)
+    seal = seal_in(reader, manifest)
     if seal is None:
-        raise _damaged(parcel, "says that it was moved, and its history does not")
+        raise _damaged(reader, "says that it was moved, and its history does not")
     if manifest.single_use is not None and manifest.single_use.move != move_of(manifest.runs[0].birth, seal):
-        raise _damaged(parcel, "was changed: it is the export of another move than its history tells")
+        raise _damaged(reader, "was changed: it is the export of another move than its history tells")
 
 
-def seal_in(parcel: Parcel, manifest: Manifest) -> Event | None:
+def seal_in(reader: ExportReader, manifest: Manifest) -> Event | None:
     """The event with which the exported run was sealed; None where it was not."""
     run, last = manifest.runs[0], None
-    for event in events_of(parcel, run, after_seq=run.upto_seq - 1):
+    for event in events_of(reader, run, after_seq=run.upto_seq - 1):
         last = event
     return last if last is not None and last.kind == Kind.RUN_SEALED else None
 
 
-def _check_inbox(parcel: Parcel, manifest: Manifest) -> None:
+def _check_inbox(reader: ExportReader, manifest: Manifest) -> None:
     if manifest.inbox is None:
         return
     found, count = sha256(), 0
-    for line in parcel.lines(manifest.inbox.file):
+    for line in reader.lines(manifest.inbox.file):
         found.update(line)
         count += 1
         try:
@@ -164,36 +164,36 @@ def _check_inbox(parcel: Parcel, manifest: Manifest) -> None:
         except ValueError:
             key, body = "", b""
         if not key or not line.endswith(b"\n"):
-            raise _damaged(parcel, f"was changed: line {count} of {manifest.inbox.file} is no letter")
+            raise _damaged(reader, f"was changed: line {count} of {manifest.inbox.file} is no letter")
         problem = letter_problem(key, body)
         if problem:
             raise _damaged(
-                parcel, f"holds what cannot be: letter {key[:60]} of run {manifest.run}, {problem}"
+                reader, f"holds what cannot be: letter {key[:60]} of run {manifest.run}, {problem}"
             )
     if (found.hexdigest(), count) != (manifest.inbox.sha256, manifest.inbox.letters):
-        raise _damaged(parcel, f"was changed: {manifest.inbox.file} is not what the manifest says")
+        raise _damaged(reader, f"was changed: {manifest.inbox.file} is not what the manifest says")
 
 
-def _check_references(parcel: Parcel, manifest: Manifest) -> None:
+def _check_references(reader: ExportReader, manifest: Manifest) -> None:
     """Each blob that is needed is there; what nothing needs was not written by us."""
     known = frozenset(manifest.blobs)
 
     def fetch(addresses: Sequence[str]) -> dict[str, Sequence[bytes]]:
         for address in addresses:
             if address not in known:
-                raise _damaged(parcel, f"is not whole: blob {address} is missing")
-        return {address: unpack_nodes(parcel.read(blob_file(address))) for address in addresses}
+                raise _damaged(reader, f"is not whole: blob {address} is missing")
+        return {address: unpack_nodes(reader.read(blob_file(address))) for address in addresses}
 
     needed: set[str] = set()
     for run in manifest.runs:
         try:
-            needed |= references_with(fetch, events_of(parcel, run))
+            needed |= references_with(fetch, events_of(reader, run))
         except Corrupt as error:
-            raise _damaged(parcel, f"is not whole: {error.problem}") from error
+            raise _damaged(reader, f"is not whole: {error.problem}") from error
         except UNSOUND as error:
             problem = f"a state of run {run.run} cannot be read ({error})"
-            raise _damaged(parcel, f"holds what cannot be: {problem}") from error
-    for _, body in letters_of(parcel, manifest):
+            raise _damaged(reader, f"holds what cannot be: {problem}") from error
+    for _, body in letters_of(reader, manifest):
         needed |= _named_in_letter(body)
     if needed != known:
         absent, extra = sorted(needed - known), sorted(known - needed)
@@ -202,7 +202,7 @@ def _check_references(parcel: Parcel, manifest: Manifest) -> None:
             if absent
             else f"was changed: nothing needs {extra[0]}"
         )
-        raise _damaged(parcel, problem)
+        raise _damaged(reader, problem)
 
 
 def _named_in_letter(body: bytes) -> set[str]:
@@ -210,56 +210,56 @@ def _named_in_letter(body: bytes) -> set[str]:
     return blobs_named(inner) if type(inner) is dict else set()
 
 
-def _check_history(parcel: Parcel, manifest: Manifest) -> None:
+def _check_history(reader: ExportReader, manifest: Manifest) -> None:
     """The whole of it can be read by whoever goes on with it: values that lie apart are values, and the events fold."""
     values: set[str] = set()
     events: list[Event] = []
     for run in reversed(manifest.runs):
-        for event in events_of(parcel, run):
+        for event in events_of(reader, run):
             apart = blob_fields(event.body)
             if not apart:
                 events.append(event)
                 continue
-            _check_mark(parcel, run, event)
+            _check_mark(reader, run, event)
             values |= {one for one in apart.values() if type(one) is str}
-            events.append(_with_view(parcel, event, apart["view_blob"]) if "view_blob" in apart else event)
-    for _, body in letters_of(parcel, manifest):
+            events.append(_with_view(reader, event, apart["view_blob"]) if "view_blob" in apart else event)
+    for _, body in letters_of(reader, manifest):
         inner = loads(body).get("body") or {}
         values |= {one for name, one in inner.items() if name.endswith("_blob") and type(one) is str}
-    for address in sorted(values - set(parcel.sound)):
-        problem = content_problem(parcel.read(blob_file(address)))
+    for address in sorted(values - set(reader.sound)):
+        problem = content_problem(reader.read(blob_file(address)))
         if problem:
-            raise _damaged(parcel, f"holds what cannot be: blob {address}, {problem}")
+            raise _damaged(reader, f"holds what cannot be: blob {address}, {problem}")
     view = View()
     for event in effective(events):
         try:
             view.add(event)
         except UNSOUND as error:
             problem = f"event #{event.seq} of run {manifest.run} does not follow from those before it"
-            raise _damaged(parcel, f"holds what cannot be: {problem} ({error!r:.200})") from error
+            raise _damaged(reader, f"holds what cannot be: {problem} ({error!r:.200})") from error
 
 
-def _check_mark(parcel: Parcel, run: ExportedRun, event: Event) -> None:
+def _check_mark(reader: ExportReader, run: ExportedRun, event: Event) -> None:
     """What a mark says that lies apart is looked at as if it stood in it: whoever reads a conversation relies on that."""
     address = blob_fields(event.body).get("value_blob")
     if event.kind != Kind.MARK or address is None:
         return
-    data = parcel.read(blob_file(address))
+    data = reader.read(blob_file(address))
     problem = content_problem(data)
     if not problem:
         problem = body_problem(event._replace(body=filled(event.body, "value", data)))
     if problem:
-        raise _damaged(parcel, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
+        raise _damaged(reader, f"holds what cannot be: event #{event.seq} of run {run.run}, {problem}")
 
 
-def _with_view(parcel: Parcel, event: Event, address: str) -> Event:
+def _with_view(reader: ExportReader, event: Event, address: str) -> Event:
     """A compacted event with its view in it, for whoever folds; its checksum is not looked at any more."""
-    data = parcel.read(blob_file(address))
+    data = reader.read(blob_file(address))
     problem = content_problem(data)
     if problem:
-        raise _damaged(parcel, f"holds what cannot be: blob {address}, {problem}")
+        raise _damaged(reader, f"holds what cannot be: blob {address}, {problem}")
     return event._replace(body=filled(event.body, "view", data))
 
 
-def _damaged(parcel: Parcel, problem: str) -> DamagedExport:
-    return DamagedExport(path=parcel.path, problem=problem)
+def _damaged(reader: ExportReader, problem: str) -> DamagedExport:
+    return DamagedExport(path=reader.path, problem=problem)

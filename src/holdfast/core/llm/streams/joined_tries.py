@@ -95,7 +95,7 @@ def _is_telling(text: str) -> bool:
     return f" {bare} " not in f" {bare} {bare} "[1:-1]
 
 
-class Seam:
+class JoinPoint:
     """Where a continuation meets what was there, while both are given to somebody piece by piece.
 
     How much of the continuation is a repetition can be told only after some of it: until then it is held back. Once it

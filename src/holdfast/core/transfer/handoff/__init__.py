@@ -5,7 +5,7 @@ giver's journal that it comes from. A digest over all of it tells whether it is 
 """
 
 from holdfast.core.transfer.handoff.carried_effects import Effect
-from holdfast.core.transfer.handoff.document import Baggage, document_of
+from holdfast.core.transfer.handoff.document import HandoffContents, document_of
 from holdfast.core.transfer.handoff.markdown import markdown
 from holdfast.core.transfer.handoff.schema import FORMAT, SCHEMA
 from holdfast.core.transfer.handoff.validate import check_document, digest_of, read_document
@@ -13,8 +13,8 @@ from holdfast.core.transfer.handoff.validate import check_document, digest_of, r
 __all__ = [
     "FORMAT",
     "SCHEMA",
-    "Baggage",
     "Effect",
+    "HandoffContents",
     "check_document",
     "digest_of",
     "document_of",

@@ -41,7 +41,7 @@ _SUMMARY_TOKENS: Final = 4_000
 _TOLD: Final = "EffectUnknown"
 
 
-class Baggage(NamedTuple):
+class HandoffContents(NamedTuple):
     """What the journal alone does not tell: the state and the messages, as trees, or how long they are; who is gone for sure."""
 
     state: Any = None
@@ -67,11 +67,11 @@ def document_of(
     at: float,
     is_held: bool,
     sealed: bool = False,
-    baggage: Baggage | None = None,
+    contents: HandoffContents | None = None,
 ) -> dict[str, Any]:
     """What whoever takes this run's work over needs to know. ``is_held``: the giver is at work, and hands over itself."""
     told = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
-    writing = _Writing(Story(events), read, baggage or Baggage(), store=store, is_held=is_held)
+    writing = _Writing(Story(events), read, contents or HandoffContents(), store=store, is_held=is_held)
     story, view = writing.story, writing.story.view
     started = {} if view.started is None else contents_of(view.started.body)
     document: dict[str, Any] = {
@@ -111,12 +111,14 @@ def document_of(
 class _Writing:
     """One document while it is written, and what it has to leave out."""
 
-    def __init__(self, story: Story, read: Read, baggage: Baggage, *, store: str, is_held: bool) -> None:
+    def __init__(
+        self, story: Story, read: Read, contents: HandoffContents, *, store: str, is_held: bool
+    ) -> None:
         self.story = story
         self._store = store
         self.left_out: list[Loss] = []
         self._read = read
-        self._baggage = baggage
+        self._contents = contents
         self._is_held = is_held
         self._owners = {
             attempt.event.fence: str(fields_of(attempt.event.body).get("owner", ""))
@@ -176,11 +178,11 @@ class _Writing:
             ):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
 
-    def _behind(self, treatment: str) -> Iterator[dict[str, Any]]:
+    def _behind(self, call_options: str) -> Iterator[dict[str, Any]]:
         """What this history knows to have happened behind the point that it begins at, and is to be treated so."""
         view = self.story.view
-        for entry, intent in self._baggage.behind:
-            if treatment_of(entry, LATER_EFFECTS.of(view).repeats) != treatment:
+        for entry, intent in self._contents.behind:
+            if treatment_of(entry, LATER_EFFECTS.of(view).repeats) != call_options:
                 continue
             name = entry["step"]
             if intent is None or is_hollow(intent):
@@ -193,12 +195,12 @@ class _Writing:
             step = {"step": name, "effect": entry["effect"], **self._asked(told)}
             step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
             step |= {field: told[field] for field in ("idempotency_key", "tool") if told.get(field)}
-            if treatment == "answered":
+            if call_options == "answered":
                 step |= self._outcome(name, entry["outcome"])
             else:
                 step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
-            if treatment == "asked":
-                is_over = entry["over"] or self._baggage.is_gone(entry["owner"])
+            if call_options == "asked":
+                is_over = entry["over"] or self._contents.is_gone(entry["owner"])
                 step |= {"doubt": reason_of(entry, LATER_EFFECTS.of(view).repeats), "is_over": is_over}
                 step |= {"policy": told.get("in_doubt", "stop"), "verify": bool(told.get("verify"))}
             source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
@@ -212,14 +214,14 @@ class _Writing:
         if "value_blob" not in fields:
             return {"result": fields.get("value")}
         if size <= HANDOFF_VALUE_BYTES_MAX:
-            return {"result": loads(self._baggage.whole(fields["value_blob"]))}
+            return {"result": loads(self._contents.whole(fields["value_blob"]))}
         why = f"what it returned is {size:,} bytes long: too long for the handoff"
         self._leave("value", name, why, "give --from the giver's store")
         return {"result_bytes": size}
 
     def _document_in(self, handed: Event) -> dict[str, Any]:
         fields = contents_of(handed.body)
-        found = fields.get("value") or loads(self._baggage.whole(fields["value_blob"]))
+        found = fields.get("value") or loads(self._contents.whole(fields["value_blob"]))
         assert isinstance(found, dict), "a handoff is an object"
         return found
 
@@ -260,7 +262,7 @@ class _Writing:
     def _asked(self, intent: Mapping[str, Any]) -> dict[str, Any]:
         arguments = intent.get("args")
         if "args_blob" in intent:
-            arguments = loads(self._baggage.whole(intent["args_blob"]))
+            arguments = loads(self._contents.whole(intent["args_blob"]))
         if intent.get("effect") not in CARRIED or not isinstance(arguments, dict):
             return {"arguments": None if "args_blob" in intent else arguments}
         told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
@@ -291,7 +293,7 @@ class _Writing:
         if "carried" in intent:
             is_over = bool(intent["carried"]["is_over"])
         step = self._step(call) | {"doubt": call.doubt or "never reported back"}
-        step["is_over"] = is_over or self._baggage.is_gone(self._owners.get(call.fence, ""))
+        step["is_over"] = is_over or self._contents.is_gone(self._owners.get(call.fence, ""))
         step["policy"] = intent.get("in_doubt", "stop")
         step["verify"] = bool(intent.get("verify"))
         return step
@@ -313,7 +315,7 @@ class _Writing:
 
     def luggage(self) -> dict[str, Any]:
         """The state and the messages, where they fit."""
-        bag = self._baggage
+        bag = self._contents
         for name, size, advice in (
             ("state", bag.state_bytes, "run.state of the giver has it"),
             ("messages", bag.messages_bytes, "the giver's journal has it"),
