@@ -117,7 +117,7 @@ def test_only_one_module_looks_into_bodies() -> None:
 LOOKS = [
     "loads(event.body)",
     "orjson.loads(call.body or b'{}')",
-    "loads(tenure.body_of(outcome))",
+    "loads(held.body_of(outcome))",
     "loads(self.intent_of(call))['effect']",
     "decode(view.checkpoint.body)",
     "json.loads(view.result)",
@@ -126,7 +126,7 @@ LOOKS = [
     "any(b'x' in e.body for e in events)",
     "b'x' in getattr(event, 'body', b'')",
     "event.body.startswith(NOTED)",
-    "tenure.body_of(outcome).endswith(END)",
+    "held.body_of(outcome).endswith(END)",
     "intent.partition(b'x')",
     "body[len(USAGE) : end]",
     "event.body[:9] == b'x'",

@@ -188,7 +188,7 @@ def planted(tmp_path: Path, bug: str) -> dict[str, str]:
 
 def test_a_journal_that_is_not_read_fails_the_proof(tmp_path: Path) -> None:
     """Planted: recorded outcomes are never given back, so all is done again. Exit 1, and it says where."""
-    bug = "from holdfast.engine.run.held_run import Tenure\nTenure.next_outcome = lambda self, call: None\n"
+    bug = "from holdfast.engine.run.held_run import HeldRun\nHeldRun.next_outcome = lambda self, call: None\n"
     seed = seed_for("summarise", "before")
     done = demo("--seed", str(seed), environment=planted(tmp_path, bug))
     assert done.returncode == 1, done.stdout + done.stderr

@@ -92,7 +92,7 @@ def held_runs() -> list[str]:
 
 
 def _forget_all() -> None:
-    """In a fork: the parent's workshops are the parent's."""
+    """In a fork: the parent's sessions are the parent's."""
     global _lock  # noqa: PLW0603 - the parent may have held it at the moment of the fork
     _lock = Lock()
     _workshops.clear()
