@@ -14,6 +14,7 @@ ROOMS = (
     "cli",
     "codec",
     "embedding",
+    "engine/journal",
     "errors.py",
     "exports",
     "limits.py",

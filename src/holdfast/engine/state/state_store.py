@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import Runtime
 
 WHAT = "state of the checkpoint"
-_OURS = frozenset({"holdfast-tender", "holdfast-autosave", "holdfast-flusher"})
+_OURS = frozenset({"holdfast-heartbeat", "holdfast-autosave", "holdfast-flusher"})
 
 
 class States:
