@@ -15,6 +15,7 @@ ROOMS = (
     "codec",
     "embedding",
     "engine/journal",
+    "engine/steps",
     "errors.py",
     "exports",
     "limits.py",

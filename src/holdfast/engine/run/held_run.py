@@ -99,7 +99,7 @@ class HeldRun:
         self._noted: set[str] | None = None
         """While the run is pruned: the sites whose calls may be recorded behind the pruner's back."""
         self._lock = Lock()
-        self._standing: RecordedPoints | None = None
+        self._points: RecordedPoints | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
         self.unjudged: list[Any] = []
@@ -261,11 +261,11 @@ class HeldRun:
         """The last recorded outcome that the program was given."""
         return self._replayed_upto
 
-    def standing(self) -> RecordedPoints | None:
-        """The recorded calls by their points; None where nothing was recorded before this held run."""
-        if self._standing is None and self.view.calls:
-            self._standing = RecordedPoints(self.view.calls.values(), self.intent_of)
-        return self._standing
+    def recorded_points(self) -> RecordedPoints | None:
+        """The recorded calls by their points; None if nothing was recorded before this attempt."""
+        if self._points is None and self.view.calls:
+            self._points = RecordedPoints(self.view.calls.values(), self.intent_of)
+        return self._points
 
     def intent_of(self, call: Call) -> bytes:
         """The body of a recorded call's intent."""
@@ -328,7 +328,7 @@ class HeldRun:
             for site in reduced.sites.keys() - reduced.needed - noted:
                 self._counts.pop(site, None)
                 self._free.pop(site, None)
-            self._standing = None
+            self._points = None
             for forget in self.hooks.compacted:
                 forget(compacting.upto_seq)
             self.view.shed(compacting.upto_seq, reduced.view())

@@ -1,4 +1,10 @@
-"""Noticing drift as the program runs: at once in straight code, when joined for tasks started side by side."""
+"""Detects drift while the program runs: at once in sequential code, at the join for concurrent tasks.
+
+A call that is not in the journal is drift if the journal has another call of that name at the same point.
+Concurrent tasks may arrive in another order than before, so their first calls are judged only when as many
+have arrived as are recorded there. A drift is recorded as a flushed event; losing it in a crash loses only
+the report.
+"""
 
 from typing import Any, NamedTuple
 
@@ -18,54 +24,54 @@ from holdfast.model.events import Kind
 
 
 class Arrival(NamedTuple):
-    """A live call that began a task beside others; judged when they are all there."""
+    """The first live call of a concurrent task; judged when all its siblings have arrived."""
 
     asked: RequestedCall
     stops: bool
 
 
 async def judge(held: HeldRun, runtime: Runtime, asked: RequestedCall, *, stops: bool) -> None:
-    """Find out whether a call that is not in the journal stands in the place of another.
+    """Find out whether a call that is not in the journal takes the place of a recorded one.
 
-    Once effects and model calls stop with ``Diverged``; others run, and the drift is recorded.
+    ``once`` effects and model calls stop with ``Diverged``; others run, and the drift is recorded.
     """
-    standing = held.standing()
-    if standing is None or asked.point.after == UNKNOWN_AFTER:
+    points = held.recorded_points()
+    if points is None or asked.point.after == UNKNOWN_AFTER:
         return
     await judge_joined(held, runtime, asked)
     if asked.point.forked:
         held.unjudged.append(Arrival(asked, stops))
         return
-    call = standing.find(asked.point, asked.name)
+    call = points.find(asked.point, asked.name)
     if call is not None:
         await _drifted(held, runtime, asked, call, stops=stops)
 
 
 async def judge_joined(held: HeldRun, runtime: Runtime, asked: RequestedCall | None) -> None:
-    """Judge the tasks started side by side, if they are joined: their parent went on, or (None) the block ends."""
+    """Judge concurrent tasks that are joined: their parent makes a call, or (None) the block ends."""
     if not held.unjudged:
         return
-    standing = held.standing()
-    assert standing is not None
+    points = held.recorded_points()
+    assert points is not None
     waiting: list[Any] = []
     arrivals, held.unjudged = held.unjudged, []
     for arrival in arrivals:
-        if asked is not None and not _is_joined(held, standing, arrival, asked):
+        if asked is not None and not _is_joined(held, points, arrival, asked):
             waiting.append(arrival)
             continue
-        call = standing.find(arrival.asked.point, arrival.asked.name)
+        call = points.find(arrival.asked.point, arrival.asked.name)
         if call is not None:
             held.unjudged = waiting
             await _drifted(held, runtime, arrival.asked, call, stops=arrival.stops)
     held.unjudged += waiting
 
 
-def _is_joined(held: HeldRun, standing: RecordedPoints, arrival: Arrival, asked: RequestedCall) -> bool:
-    """Whether the task that started them goes on, and as many have arrived as stand recorded there."""
+def _is_joined(held: HeldRun, points: RecordedPoints, arrival: Arrival, asked: RequestedCall) -> bool:
+    """Whether their parent task makes this call, and as many siblings have arrived as are recorded there."""
     if asked.here.task_calls is not arrival.asked.here.task_calls.parent:
         return False
     scope, after, _ = arrival.asked.point
-    return held.arrivals_at(scope, after) >= standing.forked_count(scope, after)
+    return held.arrivals_at(scope, after) >= points.forked_count(scope, after)
 
 
 async def _drifted(held: HeldRun, runtime: Runtime, asked: RequestedCall, call: Call, *, stops: bool) -> None:
@@ -80,7 +86,7 @@ async def _drifted(held: HeldRun, runtime: Runtime, asked: RequestedCall, call: 
 
 
 def _arguments(held: HeldRun, asked: RequestedCall, call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is recorded and what is asked for now, by its parts; of a request that is compacted, what its intent tells."""
+    """The recorded arguments and those of the call now, for a diff."""
     body = contents_of(held.intent_of(call))
     if "request" in body and asked.compare is not None:
         return asked.compare(body)
