@@ -153,7 +153,10 @@ def answer(
     if data is not None:  # the common case: not pruned, not in a blob
         return _decoded(data, f"result of {asked.name!r}", fn)
     if is_hollow(body):
-        diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"
+        diff = (
+            "  (it is done, and what it returned was compacted: "
+            "begin with run.restore(...), as the program did)"
+        )
         raise Diverged(run=held.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
     if not outcome.good:
         held.unclaim(asked.site, asked.n)  # only successes count: the program's retry gets the same number

@@ -1,4 +1,4 @@
-"""Executes a step: answers it from the journal, or appends an intent, calls the function, appends the outcome.
+"""Executes a step: answers from the journal, or appends an intent, calls the function, appends the outcome.
 
 Invariants: the intent of an ``idempotent`` or ``once`` effect is on disk before the function is called. The
 program gets a result only after its outcome is on disk.
