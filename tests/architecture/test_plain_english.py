@@ -15,6 +15,7 @@ ROOMS = (
     "codec",
     "embedding",
     "engine/journal",
+    "engine/run",
     "engine/steps",
     "errors.py",
     "exports",
