@@ -73,6 +73,7 @@ class HeldRun:
         self.points = view.points
         self._numbers = count(view.points + 1)
         self.drift_stops = True
+        # A journal without calls cannot drift: then live calls skip the check.
         self.may_drift = any(call.seq for call in view.calls.values())
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
@@ -195,7 +196,7 @@ class HeldRun:
                 self._noted.add(site)
             free = self._free.get(site)
             if free:
-                return heappop(free)
+                return heappop(free)  # a repeated call gets the number of its failed try, and so its key
             n = self._counts[site] = self._counts.get(site, 0) + 1
             return n
 

@@ -35,6 +35,7 @@ def remove() -> None:
     """Undo ``install``; the last one restores the default."""
     global _depth  # noqa: PLW0603
     _depth -= 1
+    # The program may have installed a handler of its own meanwhile: that one stays.
     if _depth == 0 and signal.getsignal(signal.SIGTERM) is _raise:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

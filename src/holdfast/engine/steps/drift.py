@@ -40,6 +40,7 @@ async def judge(held: HeldRun, runtime: Runtime, asked: RequestedCall, *, stops:
         return
     await judge_joined(held, runtime, asked)
     if asked.point.forked:
+        # Siblings may arrive in another order than the recorded one: judged when all are there.
         held.unjudged.append(Arrival(asked, stops))
         return
     call = points.find(asked.point, asked.name)
@@ -79,6 +80,7 @@ async def _drifted(held: HeldRun, runtime: Runtime, asked: RequestedCall, call: 
     fields = {"recorded": call.key, "recorded_seq": call.seq}
     journal = held.require_journal(asked.name)
     drifted = draft(Kind.DRIFTED, asked.name, asked.key, fields, parts={"diff": diff})
+    # Before the stop: the report has to outlive this process.
     await journal.append(runtime, [drifted], held.clock.wall(), synced=False)
     if stops and held.drift_stops:
         raise Diverged(run=held.run, step=asked.name, key=call.key, seq=call.seq, diff=diff)
