@@ -40,7 +40,7 @@ class StreamWork(ModelWork):
             self.leave()
             raise
         # Calls that the program makes between two pieces stand behind this one, live as in a replay.
-        self.asked.here.task_calls.last = self.asked.key
+        self.asked.here.task_calls.passed(self.asked.key)
         held.session.part(Flusher).add(self)
 
     def _said(self) -> dict[str, Any]:
@@ -105,7 +105,8 @@ class StreamWork(ModelWork):
             if not self._succeeded:
                 self.flush()
         finally:
-            last = self.asked.here.task_calls.last
+            task_calls = self.asked.here.task_calls
+            last, path = task_calls.last, task_calls.path
             self.leave()
-            self.asked.here.task_calls.last = last
+            task_calls.last, task_calls.path = last, path  # the calls since then stand behind it already
             held.land(self.asked.site)

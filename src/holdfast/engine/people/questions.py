@@ -151,7 +151,7 @@ async def _pose(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Question:
     """Record the question. One that an earlier process asked at this very place, about something else, is withdrawn."""
-    scope, after, forked = asked.point
+    scope, after, forked, _ = asked.point
     journal = held.require_journal(ASK)
     at = held.clock.wall()
     parts = {"question": inquiry.text, "wants": as_data(wants)}

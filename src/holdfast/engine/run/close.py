@@ -18,7 +18,6 @@ from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.held_run import HeldRun, failures_behind
 from holdfast.engine.run.open import Entry
-from holdfast.engine.steps import drift
 from holdfast.engine.sync_async import Runtime, is_cancellation
 from holdfast.errors import (
     Cancelled,
@@ -42,12 +41,12 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     if held.is_finished:
         return
     data = encode(result, what=f"result of run {held.run}")
-    await drift.judge_joined(held, runtime, None)
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
+    told = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
-        await journal.append(runtime, [finished], held.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, [*told, finished], held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
             _is_finished(held, data)

@@ -11,7 +11,8 @@ something to do: by what the run's journal holds, by an option, by a letter, wit
 | ``letter(runtime, record, letter)`` | a letter of its own kind lies in the inbox | answers, promises, accepted premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
-| ``claim(...)`` | a call that is not in the journal | effects that a handoff or a fork's origin has made |
+| ``claim(...)`` | a call that is not in the journal; the record that answers it | effects of a handoff or a fork's origin, drift |
+| ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
 | ``before(runtime, work)`` | before a live call records its intent | autosave |
 | ``intent(work, fields)`` | the fields of an intent, with its own | premises, loop detection |
 | ``outcome(work, event)`` | an event in the *same append* as the outcome; it may stop the run when that is durable | loop detection |
@@ -19,6 +20,7 @@ something to do: by what the run's journal holds, by an option, by a letter, wit
 | ``checkpointed(is_between_steps)`` | a state is in the journal; in the middle of a step, or not | pruning |
 | ``cursor_moved()`` | the program has restored a state | the conversation |
 | ``compacted(upto_seq)`` | events were compacted under this attempt | states |
+| ``finishing(runtime)`` | events in the append that finishes the run | effects that nobody asked for |
 | ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
 | ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
 | ``released()`` | the lease goes | autosave |
@@ -101,6 +103,7 @@ ROWS: Final = (
     Row("promises", "people.promise_inbox:PromiseInbox", letters_on_entering=("promise",)),
     Row("children", "queue.children:Children", letters=("child",)),
     Row("queue", "queue.queue:Queue", when=lambda held: bool(held.agent) or _is_waited_for(held)),
+    Row("program", "drift.program:Program", option="is_once"),
     Row("approvals", "people.approvals:Approvals", option="approve"),
     Row(
         "orphans",
@@ -119,6 +122,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),
     Row(
         "loops",
@@ -158,8 +162,8 @@ LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind 
 OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
-    "entered", "permit", "meet", "claim", "before", "intent", "outcome", "checkpoint_fields", "checkpointed", "cursor_moved", "compacted",
-    "closing", "ended", "released",
+    "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields", "checkpointed", "cursor_moved", "compacted",
+    "finishing", "closing", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -173,6 +177,7 @@ class Hooks:
     permit: tuple[Callable[..., Awaitable[Any]], ...]
     meet: tuple[Callable[..., "Awaitable[None] | None"], ...]
     claim: tuple[Callable[..., Awaitable[Any]], ...]
+    live: tuple[Callable[..., Awaitable[None]], ...]
     before: tuple[Callable[..., Awaitable[None]], ...]
     intent: tuple[Callable[..., dict[str, Any]], ...]
     outcome: tuple[Callable[..., "Extra | None"], ...]
@@ -180,6 +185,7 @@ class Hooks:
     checkpointed: tuple[Callable[[bool], None], ...]
     cursor_moved: tuple[Callable[[], None], ...]
     compacted: tuple[Callable[[int], None], ...]
+    finishing: tuple[Callable[..., "Awaitable[list[Draft]]"], ...]
     closing: tuple[Callable[[], None], ...]
     ended: tuple[Callable[..., Awaitable[None]], ...]
     released: tuple[Callable[[], None], ...]

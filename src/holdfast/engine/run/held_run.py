@@ -14,7 +14,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.journal.run_row_facts import owner_of
-from holdfast.core.steps.drift import UNKNOWN_AFTER, RecordedPoints
+from holdfast.core.steps.call_point import ROOT_PATH, UNKNOWN_AFTER
+from holdfast.core.steps.identity import split_key
 from holdfast.engine.journal.load_view import Pager
 from holdfast.engine.run.call_site import TaskCalls, current_task
 from holdfast.engine.run.features import OPTIONS, Feature, Hooks, is_enabled, make_feature, waking_on
@@ -68,7 +69,7 @@ class HeldRun:
         self.points = view.points
         self._numbers = count(view.points + 1)
         self.drift_stops = True
-        self.may_drift = any(call.seq for call in view.calls.values())
+        self.may_drift: bool = any(call.seq for call in view.calls.values())
         self.remembers = False
         """Whether every outcome of this held run is kept, to be looked up; else those that can be asked for again."""
         self.is_closed, self.is_finished = False, journal is None
@@ -86,7 +87,7 @@ class HeldRun:
         """The observer of this attempt; None where there is none."""
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this held run."""
-        self.root = TaskCalls(current_task(), "")
+        self.root = TaskCalls(current_task(), "", ROOT_PATH)
         self._pid = os.getpid()
         self._began = session.clock.monotonic()
         self._pager = Pager(session.store, row.run)
@@ -99,12 +100,8 @@ class HeldRun:
         self._noted: set[str] | None = None
         """While the run is pruned: the sites whose calls may be recorded behind the pruner's back."""
         self._lock = Lock()
-        self._standing: RecordedPoints | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
-        self.unjudged: list[Any] = []
-        """Live calls of tasks started side by side, until they are joined."""
-        self._arrivals: dict[tuple[str, str], int] = {}
 
     # -- features --------------------------------------------------------------------------------------------
 
@@ -261,12 +258,6 @@ class HeldRun:
         """The last recorded outcome that the program was given."""
         return self._replayed_upto
 
-    def standing(self) -> RecordedPoints | None:
-        """The recorded calls by their points; None where nothing was recorded before this held run."""
-        if self._standing is None and self.view.calls:
-            self._standing = RecordedPoints(self.view.calls.values(), self.intent_of)
-        return self._standing
-
     def intent_of(self, call: Call) -> bytes:
         """The body of a recorded call's intent."""
         if call.body is None:
@@ -285,15 +276,6 @@ class HeldRun:
     def body_at(self, seq: int, body: bytes | None) -> bytes:
         """The body of an event, read from the journal where the view has left it behind."""
         return self._pager.body_of(seq) if body is None else body
-
-    def note_arrival(self, scope: str, after: str) -> None:
-        """A task that was started at this point makes its first call."""
-        with self._lock:
-            self._arrivals[scope, after] = self._arrivals.get((scope, after), 0) + 1
-
-    def arrivals_at(self, scope: str, after: str) -> int:
-        """How many tasks started at this point have made a call."""
-        return self._arrivals.get((scope, after), 0)
 
     def trail_of(self, task: object) -> TaskCalls:
         """The trail of a thread that came without context; its place among the others is not known."""
@@ -328,7 +310,6 @@ class HeldRun:
             for site in reduced.sites.keys() - reduced.needed - noted:
                 self._counts.pop(site, None)
                 self._free.pop(site, None)
-            self._standing = None
             for forget in self.hooks.compacted:
                 forget(compacting.upto_seq)
             self.view.shed(compacting.upto_seq, reduced.view())
@@ -369,6 +350,12 @@ class HeldRun:
                 for skipped in range(self._counts.get(site, 0) + 1, n):
                     heappush(free, skipped)
                 self._counts[site] = max(n, self._counts.get(site, 0))
+
+    def take_call(self, key: str) -> None:
+        """The record of this call answers one that has another identity: no call of its own site gets it."""
+        site, n = split_key(key)
+        if n is not None:
+            self.take_number(site, n)
 
     def latest_number(self, site: str) -> int:
         """The number of the latest call at this site that is done, under way or in doubt; 0 where there is none."""

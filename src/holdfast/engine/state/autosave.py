@@ -35,6 +35,7 @@ class StatePosition(NamedTuple):
 
     upto_seq: int
     after: str
+    path: int
 
 
 class Autosaver:
@@ -105,7 +106,7 @@ class Autosaver:
             return
         if self._identity is not None or not held.has_replayed:
             assert held.journal is not None
-            self._standing = StatePosition(held.journal.head, work.asked.point.after)
+            self._standing = StatePosition(held.journal.head, work.asked.point.after, work.asked.point.path)
         # else: recorded outcomes were given since the last look, and it is not known which of them are in the state
         self._identity = identity
 

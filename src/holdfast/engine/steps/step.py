@@ -14,13 +14,14 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
+from holdfast.core.steps.call_point import path_inside
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
 from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import drift, in_doubt, known_outcome
+from holdfast.engine.steps import in_doubt, known_outcome
 from holdfast.engine.steps.begun_elsewhere import giver_key
 from holdfast.engine.steps.call_identity import RequestedCall, answer, find_answer, identify, lost_of
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
@@ -41,8 +42,6 @@ from holdfast.model.markers import KEY
 
 _REPEATED = frozenset({"read", "model"})
 """The effects of calls that are simply made again when they were cut off: their intent need not be synced."""
-_DRIFT_STOPS = frozenset({"once", "model"})
-"""Where something else stands recorded, these are not made: one acts on the world, the other costs money."""
 
 
 async def step(
@@ -67,7 +66,7 @@ async def step(
     try:
         call = held.view.calls.get(asked.key)
         if hooks.meet or hooks.claim:
-            call = await _look_around(held, runtime, call_options, asked, fn, call)
+            asked, call = await _look_around(held, runtime, call_options, asked, fn, call)
         found = await find_answer(held, runtime, asked, call, fn)
         if found is not None:
             return found.value
@@ -88,19 +87,23 @@ async def _look_around(
     asked: RequestedCall,
     fn: Callable[..., Any],
     call: Call | None,
-) -> Call | None:
-    """Let features see the call; the record that one of them has made of it, where the journal had none."""
+) -> tuple[RequestedCall, Call | None]:
+    """Let features see the call. One of them may know its record under another key: then that is the call's."""
     try:
         for meet in held.hooks.meet:
             to_do = meet(runtime, call_options, asked.name, fn)
             if to_do is not None:
                 await to_do
         for claim in held.hooks.claim if call is None else ():
-            call = call or await claim(runtime, call_options, asked)
+            call = call or await claim(runtime, call_options, asked, fn)
     except BaseException:
         held.unclaim(asked.site, asked.n)
         raise
-    return call
+    if call is not None and call.key != asked.key:
+        # Its own number stays taken, in every attempt alike, or the next call of its site would get this record.
+        held.take_call(call.key)
+        asked = asked._replace(key=call.key)
+    return asked, call
 
 
 class Work:
@@ -168,9 +171,10 @@ class Work:
         settled: Outcome | None = None
         try:
             held.require_journal(asked.name)
-            if call is None and held.may_drift:
-                await drift.judge(held, self.runtime, asked, stops=effect in _DRIFT_STOPS)
-            elif call is not None and call.is_open and (effect == "once" or is_once(call)):
+            if call is None:
+                for live in held.hooks.live:
+                    await live(self)
+            elif call.is_open and (effect == "once" or is_once(call)):
                 settled = await in_doubt.settle_recorded(self, call)
             if settled is None and not held.enter_call(asked.key, self):
                 raise Misuse(
@@ -217,7 +221,7 @@ class Work:
     def leave(self) -> None:
         """The call is over, as far as the program goes."""
         asked, held = self.asked, self.held
-        asked.here.task_calls.last = asked.key
+        asked.here.task_calls.passed(asked.key)
         if held.observer is not None:
             held.observer.ended(self, None if self._succeeded else sys.exc_info()[1])
         if not self._succeeded:
@@ -239,6 +243,7 @@ class Work:
             "effect": self.call_options.effect,
             "in": asked.point.scope,
             "after": asked.point.after,
+            "path": asked.point.path,
             **more,
         }
         if asked.point.forked:
@@ -284,7 +289,7 @@ class Work:
         inside = CallSite(
             held,
             asked.key,
-            TaskCalls(here.task_calls.task, ""),
+            TaskCalls(here.task_calls.task, "", path_inside(asked.point.path, asked.key)),
             here.depth + 1,
             asked.name if is_once else "",
         )

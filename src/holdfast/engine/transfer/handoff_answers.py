@@ -66,7 +66,7 @@ class TakenOver(Feature):
         return self._behind
 
     async def claim(
-        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall"
+        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", _fn: object
     ) -> Call | None:
         """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
         entry = self.behind.get(asked.key)
@@ -163,6 +163,7 @@ def _intent_of(
         "effect": effect,
         "in": asked.point.scope,
         "after": asked.point.after,
+        "path": asked.point.path,
         "idempotency_key": idempotency_key,
     }
     if asked.point.forked:
