@@ -1,7 +1,7 @@
-"""Which run, which scope and which task a call is made from.
+"""Finds the place of a call: its run, its scope and its task.
 
-A context variable carries it, so nested calls, ``asyncio`` tasks and bound threads find their place by
-themselves; a plain new thread has none, and says so.
+A context variable carries the place, so nested calls, ``asyncio`` tasks and bound threads inherit it. A plain
+new thread inherits no context: the place of its first call is unknown, and drift detection skips that call.
 """
 
 import sys
@@ -32,7 +32,7 @@ class TaskCalls:
 
 
 class CallSite:
-    """A place in a run: the held run, the scope and the trail. ``leaf`` names the once call it is inside of."""
+    """A place in a run. ``leaf`` is the ``once`` call around it, if any: no step may be called inside."""
 
     __slots__ = ("depth", "held", "leaf", "scope", "task_calls")
 
@@ -50,14 +50,15 @@ CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
 
 
 def here_now() -> CallSite | None:
-    """The place this context is in; None where it has none, or its run was closed since."""
+    """The call site of this context; None if it has none, or its run is closed."""
     here = CALL_SITE.get()
     return None if here is None or here.held.is_closed else here
 
 
 def current_task() -> object:
-    """What runs now: the asyncio task inside a loop, else the thread."""
-    # Not asked of asyncio itself: another thread may be importing it at this moment, and has not come to that name yet.
+    """The asyncio task inside a loop, else the thread's id."""
+    # From the C module and not from asyncio: another thread may be in the middle of importing asyncio, which
+    # then does not have the name yet.
     events: Any = sys.modules.get("_asyncio")
     if events is not None and (loop := events._get_running_loop()) is not None:  # noqa: SLF001 - the documented twin raises and is ten times slower
         task = sys.modules["asyncio"].current_task(loop)
@@ -67,7 +68,7 @@ def current_task() -> object:
 
 
 def locate(held: "HeldRun") -> tuple[CallSite, Point]:
-    """Where a call of this run stands. The first call of a new task gets a trail of its own."""
+    """The place of a call of this run. The first call of a new task makes a branch for that task."""
     here = CALL_SITE.get()
     task = current_task()
     if here is None or here.held is not held:
