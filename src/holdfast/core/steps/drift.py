@@ -1,8 +1,8 @@
-"""Drift: the program, running again, asks for something else than what stands recorded at that point.
+"""Drift: the program runs again and makes another call than the one recorded at that position.
 
-A point is a scope and the call that its task finished last. In straight code no two calls share one, so a live
-call is drift if a recorded call of the same name stands waiting at its point. Tasks started from one point share
-it: they are judged together, once all of them have arrived.
+A position is a scope and the call that the task finished last. In sequential code no two calls share one, so
+a new call is drift if a recorded call of the same name waits at its position. Tasks started from one position
+share it: they are compared together, once all of them have arrived.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,11 +12,11 @@ from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of
 
 UNKNOWN_AFTER = "?"
-"""A thread without context: its point is not known, and nothing is judged by it."""
+"""The position of a call from a thread without context. It is unknown, so the call is never drift."""
 
 
 class Point(NamedTuple):
-    """Where a call stands: in which scope, after which call, and whether it is the first of a new task there."""
+    """The position of a call: its scope, the call before it, and whether it is the first of a new task."""
 
     scope: str
     after: str
@@ -24,13 +24,14 @@ class Point(NamedTuple):
 
 
 class RecordedPoints:
-    """The recorded calls by the point they stand at."""
+    """The recorded calls by their position."""
 
     def __init__(self, calls: Iterable[Call], body_of: Callable[[Call], bytes]) -> None:
-        """Only what still waits can be stood on; steps only, since marks have no point (and no seq of an intent)."""
         self._at: dict[tuple[str, str], list[Call]] = {}
         self._forked: dict[tuple[str, str], int] = {}
         for call in calls:
+            # Marks have no position, and no intent (seq 0). A call that the program already got is no
+            # candidate.
             if call.seq and call.is_waiting:
                 body = contents_of(body_of(call))
                 point = (body["in"], body["after"])
@@ -39,19 +40,19 @@ class RecordedPoints:
                     self._forked[point] = self._forked.get(point, 0) + 1
 
     def find(self, point: Point, name: str) -> Call | None:
-        """A recorded call of that name which waits at this point, or None."""
+        """A recorded call of that name that waits at this position, or None."""
         for call in self._at.get((point.scope, point.after), ()):
             if call.name == name and call.is_waiting and not call.abandoned:
                 return call
         return None
 
     def forked_count(self, scope: str, after: str) -> int:
-        """How many tasks were recorded as started from this point."""
+        """How many tasks the journal has that started from this position."""
         return self._forked.get((scope, after), 0)
 
 
 def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """The arguments that differ, one line each, as JSON; ``-`` recorded, ``+`` asked for now."""
+    """The arguments that differ, one line each: ``-`` as recorded, ``+`` as called now."""
     lines = []
     for name in sorted({*recorded, *asked}):
         before, now = recorded.get(name, _ABSENT), asked.get(name, _ABSENT)
