@@ -1,7 +1,6 @@
 """The file operations behind artifacts, one function each.
 
-No other module changes a run's files. To have a kill or a full disk between two operations, a test replaces
-them.
+No other module changes a run's files. A test replaces these functions to kill a process between two of them.
 
 Invariant: a file is reached through an open descriptor of its directory, which was opened name by name
 without following links. So a link that another process creates after the path was checked is refused. Windows

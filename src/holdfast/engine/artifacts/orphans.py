@@ -51,7 +51,7 @@ class Orphans(Feature):
     """Looks for orphans when a run is resumed."""
 
     async def entered(self, runtime: Runtime) -> None:
-        """Look for orphans before the premises are checked, which would report them as changed from outside."""
+        """Look for orphans before the premises are checked: that would report them as foreign changes."""
         if self.held.resumed and ARTIFACTS.of(self.held.view).under_way:
             ATTEMPT_PREMISES.of(self.held).orphans = await report(self.held, runtime)
 

@@ -72,7 +72,7 @@ class Restoring:
         return found
 
     def notes(self, restored: Iterable[Restored]) -> list[Draft]:
-        """The new premises of the run: the restored files whose place or content differs from the old ones."""
+        """The new premises of the run: restored files whose place or content the run does not know yet."""
         drafts = []
         for one in restored:
             version = self._versions.get(one.path)
