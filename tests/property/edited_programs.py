@@ -252,7 +252,7 @@ def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
             u for u, name, arg in _calls_of(ops) if (name, arg) == (stopped.step, stopped.arguments["_value"])
         )
         for effect in stopped.effects:
-            key = contents_of(calls[effect.key].body or b"{}").get("idempotency_key")
+            key = contents_of(calls[effect.key].body or b"{}")["idempotency_key"]
             if world.keys.get(key) == uid and effect.key not in used:
                 used.add(effect.key)
                 store.resolve("r", effect.key, "same", asked=stopped.key)
