@@ -83,6 +83,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── LeaseLost
     ├── PremiseMissing
     ├── Diverged
+    │   └── EffectUnclaimed
     ├── Cancelled
     ├── Drained                          the worker that runs it is shutting down
     └── Parked

@@ -89,7 +89,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.STEP_STARTED: Schema(
         {
             "in": "text", "after": "text", "forked": "bool?", "effect": "=read,idempotent,once,model,",
-            "path": "path?", "program": "object?", "noted": "premises?", "handed": "carried?", "carried": "carried?", "origin": "object?",
+            "path": "path?", "program": "object?",
+            "noted": "premises?", "handed": "carried?", "carried": "carried?", "origin": "object?",
             "refetchable": "bool?", "idempotency_key": "text?", "owner": "text?", "tool": "bool?", "in_doubt":
             "text?", "verify": "bool?", "loops": "text|numbers?", "deadline": "time?", "approved": "count?",
             "model": "text?", "provider": "text?", "request_bytes": "count?", "stream": "bool?",
@@ -123,7 +124,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.CHECKPOINT: Schema(
         {
             "in": "text?", "label": "text|null?", "state_bytes": "count", "rebuild": "list?", "unsaid":
-            "list?", "upto_seq": "count?", "after": "text?", "path": "path?", "forked": "bool?", "chain": "text?", "hidden":
+            "list?", "upto_seq": "count?", "after": "text?", "path": "path?",
+            "forked": "bool?", "chain": "text?", "hidden":
             "bool?",
         },
         {"state": "any"},

@@ -20,7 +20,7 @@ _ROWS: Final = (
     (
         "holdfast",
         "holdfast.errors",
-        "AcknowledgedLost ExportTaken FileFailed ForeignCommand OutOfDescriptors Unjournaled",
+        "AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand OutOfDescriptors Unjournaled",
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),

@@ -1,13 +1,13 @@
 """The ledger of recorded once effects: those that the program of this attempt has not asked for.
 
-An effect is in the ledger when it is done, or when nobody knows whether it is. A failure that did nothing is not
-in it, nor is what a person has set aside. The program claims an effect when it is given the outcome, when it is
-given the outcome of a step around it, or when it begins with a state that was recorded later.
+An effect is in the ledger when it is done, or when nobody knows whether it is. A failure that did nothing
+is not in it, nor is what a person has set aside. The program claims an effect when it is given the outcome,
+when it is given the outcome of a step around it, or when it begins with a state that was recorded later.
 
-The rule: a live once call stops if an effect that is not claimed was passed over (the root task made another call
-at a place where a recorded one waited before the effect), or was recorded by another program. Likeness only orders
-what a person is shown. Without either sign, unclaimed effects are those of tasks that have not come to them yet:
-an unchanged program is never stopped.
+The rule: a live once call stops if an effect that is not claimed was passed over (the root task made
+another call at a place where a recorded one waited before the effect), or was recorded by another program.
+Likeness only orders what a person is shown. Without either sign, unclaimed effects are those of tasks that
+have not come to them yet: an unchanged program is never stopped.
 """
 
 from collections.abc import Callable, Iterable, Mapping

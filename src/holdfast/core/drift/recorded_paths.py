@@ -1,7 +1,7 @@
 """The recorded calls of the root task by the path that led to them.
 
-A live call of the root task is a deviation if a recorded call that the program has not asked for has the same
-path: the program has taken another way, and everything recorded later may never be asked for.
+A live call of the root task is a deviation if a recorded call that the program has not asked for has the
+same path: the program has taken another way, and everything recorded later may never be asked for.
 """
 
 from collections.abc import Callable, Iterable

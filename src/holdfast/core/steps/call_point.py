@@ -1,8 +1,8 @@
 """Where a call stands: its scope, the call before it in its task, and for the root task the path that led there.
 
-The path is a running hash of the calls that the root task has finished, without their counts. So a program that
-runs again with the same answers has the same path at the same place, however its other tasks are scheduled.
-Other tasks have no path: two of them may swap the counts of equal calls between two attempts.
+The path is a running hash of the calls that the root task has finished, without their counts. So a program
+that runs again with the same answers has the same path at the same place, however its other tasks are
+scheduled. Other tasks have no path: two of them may swap the counts of equal calls between two attempts.
 """
 
 from typing import Final, NamedTuple

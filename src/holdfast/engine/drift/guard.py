@@ -1,10 +1,10 @@
 """The guard of recorded effects: stops a live once call that may be one of them under another identity.
 
-It looks only at calls that are not in the journal. First it finds out whether such a call is a recorded one after
-all: a person has said so, or its arguments are equal by value (``1`` and ``1.0``, a parameter with a default that is
-new). Then the call has that one's identity. Else it notes whether the root task has left the record, and asks the
-ledger (``core/drift/ledger.py``) whether a once call must stop. Nothing is written but the stop itself: killed before
-that, the next attempt comes to the same decision.
+It looks only at calls that are not in the journal. First it finds out whether such a call is a recorded one
+after all: a person has said so, or its arguments are equal by value (``1`` and ``1.0``, a parameter with a
+default that is new). Then the call has that one's identity. Else it notes whether the root task has left
+the record, and asks the ledger (``core/drift/ledger.py``) whether a once call must stop. Nothing is written
+but the stop itself: killed before that, the next attempt comes to the same decision.
 """
 
 from collections import deque
@@ -54,7 +54,7 @@ class DriftGuard(Feature):
         self._has_changed = False
         self._lock = Lock()
 
-    # -- a recorded call under another identity ------------------------------------------------------------------
+    # -- a recorded call under another identity --------------------------------------------------------------
 
     async def claim(
         self,
@@ -100,7 +100,7 @@ class DriftGuard(Feature):
         path = asked.point.path
         return path != NO_PATH and fields_of(self.held.intent_of(call)).get("path") == path
 
-    # -- a call that is not in the journal -----------------------------------------------------------------------
+    # -- a call that is not in the journal -------------------------------------------------------------------
 
     async def live(self, work: "Work") -> None:
         """Stop the call where it may be a recorded effect, or a model call in the place of another."""
@@ -180,7 +180,7 @@ class DriftGuard(Feature):
         journal = self.held.require_journal(event.name)
         await journal.append(work.runtime, [event], self.held.clock.wall(), synced=False)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     async def finishing(self, runtime: "Runtime") -> list[Draft]:
         """The run finishes: tell of every effect that its program never asked for."""
@@ -197,7 +197,7 @@ class DriftGuard(Feature):
             for call, one in zip(left, fields, strict=True)
         ]
 
-    # -- decisions of people -----------------------------------------------------------------------------------------
+    # -- decisions of people ---------------------------------------------------------------------------------
 
     async def letter(self, runtime: "Runtime", record: "Record", letter: dict[str, Any]) -> None:
         """A person says what a stopped call is: a recorded effect, or a new one."""
@@ -215,7 +215,7 @@ class DriftGuard(Feature):
         else:
             fold.new.add(letter["asked"])
 
-    # -- the record ----------------------------------------------------------------------------------------------------
+    # -- the record ------------------------------------------------------------------------------------------
 
     async def _look_back(self, runtime: "Runtime") -> None:
         """Read, once in an attempt, what waits to be asked for when the first call is not in the journal."""
@@ -251,7 +251,7 @@ class DriftGuard(Feature):
         return DRIFT.of(self.held.view).is_changed(call, modules())
 
     def _difference(self, asked: "RequestedCall", call: Call) -> str:
-        """What is recorded and what is asked for now; of a request that is compacted, what its intent tells."""
+        """What is recorded, and what is asked for now. Of a compacted request, the intent is what is left."""
         body = contents_of(self.held.intent_of(call))
         if "request" in body and asked.compare is not None:
             return arguments_diff(*asked.compare(body))

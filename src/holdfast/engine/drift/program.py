@@ -1,11 +1,12 @@
 """Which program records an effect: a hash of the code of each of the user's own modules.
 
-The code is what counts, not its looks: comments, line numbers and docstrings of functions change nothing. A module is
-the user's own unless it came with Python, was installed, or is a part of Holdfast. A once intent tells the modules
-that the journal does not know as they are, so an unchanged program is told once in a run's life.
+The code is what counts, not its looks: comments, line numbers and docstrings of functions change nothing. A
+module is the user's own unless it came with Python, was installed, or is a part of Holdfast. A once intent
+tells the modules that the journal does not know as they are, so an unchanged program is told once in a
+run's life.
 
-The hash is of code objects: they are at hand, where parsing sources takes milliseconds in every process. The price is
-that another Python version is another program.
+The hash is of code objects: they are at hand, where parsing sources takes milliseconds in every process.
+The price is that another Python version is another program.
 """
 
 import os
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _DIGEST_BYTES: Final = 8
 MODULES_MAX: Final = 500
-"""More of them are not told one by one: a table of names must stay small beside the effect that it belongs to."""
+"""A table of more modules would be larger than the effect that it belongs to."""
 _OPTIMIZED: Final = 0x01  # the code of a function, whose first constant is its docstring or None
 
 
@@ -41,7 +42,7 @@ class Program(Feature):
         self._lock = Lock()
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
-        """The modules that are not known as they are now, first, so that a fold finds them without looking."""
+        """The modules that the journal does not know as they are. First, so that a fold finds them."""
         if work.call_options.effect != "once":
             return fields
         now = modules()
@@ -63,7 +64,7 @@ _loaded = 0
 
 
 def modules() -> dict[str, str]:
-    """The user's own modules that are loaded, each with the hash of its code. The same dict while nothing is loaded."""
+    """The user's own modules that are loaded, with the hash of their code. The same dict until one is loaded."""
     global _loaded, _known  # noqa: PLW0603 - one process, one program
     if len(sys.modules) == _loaded:
         return _known
@@ -91,7 +92,7 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 
 
 def is_own(module: ModuleType) -> bool:
-    """Whether a module is the user's: a file, and not one of Python's, of an installed package or of Holdfast's."""
+    """Whether a module is the user's: not one of Python's, of an installed package or of Holdfast's."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py"):
         return False

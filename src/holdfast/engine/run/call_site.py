@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TaskCalls:
-    """The calls of one task, as far as a point needs them: the last one finished, and of the root task the path."""
+    """The last call that one task finished, and the path of the root task."""
 
     __slots__ = ("last", "path", "task")
 

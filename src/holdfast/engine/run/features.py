@@ -12,7 +12,7 @@ or because the program uses it.
 | ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
-| ``claim(...)`` | a call that is not in the journal; the record that answers it | effects of a handoff or a fork's origin, drift |
+| ``claim(...)`` | a call is not in the journal; gives the record that answers it | handoffs, drift |
 | ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
 | ``before(runtime, work)`` | before a live call records its intent | autosave |
 | ``intent(work, fields)`` | returns the fields of an intent, with its own | premises, loop detection |
@@ -21,7 +21,7 @@ or because the program uses it.
 | ``checkpointed(is_between_steps)`` | a state is in the journal | pruning |
 | ``cursor_moved()`` | the program has restored a state | the conversation |
 | ``compacted(upto_seq)`` | events were compacted under this attempt | states |
-| ``finishing(runtime)`` | events in the append that finishes the run | effects that nobody asked for |
+| ``finishing(runtime)`` | events in the append that finishes the run | effects never asked for |
 | ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
 | ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
 | ``released()`` | the lease goes | autosave |
@@ -163,8 +163,8 @@ LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind 
 OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
-    "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields", "checkpointed", "cursor_moved", "compacted",
-    "finishing", "closing", "ended", "released",
+    "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
+    "checkpointed", "cursor_moved", "compacted", "finishing", "closing", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 

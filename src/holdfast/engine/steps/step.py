@@ -91,7 +91,7 @@ async def _look_around(
     fn: Callable[..., Any],
     call: Call | None,
 ) -> tuple[RequestedCall, Call | None]:
-    """Let features see the call. One of them may know its record under another key: then that is the call's."""
+    """Let features see the call. If one of them knows its record under another key, that is its key."""
     try:
         for meet in held.hooks.meet:
             to_do = meet(runtime, call_options, asked.name, fn)
@@ -103,7 +103,7 @@ async def _look_around(
         held.unclaim(asked.site, asked.n)
         raise
     if call is not None and call.key != asked.key:
-        # Its own number stays taken, in every attempt alike, or the next call of its site would get this record.
+        # Its own number stays taken, in every attempt alike: else the next call of its site gets this record.
         held.take_call(call.key)
         asked = asked._replace(key=call.key)
     return asked, call
