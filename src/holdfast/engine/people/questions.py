@@ -263,7 +263,7 @@ def _answer(question: Question, letter: dict[str, Any], value: Any) -> Draft:
 
 
 async def _discard(held: HeldRun, runtime: Runtime, record: Record, problem: str) -> None:
-    log().warning("letter %s for run %s is deleted: %s", record.key, held.run, problem)
+    log().warning("letter %s for run %s is put away: %s", record.key, held.run, problem)
     await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
 
 
