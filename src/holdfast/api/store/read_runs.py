@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import loads
 
 from holdfast.api.store.doctor import Examining
+from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.lineage import Branch, effective, tree
@@ -40,7 +41,7 @@ from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.handoff import Promises
 from holdfast.model.questions import Question
-from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall, UnclaimedEffect
 from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
@@ -190,9 +191,51 @@ class Reading(Examining):
                 call.started_at,
                 call.doubt or "never reported back",
                 pending.get(call.key),
+                call.seq,
             )
             for call in doubtful(self.view(run), self.get(run))
         ]
+
+    def stopped_calls(self, run: str) -> list[StoppedCall]:
+        """The once calls that were not made, since each may be a recorded effect that the program did not ask for."""
+        view = self.view(run)
+        stops = DRIFT.of(view).stops
+        if not stops or self.get(run).status in OVER:
+            return []
+        pending = {
+            letter["asked"]: letter["how"]
+            for _, letter in letters.waiting(self._port, run)
+            if letter["kind"] == "claim"
+        }
+        arguments = self._stopped_arguments(run, [seq for seq, _, _ in stops.values()])
+        return [
+            StoppedCall(
+                run,
+                name,
+                key,
+                arguments.get(seq),
+                tuple(
+                    self._unclaimed(call)
+                    for one in keys
+                    if (call := view.calls.get(one)) is not None and not call.abandoned
+                ),
+                pending.get(key),
+            )
+            for key, (seq, name, keys) in stops.items()
+        ]
+
+    def _stopped_arguments(self, run: str, seqs: list[int]) -> dict[int, Any]:
+        events = read_all(self._port, run, after_seq=min(seqs) - 1, upto_seq=max(seqs))
+        return {event.seq: contents_of(event.body).get("args") for event in events if event.seq in seqs}
+
+    def _unclaimed(self, call: Call) -> UnclaimedEffect:
+        body = contents_of(call.body or b"{}")
+        arguments = (
+            loads(read_blob(self._port, body["args_blob"])) if "args_blob" in body else body.get("args")
+        )
+        return UnclaimedEffect(
+            call.name, call.key, call.seq, "in doubt" if call.is_open else "done", arguments
+        )
 
     def questions(self, run: str | None = None) -> list[OpenQuestion]:
         """What people are asked and have not answered, oldest first: by one run, or by all that are not over."""

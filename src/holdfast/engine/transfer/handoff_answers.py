@@ -67,7 +67,7 @@ class TakenOver(Feature):
         return self._behind
 
     async def claim(
-        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall"
+        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", _fn: object
     ) -> Call | None:
         """Record what the handoff or the origin knows of this call; None where they know nothing.
 
@@ -173,6 +173,7 @@ def _intent_of(
         "effect": effect,
         "in": asked.point.scope,
         "after": asked.point.after,
+        "path": asked.point.path,
         "idempotency_key": idempotency_key,
     }
     if asked.point.forked:
