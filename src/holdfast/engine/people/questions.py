@@ -153,7 +153,7 @@ def _left_s(question: Question, park_at: float | None, wall: float, monotonic: f
 async def _pose(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Question:
-    """Record the question. One that an earlier process asked at this very place, about something else, is withdrawn."""
+    """Record the question, and withdraw another one that an earlier attempt asked at this call site."""
     scope, after, forked, _ = asked.point
     journal = held.require_journal(ASK)
     at = held.clock.wall()
