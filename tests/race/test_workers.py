@@ -10,8 +10,6 @@ child that tells nobody; suspects that run beside each other; a late letter that
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fork_server import ForkServer
 
 import holdfast
 from holdfast.model.event_fields import contents_of
 from holdfast.model.store_rows import RunRow
 
 PROGRAMS = Path(__file__).parent / "programs"
-HOLDFAST = "from holdfast.cli import main; main()"
 DEADLINE_S = 60.0
 """For a busy machine; an idle one takes a second or two."""
 
@@ -33,11 +31,11 @@ DEADLINE_S = 60.0
 class Hand:
     """A worker process; what it tells goes to a file."""
 
-    def __init__(self, command: list[str], place: Path, number: int) -> None:
+    def __init__(self, server: ForkServer, command: list[str], place: Path, number: int) -> None:
         self._log = place / f"worker-{number}.log"
-        with self._log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, *command], cwd=place, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        with self._log.open("wb") as output, Path(os.devnull).open("rb") as nothing:
+            self.process = server.start(
+                command, cwd=place, env=os.environ, stdin=nothing.fileno(), stdout=output.fileno()
             )
 
     @property
@@ -75,22 +73,31 @@ class Hand:
 class Scene:
     """A store, the directory that is the world, and the workers in it."""
 
-    def __init__(self, url: str, place: Path) -> None:
+    def __init__(self, url: str, place: Path, server: ForkServer) -> None:
         self.url, self.place = url, place
+        self._server = server
         self.store = holdfast.store(url)
         self.hands: list[Hand] = []
 
     def start(self, *options: str) -> Hand:
         """``holdfast worker`` with these options, once it has begun to claim."""
         return self._started(
-            ["-c", HOLDFAST, "worker", str(PROGRAMS / "served.py"), "--store", self.url, "--json", *options]
+            [
+                str(PROGRAMS / "command.py"),
+                "worker",
+                str(PROGRAMS / "served.py"),
+                "--store",
+                self.url,
+                "--json",
+                *options,
+            ]
         )
 
     def start_skewed(self, seconds: float) -> Hand:
         return self._started([str(PROGRAMS / "skewed.py"), self.url, str(seconds)])
 
     def _started(self, command: list[str]) -> Hand:
-        hand = Hand(command, self.place, len(self.hands))
+        hand = Hand(self._server, command, self.place, len(self.hands))
         self.hands.append(hand)
         return hand
 
@@ -153,13 +160,13 @@ def eventually(holds: Callable[[], object], told: Callable[[], str]) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+def scene(request: pytest.FixtureRequest, tmp_path: Path, fork_server: ForkServer) -> Iterator[Scene]:
     """A store whose leases are short, so that silence is noticed soon."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'shared.db'}?lease_s=1"
     else:
         url = f"{request.getfixturevalue('postgres_url')}&lease_s=1"
-    made = Scene(url, tmp_path)
+    made = Scene(url, tmp_path, fork_server)
     yield made
     for hand in made.hands:
         hand.end()
