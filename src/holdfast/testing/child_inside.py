@@ -32,7 +32,7 @@ _LATE: Final = (
     "traceback",
     "zstandard",
 )
-"""Modules that Holdfast imports late, as it does its features: loaded once in the fork server, they cost the children nothing."""
+"""Modules that Holdfast imports late, like its features: the fork server loads them once for all children."""
 
 
 def main(arguments: list[str]) -> None:
