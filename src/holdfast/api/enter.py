@@ -6,6 +6,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.api import excepthook
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.run import Run
 from holdfast.api.store.place import session_at
@@ -203,6 +204,7 @@ class Opening:
                 problem=f"run {self._entry.run} was entered through this object before",
                 advice="call holdfast.run(...) again",
             )
+        excepthook.install()
         return session_at(self._store)
 
     def _conclude(self, error: BaseException | None, raised: BaseException | None) -> bool:

@@ -77,6 +77,8 @@ async def leave(
     if held.is_closed:
         return error
     error = stop_signal_in(error) or error
+    if isinstance(error, StopSignal):
+        error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
         held.is_closed = True
         return error

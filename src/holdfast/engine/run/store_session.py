@@ -91,6 +91,12 @@ def held_runs() -> list[str]:
         ]
 
 
+def store_of(run: str) -> StorePort | None:
+    """The store in which this process holds the run; None where it holds no such run."""
+    with _lock:
+        return next((each.store for each in _workshops.values() if run in each.heartbeat.runs), None)
+
+
 def _forget_all() -> None:
     """In a fork: the parent's sessions are the parent's."""
     global _lock  # noqa: PLW0603 - the parent may have held it at the moment of the fork
