@@ -158,7 +158,8 @@ async def _drain(
 
     A loop that shuts down cancels its tasks once more; that alone is no reason to leave a payment half-known.
     """
-    deadline = held.clock.monotonic() + drain_s
+    assert held.journal is not None
+    deadline = min(held.clock.monotonic() + drain_s, held.journal.drain_until)
     while held.in_flight():
         if held.clock.monotonic() >= deadline:
             names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))

@@ -186,7 +186,10 @@ class Work:
 
     async def perform(self) -> Any:
         """Run the call to a recorded outcome, again as often as it may be."""
+        handler, is_held_back = self.held.sigterm, False
         try:
+            if handler is not None and self.held.entry is not None and self.call_options.effect == "once":
+                is_held_back = await handler.begin(self.held, self.held.entry.drain_s)
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
             await self.begin()
@@ -199,6 +202,8 @@ class Work:
                     await self._wait_and_retry(failures, again.error)
         finally:
             self.leave()
+            if handler is not None and is_held_back:
+                await handler.end()
 
     async def begin(self) -> None:
         """Record that the call is about to be made."""
