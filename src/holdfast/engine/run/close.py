@@ -80,6 +80,8 @@ async def leave(
     if held.is_closed:
         return error
     error = stop_signal_in(error) or error
+    if isinstance(error, StopSignal):
+        error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
         held.is_closed = True
         return error
@@ -160,7 +162,8 @@ async def _drain(
 
     A loop that shuts down cancels its tasks a second time; that alone must not leave a payment in doubt.
     """
-    deadline = held.clock.monotonic() + drain_s
+    assert held.journal is not None
+    deadline = min(held.clock.monotonic() + drain_s, held.journal.drain_until)
     while held.in_flight():
         if held.clock.monotonic() >= deadline:
             names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))

@@ -194,7 +194,10 @@ class Work:
 
     async def perform(self) -> Any:
         """Call the function, with retries, until an outcome is recorded."""
+        handler, is_held_back = self.held.sigterm, False
         try:
+            if handler is not None and self.held.entry is not None and self.call_options.effect == "once":
+                is_held_back = await handler.begin(self.held, self.held.entry.drain_s)
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
             await self.begin()
@@ -207,6 +210,8 @@ class Work:
                     await self._wait_and_retry(failures, again.error)
         finally:
             self.leave()
+            if handler is not None and is_held_back:
+                await handler.end()
 
     async def begin(self) -> None:
         """Append the intent: the call is about to be made."""
