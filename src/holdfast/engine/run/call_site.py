@@ -9,21 +9,26 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.steps.drift import UNKNOWN_AFTER, Point
+from holdfast.core.steps.call_point import NO_PATH, UNKNOWN_AFTER, Point, path_after
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
 
 
 class TaskCalls:
-    """One task of the program, and the key of the last call that it finished: what a point needs."""
+    """The last call that one task finished, and the path of the root task."""
 
-    __slots__ = ("last", "parent", "task")
+    __slots__ = ("last", "path", "task")
 
-    def __init__(self, task: object, last: str, parent: "TaskCalls | None" = None) -> None:
+    def __init__(self, task: object, last: str, path: int = NO_PATH) -> None:
         self.task = task
         self.last = last
-        self.parent = parent
+        self.path = path
+
+    def passed(self, key: str, recorded_key: str = "") -> None:
+        """The task has finished this call. Where a recorded one answered for it, the path is that one's."""
+        self.last = key
+        self.path = path_after(self.path, recorded_key or key)
 
 
 class CallSite:
@@ -67,13 +72,12 @@ def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     here = CALL_SITE.get()
     task = current_task()
     if here is None or here.held is not held:
-        task_calls = held.task_calls_of(task)
-        return CallSite(held, "", task_calls), Point(
-            "", task_calls.last, forked=task_calls.last == UNKNOWN_AFTER
-        )
+        task_calls = held.trail_of(task)
+        forked = task_calls.last == UNKNOWN_AFTER
+        return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)
     task_calls = here.task_calls
     if task_calls.task is task or task_calls.task == task:
-        return here, Point(here.scope, task_calls.last, forked=False)
-    branch = CallSite(held, here.scope, TaskCalls(task, task_calls.last, task_calls), here.depth, here.leaf)
+        return here, Point(here.scope, task_calls.last, forked=False, path=task_calls.path)
+    branch = CallSite(held, here.scope, TaskCalls(task, task_calls.last), here.depth, here.leaf)
     CALL_SITE.set(branch)
     return branch, Point(here.scope, task_calls.last, forked=True)

@@ -22,7 +22,6 @@ from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.held_run import HeldRun, failures_behind
 from holdfast.engine.run.open import Entry
-from holdfast.engine.steps import drift
 from holdfast.engine.sync_async import Runtime, is_cancellation
 from holdfast.errors import (
     Cancelled,
@@ -46,12 +45,12 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     if held.is_finished:
         return
     data = encode(result, what=f"result of run {held.run}")
-    await drift.judge_joined(held, runtime, None)
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
+    told = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
-        await journal.append(runtime, [finished], held.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, [*told, finished], held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
             _is_finished(held, data)
@@ -80,7 +79,9 @@ async def leave(
     """
     if held.is_closed:
         return error
-    error = stop_signal_in(error) or error  # a task group wraps the stop-signal of one of its tasks
+    error = stop_signal_in(error) or error
+    if isinstance(error, StopSignal):
+        error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
         held.is_closed = True
         return error
@@ -161,7 +162,8 @@ async def _drain(
 
     A loop that shuts down cancels its tasks a second time; that alone must not leave a payment in doubt.
     """
-    deadline = held.clock.monotonic() + drain_s
+    assert held.journal is not None
+    deadline = min(held.clock.monotonic() + drain_s, held.journal.drain_until)
     while held.in_flight():
         if held.clock.monotonic() >= deadline:
             names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))

@@ -12,17 +12,19 @@ or because the program uses it.
 | ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
-| ``claim(...)`` | a call is not in the journal; may supply a record of it | handoffs, forks |
+| ``claim(...)`` | a call is not in the journal; gives the record that answers it | handoffs, drift |
+| ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
 | ``before(runtime, work)`` | before a live call records its intent | autosave |
 | ``intent(work, fields)`` | returns the fields of an intent, with its own | premises, loop detection |
 | ``outcome(work, event)`` | adds an event to the append of the outcome; may then stop | loop detection |
 | ``checkpoint_fields()`` | returns fields of its own for a checkpoint | the conversation |
 | ``checkpointed(is_between_steps)`` | a state is in the journal | pruning |
 | ``cursor_moved()`` | the program has restored a state | the conversation |
-| ``compacted(upto_seq)`` | events were compacted during this attempt | states |
-| ``closing()`` | the program has left the block; calls in flight may still run | streams |
-| ``ended(runtime, error)`` | the end of the attempt is recorded; the lease is still held | the queue |
-| ``released()`` | the lease is about to be released | autosave |
+| ``compacted(upto_seq)`` | events were compacted under this attempt | states |
+| ``finishing(runtime)`` | events in the append that finishes the run | effects never asked for |
+| ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
+| ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
+| ``released()`` | the lease goes | autosave |
 """
 
 from collections.abc import Awaitable, Callable
@@ -102,6 +104,7 @@ ROWS: Final = (
     Row("promises", "people.promise_inbox:PromiseInbox", letters_on_entering=("promise",)),
     Row("children", "queue.children:Children", letters=("child",)),
     Row("queue", "queue.queue:Queue", when=lambda held: bool(held.agent) or _is_waited_for(held)),
+    Row("program", "drift.program:Program", option="is_once"),
     Row("approvals", "people.approvals:Approvals", option="approve"),
     Row(
         "orphans",
@@ -120,6 +123,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),
     Row(
         "loops",
@@ -159,8 +163,8 @@ LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind 
 OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
-    "entered", "permit", "meet", "claim", "before", "intent", "outcome", "checkpoint_fields", "checkpointed",
-    "cursor_moved", "compacted", "closing", "ended", "released",
+    "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
+    "checkpointed", "cursor_moved", "compacted", "finishing", "closing", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -174,6 +178,7 @@ class Hooks:
     permit: tuple[Callable[..., Awaitable[Any]], ...]
     meet: tuple[Callable[..., "Awaitable[None] | None"], ...]
     claim: tuple[Callable[..., Awaitable[Any]], ...]
+    live: tuple[Callable[..., Awaitable[None]], ...]
     before: tuple[Callable[..., Awaitable[None]], ...]
     intent: tuple[Callable[..., dict[str, Any]], ...]
     outcome: tuple[Callable[..., "Extra | None"], ...]
@@ -181,6 +186,7 @@ class Hooks:
     checkpointed: tuple[Callable[[bool], None], ...]
     cursor_moved: tuple[Callable[[], None], ...]
     compacted: tuple[Callable[[int], None], ...]
+    finishing: tuple[Callable[..., "Awaitable[list[Draft]]"], ...]
     closing: tuple[Callable[[], None], ...]
     ended: tuple[Callable[..., Awaitable[None]], ...]
     released: tuple[Callable[[], None], ...]

@@ -17,7 +17,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.journal.run_row_facts import owner_of
-from holdfast.core.steps.drift import UNKNOWN_AFTER, RecordedPoints
+from holdfast.core.steps.call_point import ROOT_PATH, UNKNOWN_AFTER
+from holdfast.core.steps.identity import split_key
 from holdfast.engine.journal.load_view import Pager
 from holdfast.engine.run.call_site import TaskCalls, current_task
 from holdfast.engine.run.features import OPTIONS, Feature, Hooks, is_enabled, make_feature, waking_on
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.journal.journal import Journal
     from holdfast.engine.run.observers import AttemptObserver
     from holdfast.engine.run.open import Entry
+    from holdfast.engine.run.sigterm import MainThread, Watch
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
     from holdfast.errors import RunSealed
@@ -73,8 +75,7 @@ class HeldRun:
         self.points = view.points
         self._numbers = count(view.points + 1)
         self.drift_stops = True
-        # A journal without calls cannot drift: then live calls skip the check.
-        self.may_drift = any(call.seq for call in view.calls.values())
+        self.may_drift: bool = any(call.seq for call in view.calls.values())
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
@@ -87,12 +88,14 @@ class HeldRun:
         self.features: dict[str, Feature] = {}
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
+        self.sigterm: MainThread | Watch | None = None
+        """What holds SIGTERM back while a once call is in flight; None where this run does not handle it."""
         self.result: bytes | None = None
         self.observer: AttemptObserver | None = None
         """The observer of this attempt, if there is one."""
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this held run."""
-        self.root = TaskCalls(current_task(), "")
+        self.root = TaskCalls(current_task(), "", ROOT_PATH)
         self._pid = os.getpid()
         self._began = session.clock.monotonic()
         self._pager = Pager(session.store, row.run)
@@ -105,12 +108,8 @@ class HeldRun:
         self._noted: set[str] | None = None
         """While the run is pruned: the sites at which calls may be recorded that the pruner has not seen."""
         self._lock = Lock()
-        self._points: RecordedPoints | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
-        self.unjudged: list[Any] = []
-        """First live calls of concurrent tasks, until the tasks are joined."""
-        self._arrivals: dict[tuple[str, str], int] = {}
 
     # -- features --------------------------------------------------------------------------------------------
 
@@ -270,12 +269,6 @@ class HeldRun:
         """The seq of the last recorded outcome that the program has received."""
         return self._replayed_upto
 
-    def recorded_points(self) -> RecordedPoints | None:
-        """The recorded calls by their points; None if nothing was recorded before this attempt."""
-        if self._points is None and self.view.calls:
-            self._points = RecordedPoints(self.view.calls.values(), self.intent_of)
-        return self._points
-
     def intent_of(self, call: Call) -> bytes:
         """The body of a recorded call's intent."""
         if call.body is None:
@@ -295,17 +288,8 @@ class HeldRun:
         """The body of an event; it is read from the journal if the view does not have it."""
         return self._pager.body_of(seq) if body is None else body
 
-    def note_arrival(self, scope: str, after: str) -> None:
-        """Count the first call of a task that was started at this point."""
-        with self._lock:
-            self._arrivals[scope, after] = self._arrivals.get((scope, after), 0) + 1
-
-    def arrivals_at(self, scope: str, after: str) -> int:
-        """How many tasks started at this point have made a call."""
-        return self._arrivals.get((scope, after), 0)
-
-    def task_calls_of(self, task: object) -> TaskCalls:
-        """The calls of a thread that has no call site in its context: where it started is not known."""
+    def trail_of(self, task: object) -> TaskCalls:
+        """The trail of a thread that came without context; its place among the others is not known."""
         if task == self.root.task:
             return self.root
         with self._lock:
@@ -338,7 +322,6 @@ class HeldRun:
             for site in reduced.sites.keys() - reduced.needed - noted:
                 self._counts.pop(site, None)
                 self._free.pop(site, None)
-            self._points = None
             for forget in self.hooks.compacted:
                 forget(compacting.upto_seq)
             self.view.shed(compacting.upto_seq, reduced.view())
@@ -379,6 +362,12 @@ class HeldRun:
                 for skipped in range(self._counts.get(site, 0) + 1, n):
                     heappush(free, skipped)
                 self._counts[site] = max(n, self._counts.get(site, 0))
+
+    def take_call(self, key: str) -> None:
+        """The record of this call answers one that has another identity: no call of its own site gets it."""
+        site, n = split_key(key)
+        if n is not None:
+            self.take_number(site, n)
 
     def latest_number(self, site: str) -> int:
         """The number of the latest call at this site that is done, in flight or in doubt; 0 if none."""

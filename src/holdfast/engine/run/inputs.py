@@ -7,7 +7,7 @@ from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.journal.fold import View
-from holdfast.core.steps.drift import arguments_diff
+from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.errors import InputsChanged
 from holdfast.model.event_fields import contents_of, fields_of, part_of

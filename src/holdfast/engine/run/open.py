@@ -18,7 +18,7 @@ from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import names_of, owner_of
-from holdfast.core.steps.drift import arguments_diff
+from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take

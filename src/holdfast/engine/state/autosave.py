@@ -37,6 +37,7 @@ class StatePosition(NamedTuple):
 
     upto_seq: int
     after: str
+    path: int
 
 
 class Autosaver:
@@ -107,7 +108,7 @@ class Autosaver:
             return
         if self._identity is not None or not held.has_replayed:
             assert held.journal is not None
-            self._position = StatePosition(held.journal.head, work.asked.point.after)
+            self._position = StatePosition(held.journal.head, work.asked.point.after, work.asked.point.path)
         # Else: the program has received recorded outcomes, and which of them are in the state is not known.
         self._identity = identity
 

@@ -9,10 +9,12 @@ know the outcome of that step, whichever is recorded first.
 from typing import Any
 
 from holdfast.core.state.tree import Planted
+from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, state_at
+from holdfast.engine.steps.call_identity import RequestedCall
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
@@ -32,7 +34,9 @@ async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | N
             return recorded.point
         held.require_journal(asked.name)
         with STATES.of(held).store.building():
-            event, planted = draft_of(held, taken, asked.name, asked.key, placed(asked, {"label": label}))
+            event, planted = draft_of(
+                held, taken, asked.name, asked.key, placed(asked, {"label": label, **path_of(asked)})
+            )
             await record(held, runtime, asked, event)
             point = settle(held, planted)
     finally:
@@ -53,6 +57,11 @@ def draft_of(
     fields["state_bytes"] = planted.size
     made = draft(Kind.CHECKPOINT, name, key, fields, parts={"state": planted.root})
     return made._replace(blobs=blobs_of(planted)), planted
+
+
+def path_of(asked: RequestedCall) -> dict[str, Any]:
+    """The path at which a state is recorded: a program that restores it goes on from there."""
+    return {} if asked.point.path == NO_PATH else {"path": asked.point.path}
 
 
 def settle(held: HeldRun, planted: Planted) -> int:
@@ -87,7 +96,7 @@ async def restore(held: HeldRun, runtime: Runtime, default: Any) -> Any:
         await held.journal.append(runtime, [restored], held.clock.wall(), synced=False)
     if event is not None:
         held.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))
-        held.root.last = body.get("after", event.key)
+        held.root.last, held.root.path = body.get("after", event.key), body.get("path", NO_PATH)
         STATES.of(held).to_rebuild = tuple(body.get("rebuild", ()))
     return value
 

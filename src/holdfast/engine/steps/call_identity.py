@@ -13,7 +13,7 @@ from holdfast.codec.exceptions import decode_failure
 from holdfast.codec.values import canonical_arguments, decode
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import bind
-from holdfast.core.steps.drift import Point
+from holdfast.core.steps.call_point import Point
 from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import CallSite, locate
@@ -76,8 +76,6 @@ def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
         if len(_known_names) < _NAMES_KEPT:
             _known_names.add(name)
     here, point = locate(held)
-    if point.forked:
-        held.note_arrival(point.scope, point.after)
     if here.leaf:
         raise Misuse(
             problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
@@ -147,7 +145,7 @@ def answer(
 ) -> Any:
     """The recorded outcome with its type: a value is returned, a failure is raised as its own class."""
     body = held.body_of(outcome)
-    asked.here.task_calls.last = asked.key
+    asked.here.task_calls.passed(asked.key)
     if held.observer is not None:
         held.observer.replayed(asked, outcome)
     data = raw_part(body, "value") if outcome.good else None

@@ -17,13 +17,14 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
+from holdfast.core.steps.call_point import path_inside
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
 from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import drift, in_doubt, known_outcome
+from holdfast.engine.steps import in_doubt, known_outcome
 from holdfast.engine.steps.begun_elsewhere import giver_key
 from holdfast.engine.steps.call_identity import RequestedCall, answer, find_answer, identify, lost_of
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
@@ -43,9 +44,7 @@ from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
 
 _REPEATED = frozenset({"read", "model"})
-"""Effects that are simply made again after a crash: their intents need not be synced."""
-_DRIFT_STOPS = frozenset({"once", "model"})
-"""Effects that drift stops: one acts on the world, the other costs money."""
+"""The effects of calls that are simply made again when they were cut off: their intent need not be synced."""
 
 
 async def step(
@@ -70,7 +69,7 @@ async def step(
     try:
         call = held.view.calls.get(asked.key)
         if hooks.meet or hooks.claim:
-            call = await _look_around(held, runtime, call_options, asked, fn, call)
+            asked, call = await _look_around(held, runtime, call_options, asked, fn, call)
         found = await find_answer(held, runtime, asked, call, fn)
         if found is not None:
             return found.value
@@ -91,19 +90,23 @@ async def _look_around(
     asked: RequestedCall,
     fn: Callable[..., Any],
     call: Call | None,
-) -> Call | None:
-    """Let features see the call. A feature may supply a record of it if the journal has none."""
+) -> tuple[RequestedCall, Call | None]:
+    """Let features see the call. If one of them knows its record under another key, that is its key."""
     try:
         for meet in held.hooks.meet:
             to_do = meet(runtime, call_options, asked.name, fn)
             if to_do is not None:
                 await to_do
         for claim in held.hooks.claim if call is None else ():
-            call = call or await claim(runtime, call_options, asked)
+            call = call or await claim(runtime, call_options, asked, fn)
     except BaseException:
         held.unclaim(asked.site, asked.n)
         raise
-    return call
+    if call is not None and call.key != asked.key:
+        # Its own number stays taken, in every attempt alike: else the next call of its site gets this record.
+        held.take_call(call.key)
+        asked = asked._replace(key=call.key)
+    return asked, call
 
 
 class Work:
@@ -172,9 +175,10 @@ class Work:
         settled: Outcome | None = None
         try:
             held.require_journal(asked.name)
-            if call is None and held.may_drift:
-                await drift.judge(held, self.runtime, asked, stops=effect in _DRIFT_STOPS)
-            elif call is not None and call.is_open and (effect == "once" or is_once(call)):
+            if call is None:
+                for live in held.hooks.live:
+                    await live(self)
+            elif call.is_open and (effect == "once" or is_once(call)):
                 settled = await in_doubt.settle_recorded(self, call)
             if settled is None and not held.enter_call(asked.key, self):
                 raise Misuse(
@@ -190,7 +194,10 @@ class Work:
 
     async def perform(self) -> Any:
         """Call the function, with retries, until an outcome is recorded."""
+        handler, is_held_back = self.held.sigterm, False
         try:
+            if handler is not None and self.held.entry is not None and self.call_options.effect == "once":
+                is_held_back = await handler.begin(self.held, self.held.entry.drain_s)
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
             await self.begin()
@@ -203,6 +210,8 @@ class Work:
                     await self._wait_and_retry(failures, again.error)
         finally:
             self.leave()
+            if handler is not None and is_held_back:
+                await handler.end()
 
     async def begin(self) -> None:
         """Append the intent: the call is about to be made."""
@@ -222,7 +231,7 @@ class Work:
     def leave(self) -> None:
         """End the call for the program: a call that did not succeed frees its number, a doubt stays open."""
         asked, held = self.asked, self.held
-        asked.here.task_calls.last = asked.key
+        asked.here.task_calls.passed(asked.key)
         if held.observer is not None:
             held.observer.ended(self, None if self._succeeded else sys.exc_info()[1])
         if not self._succeeded:
@@ -244,6 +253,7 @@ class Work:
             "effect": self.call_options.effect,
             "in": asked.point.scope,
             "after": asked.point.after,
+            "path": asked.point.path,
             **more,
         }
         if asked.point.forked:
@@ -289,7 +299,7 @@ class Work:
         inside = CallSite(
             held,
             asked.key,
-            TaskCalls(here.task_calls.task, ""),
+            TaskCalls(here.task_calls.task, "", path_inside(asked.point.path, asked.key)),
             here.depth + 1,
             asked.name if acts_once else "",
         )
