@@ -1,6 +1,6 @@
 """Starts Python programs by a fork of a process that has imported what they need; for tests that start hundreds.
 
-An interpreter that imports Holdfast and the driver of a server takes 0.2 to 0.4 s of CPU, a fork 0.02 s. The program has
+An interpreter that imports Holdfast and the driver of a server takes 0.2 to 0.4 s of CPU, a fork 0.07 s. The program has
 its own directory, environment, pipes and signals, and ends as an interpreter does. Like a child that was spawned, a dead one
 stays a zombie until its test waits for it.
 """
