@@ -11,8 +11,10 @@ PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
 
 ROOMS = (
     "adapters",
+    "api",
     "cli",
     "codec",
+    "core",
     "embedding",
     "errors.py",
     "exports",
