@@ -50,6 +50,9 @@ BRANCHES_MAX: Final = 10_000
 """Old branches that rewinds of one run may keep: ``daily~1``, ``daily~2``, …"""
 TRACEBACK_CHARS_MAX: Final = 8_000
 
+UNCLAIMED_SHOWN_MAX: Final = 20
+"""How many recorded effects a stopped call is compared with in its message."""
+
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run reads for loop detection."""
 

@@ -63,7 +63,7 @@ async def go_on(run: AsyncRun) -> None:
     # A new question at the same position would withdraw the open ones. Count them as asked by this process
     # instead.
     ASKED.of(held).posed.update(QUESTIONS.of(held.view).open)
-    held.may_drift = False
+    held.put_to_sleep("drift")
     held.remembers = True
 
 

@@ -40,7 +40,7 @@ from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.handoff import Promises
 from holdfast.model.questions import Question
-from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
@@ -154,8 +154,8 @@ class Reading(Examining):
     def size(self, run: str) -> int | None:
         """The run's bytes on disk: its own event bodies and the blobs they brought, each once, as stored.
 
-        What a fork borrows counts for its origin. Rows, indexes and free pages are not included. None if a
-        part of it cannot be read.
+        What a fork borrows counts for its origin. Rows and indexes do not count. None if a part is
+        unreadable.
         """
         return self._look(self._row(run), self.get(run)).size_bytes
 
@@ -191,9 +191,16 @@ class Reading(Examining):
                 call.started_at,
                 call.doubt or "never reported back",
                 pending.get(call.key),
+                call.seq,
             )
             for call in doubtful(self.view(run), self.get(run))
         ]
+
+    def stopped_calls(self, run: str) -> list[StoppedCall]:
+        """The ``once`` calls that were stopped, because each may be an effect that is recorded already."""
+        from holdfast.api.store.stopped_calls import stopped_calls
+
+        return [] if self.get(run).status in OVER else stopped_calls(self._port, run, self.view(run))
 
     def questions(self, run: str | None = None) -> list[OpenQuestion]:
         """The open questions to people, oldest first: of one run, or of all runs that are not over."""
@@ -236,8 +243,7 @@ class Reading(Examining):
     def resume_plan(self, run: str) -> "ResumePlan":
         """What starting the run again would do: what is answered, in doubt, asked, waited for, and runs next.
 
-        It checks the files and endpoints that the run relies on, and starts nothing. What only the program
-        knows is unknown.
+        It checks files and endpoints, and starts nothing. What only the program knows is unknown.
         """
         from holdfast.engine.resume.resume_plan import plan_from_outside
 

@@ -34,6 +34,7 @@ _LETTERS: Final[dict[str, dict[str, str]]] = {
     "promise": {"promise": "promise"},
     "child": {"run": "text"},
     "resolve": {"key": "text", "how": "=done,failed,retry,abandon", "body": "object", "by": "text?"},
+    "claim": {"key": "text", "asked": "text", "name": "text", "how": "=same,new", "by": "text"},
     "outcome": {"key": "text", "how": "=done,failed", "body": "object", "by": "text?"},
     "answer": {"key": "text", "seq": "seq", "by": "text", "value": "any", "reason": "text?"},
     "accept": {"premise": "text", "name": "text", "facts": "facts|null", "policy": "text|null", "by": "text"},

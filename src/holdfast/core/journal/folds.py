@@ -105,6 +105,14 @@ ROWS: Final = (
         ("repeats", "behind"),
         kinds=(Kind.RUN_FORKED, Kind.RUN_REWOUND),
     ),
+    Row(
+        "drift",
+        "drift.drift_fold:DriftFold",
+        ("drift_stops", "same_calls", "new_calls", "programs"),
+        kinds=(Kind.DRIFTED, Kind.STEP_CLAIMED),
+        parts=("program", "noted"),
+        also=(Kind.ATTEMPT_STARTED,),
+    ),
     Row("chains", "threads.chain_fold:ChainFold", ("chains",), marks=(CHAINED,)),
 )
 

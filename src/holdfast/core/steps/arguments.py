@@ -79,6 +79,19 @@ def unwrap(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
     return args, kwargs
 
 
+def defaults_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters of a function that have a default, with it."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    fn = getattr(fn, "__func__", fn)
+    if not isinstance(fn, FunctionType):
+        return {}
+    named = _named(fn)
+    positional = _shape_of(named.__code__).positional
+    found = dict(zip(reversed(positional), reversed(named.__defaults__ or ()), strict=False))
+    return {**found, **(named.__kwdefaults__ or {})}
+
+
 def takes(fn: Callable[..., Any], parameter: str) -> bool:
     """Whether the function has a parameter of that name, or takes any keyword."""
     while isinstance(fn, partial):

@@ -1,9 +1,11 @@
-"""Exporting a run: its history, its origins' as far as it borrows them, and every blob that these need.
+"""Exports a run: its own events, those it shares with its origins, and every blob that these events need.
 
-A plain export only reads, also while the run is live. A move seals the run in the same breath: the last event of its
-history says where it went, here and in the file. Crash windows of a move: killed before the seal is in the journal,
-the run is as it was, and the file has no name yet; killed behind it, the run does not act any more, and moving it
-again writes the same file. So at no time can the run act here while its file lies at its place.
+A plain export only reads, and works while the run is live. A move also seals the run: the last event of its
+journal, here and in the file, says where the run went.
+
+Invariant: a run never acts in this store while its export file has its final name. Crash windows of a move:
+killed before the seal is in the journal, the run is unchanged and the file has only its temporary name.
+Killed after the seal, the run cannot act, and a repeated move writes the same file again.
 """
 
 from collections.abc import Iterable
@@ -44,7 +46,7 @@ _TRIES = 3
 
 
 class ExportWriter(Protocol):
-    """Where an export is put. Under another name until it is published."""
+    """Receives the parts of an export. It is not visible under its final name until ``publish``."""
 
     @property
     def place(self) -> str: ...
@@ -63,7 +65,10 @@ class ExportWriter(Protocol):
 
 
 def export(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
-    """Write the run as it stands now. Durable and at its place when it returns; the run is not touched."""
+    """Write the run as it is now.
+
+    The export is durable and has its final name on return; the run is unchanged.
+    """
     manifest, size = _written(session.store, run, writer, _TRIES)
     writer.publish()
     return _exported(manifest, writer, size)
@@ -74,19 +79,20 @@ def _written(store: StorePort, run: str, writer: ExportWriter, tries: int) -> tu
     try:
         return _write(store, chain, (), chain[0].status, writer, moved=False)
     except Corrupt:
+        # A prune between two reads looks like damage, but it also raises the revision of a row.
         if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
             raise
-    writer.clear()  # it was pruned while it was read: what is left of it can be read again
+    writer.clear()
     return _written(store, run, writer, tries - 1)
 
 
 def move(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
-    """Write the run and seal it here. RunHeld while somebody alive has it; RunSealed if it is not this one's to move."""
+    """Write the run and seal it here. May raise RunHeld; RunSealed where this store may not move it."""
     before = _chain(session.store, run)[0]
     with holding(session, run) as hold:
         row = hold.row()
         seal = find_seal(session.store, row) if row.status == Status.SEALED else None
-        if seal is not None:  # an earlier move of it was cut off, or its file got lost
+        if seal is not None:  # an earlier move was killed before it published, or its file was lost
             manifest, size = _write_sealed(session.store, run, writer)
         else:
             check_may_act(session.store, row)
@@ -98,7 +104,10 @@ def move(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
 def _seal(
     session: StoreSession, hold: Hold, row: RunRow, before: RunRow, writer: ExportWriter
 ) -> tuple[Manifest, int]:
-    """The file first, whole, synced and read back; then the very events that it ends with into the journal."""
+    """Write, sync and verify the file first, then append the events that it ends with to the journal.
+
+    In the other order, a kill between the two would leave a sealed run without an export.
+    """
     store = session.store
     events = _last_events(session, hold, row, before, writer.place)
     manifest, size = _write(store, chain_of(store, row.run), events, row.status, writer, moved=True)
@@ -106,7 +115,8 @@ def _seal(
         verified(reader)
     hold.append(row.head, events, status=Status.SEALED)
     if len(letters.waiting(store, row.run)) != (manifest.inbox.letters if manifest.inbox else 0):
-        writer.clear()  # one came while we were writing; from now on they are refused
+        # A letter came after the inbox was read. The seal refuses further ones, so one rewrite is enough.
+        writer.clear()
         return _write_sealed(store, row.run, writer)
     return manifest, size
 
@@ -114,7 +124,7 @@ def _seal(
 def _last_events(
     session: StoreSession, hold: Hold, row: RunRow, before: RunRow, place: str
 ) -> tuple[Event, ...]:
-    """How the run leaves: what nobody but this store can tell about its last attempt, and where it goes."""
+    """The seal, after the end of a crashed attempt: only this store can probe whether its process is dead."""
     view = load(session.store, row.run)
     drafts = catching_up(session.store, before, view)
     drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
@@ -130,7 +140,7 @@ def _write_sealed(store: StorePort, run: str, writer: ExportWriter) -> tuple[Man
     return _write(store, chain, (), fields_of(seal.body)["status"], writer, moved=True)
 
 
-# -- the parts --------------------------------------------------------------------------------------------------
+# -- the parts -----------------------------------------------------------------------------------------------
 
 
 class _Part(NamedTuple):
@@ -147,7 +157,7 @@ def _write(
     *,
     moved: bool,
 ) -> tuple[Manifest, int]:
-    """Put everything into the export: the manifest, what it lists, and the size of it all once it is synced."""
+    """Write all parts. Returns the manifest and the size of the export, which is synced then."""
     runs: list[ExportedRun] = []
     parts: list[_Part] = []
     needed: set[str] = set()
@@ -157,7 +167,8 @@ def _write(
         events = _own(store, row, upto) + list(more if number == 0 else ())
         part = _Part(run_file(number, row.run), _text(map(event_line, events)))
         needed |= references(store, *events)
-        # Where an origin stands is no part of this run's history: the same history gives the same bytes.
+        # The status of an origin is not part of this run's history. With a fixed one, an unchanged history
+        # always exports to the same bytes.
         runs.append(_described(row, events, part, Status.SEALED if number else status))
         if moved and number == 0:  # its last event is the seal
             single_use = SingleUse(move_of(row.birth, events[-1]), store.url)
@@ -210,7 +221,7 @@ def _described(row: RunRow, events: list[Event], part: _Part, status: str) -> Ex
 
 
 def _inbox(store: StorePort, run: str, needed: set[str]) -> tuple[ExportedInbox, _Part] | None:
-    """The letters that wait for a run that moves: what somebody said about it is not to get lost on the way."""
+    """The inbox of a run that moves. Adds the blobs that its letters name to ``needed``."""
     found = letters.waiting(store, run)
     if not found:
         return None

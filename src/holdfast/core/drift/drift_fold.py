@@ -1,0 +1,83 @@
+"""Folds drift: stopped calls, what people decided about them, and the programs that made effects."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.journal.feature_fold import FeatureFold, Slot
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Event, Kind
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+    from holdfast.model.calls import Call
+
+
+class DriftFold(FeatureFold):
+    """By the key of the call that the program makes now: what stopped it, and what a person decided."""
+
+    def __init__(self) -> None:
+        self.stops: dict[str, list[Any]] = {}
+        """The event of the stop, the name of the call, and the keys of the effects that caused the stop."""
+        self.same: dict[str, str] = {}
+        """The recorded call that answers it, because a person said that they are the same."""
+        self.new: set[str] = set()
+        """Calls that may be made, because a person said that they are new."""
+        self.programs: list[tuple[int, dict[str, str]]] = []
+        """Digests of modules that changed, each with the event from which on they count."""
+
+    def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
+        """Fold a stop, a decision, an attempt, or an intent that names the modules of its program."""
+        if event.kind == Kind.ATTEMPT_STARTED:
+            self.stops.clear()  # the program reaches the call again, or does not make it any more
+            return
+        fields = fields_of(event.body)
+        if event.kind == Kind.DRIFTED:
+            if "unclaimed" in fields:
+                self.stops[event.key] = [event.seq, event.name, fields["unclaimed"]]
+        elif event.kind == Kind.STEP_CLAIMED:
+            self.stops.pop(fields["asked"], None)
+            if fields["how"] == "same":
+                self.same[fields["asked"]] = event.key
+            else:
+                self.new.add(fields["asked"])
+        elif "program" in fields:
+            self.programs.append((event.seq, fields["program"]))
+
+    def program_at(self, seq: int) -> dict[str, str]:
+        """The digests of the program's modules when it recorded this event, as far as they are recorded."""
+        modules: dict[str, str] = {}
+        for from_seq, changed in self.programs:
+            if from_seq > seq:
+                break
+            modules |= changed
+        return modules
+
+    def is_changed(self, call: "Call", now: Mapping[str, str]) -> bool:
+        """Whether another program recorded the call.
+
+        A module that the journal does not know is not changed.
+        """
+        return any(now.get(name, digest) != digest for name, digest in self.program_at(call.seq).items())
+
+    def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
+        """All of it."""
+        return {
+            "drift_stops": self.stops,
+            "same_calls": self.same,
+            "new_calls": sorted(self.new),
+            "programs": self.programs,
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """All of it."""
+        self.stops = dict(data.get("drift_stops", {}))
+        self.same = dict(data.get("same_calls", {}))
+        self.new = set(data.get("new_calls", ()))
+        self.programs = [(seq, changed) for seq, changed in data.get("programs", ())]
+
+    def call_keys(self) -> list[str]:
+        """The calls that answer other calls."""
+        return [*self.same.values()]
+
+
+DRIFT: Final = Slot("drift", DriftFold)
