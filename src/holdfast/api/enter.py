@@ -1,4 +1,4 @@
-"""``holdfast.run(...)``: one line that starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
+"""``holdfast.run(...)``: starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -55,14 +55,19 @@ def run(
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
-    Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving normally
-    finishes the run; an exception fails it and leaves it resumable. ``loops`` says when a loop is a reason
-    to warn, to nudge the model and to park the run; False never. ``retention``
-    says what of a long run is pruned as it goes on; None for nothing. ``budget`` says what it may spend on model calls, over
-    all attempts; ``prices`` (a table or the path of one) what their tokens cost, beside the table that is shipped.
-    ``premises`` says what to do when something the run relies on does not hold: ``"pause"``, ``"warn"`` or
-    ``"ignore"``, by kind or by kind and name. ``workspace`` is the directory, or are those, that the run's files lie in:
-    ``run.open`` and ``run.artifact`` refuse what leads out; ``artifact_bytes_max`` is what the copies of these files may come to.
+    Use it with ``with`` (gives ``Run``), ``async with`` (gives ``AsyncRun``) or ``.open()``. Leaving the
+    block finishes the run. An exception ends the attempt; the run can be resumed.
+
+    - ``inputs``, ``goal``: other values under the same id raise InputsChanged.
+    - ``mode``: ``"new"`` refuses a run that exists, ``"resume"`` one that does not.
+    - ``if_finished``: ``"replay"`` writes nothing, ``"reopen"`` continues the run, ``"new"`` starts ``ID.2``.
+    - ``stops``: ``"suppress"`` leaves the block quietly on a stop-signal; ``on_drift``: ``"warn"`` logs it.
+    - ``drain_s``: how long leaving the block waits for calls in flight.
+    - ``loops``: when a loop warns, nudges the model and parks the run; False for never.
+    - ``retention``: what is pruned while the run goes on; None for nothing.
+    - ``budget``: what model calls may cost, over all attempts; ``prices``: a price table or its path.
+    - ``premises``: ``"pause"``, ``"warn"`` or ``"ignore"`` if a premise fails, by kind or by kind and name.
+    - ``workspace``: the directories of the run's files; ``artifact_bytes_max``: the size of all their copies.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
@@ -103,11 +108,11 @@ def _roots(
     if workspace is None:
         return ()
     places = [workspace] if isinstance(workspace, (str, os.PathLike)) else workspace
-    return tuple(os.path.abspath(place) for place in places)  # noqa: PTH100 - links are kept
+    return tuple(os.path.abspath(place) for place in places)  # noqa: PTH100 - resolve() would follow links
 
 
 def current() -> Run | AsyncRun:
-    """The run of this context. NoCurrentRun where there is none."""
+    """The run of this context. Raises NoCurrentRun if there is none."""
     here = here_now()
     if here is None:
         raise NoCurrentRun(
@@ -118,7 +123,7 @@ def current() -> Run | AsyncRun:
 
 
 class Opening:
-    """A run about to be entered. Single use."""
+    """A run that is about to be entered, once: ``with``, ``async with`` or ``.open()``."""
 
     def __init__(self, entry: Entry, store: "str | os.PathLike[str] | Store | None") -> None:
         self._entry = entry
@@ -129,12 +134,12 @@ class Opening:
         self._watch: Watch | None = None
 
     def for_client(self) -> "Opening":
-        """The same, as a server holds it for a client that does the work; the attempt says so."""
+        """Mark the attempt as one that a server holds for a client that does the work."""
         self._entry = self._entry._replace(is_served=True)
         return self
 
     def open(self) -> Run:
-        """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``."""
+        """Enter the run without a block, for notebooks. End it with ``run.finish(…)`` and ``run.close()``."""
         session = self._session()
         held = drive(enter(BLOCKING, session, self._entry))
         self._run = handle = Run(held, self._entry)
@@ -226,7 +231,7 @@ class Opening:
         try:
             if self._token is not None:
                 CALL_SITE.reset(self._token)
-        except ValueError:  # left from another context than entered: a fixture or a generator
+        except ValueError:  # a fixture or a generator may leave the block in another context than it entered
             CALL_SITE.set(None)
 
     def _restore_signal(self) -> None:
