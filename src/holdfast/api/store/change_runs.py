@@ -62,7 +62,7 @@ class Moving(Files):
             )
             notes = restoring.notes(restoring.go())
         made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects)
-        return self._info(made.row)._replace(behind=made.behind)
+        return self._info(made.row)._replace(behind=made.behind, later_children=made.later_children)
 
     def rewind(
         self,
@@ -138,9 +138,9 @@ class Moving(Files):
         return [f"message {one.at}: {one.text}" for one in repair(self._session, check_run_id(run))]
 
     def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
-        """The effects that the run has behind a place, done or in doubt: what ``fork`` and ``rewind`` would list. Nothing is written."""
+        """The effects that the run and its later children have behind a place, done or in doubt: what ``fork`` and ``rewind`` would list. Nothing is written."""
         row, seq = self._at(place)
-        return told(fork_and_rewind.entries_behind(self._port, row.run, seq))
+        return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
 
     def later_effects(self, place: str) -> list[str]:
         """The names of the once effects that happened after this place."""

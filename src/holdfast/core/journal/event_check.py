@@ -42,7 +42,7 @@ _LETTERS: Final[dict[str, dict[str, str]]] = {
 
 _FACTS: Final = {
     "was": "texts?", "lineage": "text?", "compacted": "bool?", "handed": "giver?", "agent": "text?", "due_at": "time?",
-    "lost": "seq?",
+    "lost": "seq?", "children": "cuts?",
 }  # fmt: skip
 """The facts of a row that come along with a run."""
 _OWN_FACTS: Final = {

@@ -10,6 +10,7 @@
 ``owner``       as whom it acts here: minted by the import that brought it, and recorded beside its idempotency keys
 ``handed``      the run whose handoff it began with, and its store and event
 ``effects``     what becomes of its origin's later effects, for as long as it has not begun: see ``core/lineage/later_effects.py``
+``children``    the descendants that a fork borrows when its program asks for them: name to run and head, see ``core/lineage/children.py``
 ``lost``        events up to this seq were acknowledged and could not be salvaged: nobody enters it until a person accepts that
 ``flattens``    it is the copy that will take the place of the run of this name
 

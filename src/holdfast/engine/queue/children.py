@@ -10,7 +10,11 @@ from typing import Any, Final, Protocol
 
 from holdfast.codec.exceptions import describe_failure
 from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.core.lineage.children import CHILD, child_key
 from holdfast.core.queue.queue import waited_for_by
+from holdfast.core.steps.identity import keyed
+from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.people.waits import InboxWait
 from holdfast.engine.run.call_site import here_now
@@ -27,7 +31,6 @@ from holdfast.model.event_fields import part_of
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Record, RunRow, Status
 
-CHILD: Final = "child"
 _LOOK_S: Final = 30.0
 """How often a parked run looks at a child that somebody else submitted: that one leaves no word when it ends."""
 
@@ -53,9 +56,19 @@ async def child(
 ) -> Any:
     """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s`` in this process; Misuse."""
     entry = _entry_of(held, name, agent, args, kwargs)
-    call_options = READ._replace(key=f"{CHILD}:{entry.run}")
+    call_options = READ._replace(key=await _recorded_key(held, runtime, entry.run))
     wait = _awaited if runtime.waits else _driven
     return await step(held, runtime, call_options, CHILD, partial(wait, held, entry, wait_s), (), {})
+
+
+async def _recorded_key(held: HeldRun, runtime: Runtime, run: str) -> str:
+    """The key of the step that waits for this child: in a fork, the one under which the origin has recorded it."""
+    if held.row.origin is None and "was" not in facts_of(held.row):
+        return child_key(run)
+    name = run.removeprefix(f"{held.run}/")
+    names = await runtime.store(lineage_names, held.store, held.run)
+    keys = [child_key(f"{known}/{name}") for known in names]
+    return next((key for key in keys if keyed(key) in held.view.calls), child_key(run))
 
 
 def _driven(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:

@@ -29,6 +29,7 @@ from importlib import import_module
 from os import environ
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.model.event_fields import fields_of
 
 if TYPE_CHECKING:
@@ -233,6 +234,22 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
         return None
     entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
     return entering(store, row, view)
+
+
+_LEAVES_CHILDREN: Final = frozenset({"later_effects", "handoff"})
+"""Folds of a history that may know effects of children that the run has not asked for yet."""
+
+
+async def child_birth(
+    runtime: "Runtime", parent: "HeldRun", entry: "Entry", row: "RunRow | None"
+) -> "RunRow | None":
+    """The row of a child that its parent asks for and that has no event yet, where the parent's history knows more of it."""
+    if _LEAVES_CHILDREN.isdisjoint(parent.view.folds) and "children" not in facts_of(parent.row):
+        return None
+    birth: Callable[..., Awaitable[RunRow | None]] = import_module(
+        "holdfast.engine.lineage.child_birth"
+    ).birth
+    return await birth(runtime, parent, entry, row)
 
 
 FeatureT = TypeVar("FeatureT", bound=Feature)
