@@ -92,7 +92,7 @@ _ROWS: Final = (
     (
         "holdfast.model.exports",
         "holdfast.model.exports",
-        "CopiedRun CopyProgress CopyReport Erased Exported ExportedInbox ExportedRun Imported Manifest",
+        "CopiedRun CopyProgress CopyReport Erased Exported ExportedChild ExportedInbox ExportedRun Imported Manifest",
     ),
     ("holdfast.model.handoffs", "holdfast.model.handoff", "Accepted Handed Loss Message Promise Promises"),
     ("holdfast.model.infos", "holdfast.model.run_info", "Doubt OpenQuestion RunInfo"),

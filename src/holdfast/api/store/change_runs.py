@@ -155,10 +155,10 @@ class Moving(Files):
         directory: bool = False,
         move: bool = False,
     ) -> Exported:
-        """Write a run, with all that it needs, to one file; or to a ``directory`` of readable lines and blobs.
+        """Write a run and its descendants, with all that they need, to one file; or to a ``directory`` of readable lines and blobs.
 
-        It can be imported into any store. With ``move`` the run is sealed here and goes on where the file is imported;
-        otherwise an import is a fork. Durable and whole when it returns. RunHeld if a run that is to move is live.
+        It can be imported into any store. With ``move`` they are sealed here and go on where the file is imported;
+        otherwise an import is a fork. Durable and whole when it returns. RunHeld if one that is to move is live.
         """
         from holdfast.engine.transfer import export as exporting
         from holdfast.exports.write import writing

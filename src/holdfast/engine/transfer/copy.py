@@ -3,7 +3,7 @@
 A plain copy leaves every run where it is; what comes to lie in the other store is sealed, so that two never act. It can be
 repeated, and then continues the sealed histories. A move goes through all runs three times. First they are copied like
 this, verified: the bulk. Then each is sealed where it was, which is the last event of its journal, and that event and
-the letters follow. When that is done with all, they wake in the other store, children before their parents: a run that
+the letters follow. A run of which a descendant is refused stays, too. When that is done with all, they wake in the other store, children before their parents: a run that
 found its child not there yet would begin it anew.
 
 Crash windows: killed anywhere, the same copy goes on. A run that is sealed here acts nowhere until it has been woken
@@ -11,8 +11,10 @@ there; that it is on its way is known by its seal, which names the other store.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.damage.damaged_runs import check_run
 from holdfast.engine.journal.lease import check_is_free
 from holdfast.engine.lineage import pins
@@ -94,7 +96,9 @@ class Copying:
         """Copy these. Durable and verified when it returns; runs that were refused are told, the others went."""
         found: dict[str, CopiedRun] = {}
         for row in self._told("copying", rows):
-            found[row.run] = self._judged(row.run, partial(self._copy, row))
+            found[row.run] = self._judged(row.run, partial(self._copy, row, frozenset(r.run for r in rows)))
+        if self._move:
+            _refuse_parents(found)
         if self._move and not self._dry_run:
             self._move_all([row for row in rows if found[row.run].outcome == "moved"], found)
         runs = tuple(
@@ -115,7 +119,7 @@ class Copying:
 
     # -- one run -------------------------------------------------------------------------------------------------
 
-    def _copy(self, row: RunRow) -> CopiedRun:
+    def _copy(self, row: RunRow, wanted: AbstractSet[str]) -> CopiedRun:
         """Bring a run in as a sealed history. Its outcome is ``moved`` where it is to act there in the end."""
         source, target = self._source, self._target
         check_is_free(source.store, source.clock, row)
@@ -125,8 +129,12 @@ class Copying:
         goes, why = self._goes(row)
         if not goes and why == _WOKEN:
             return self._outcome(row, "there")._replace(why=why)
+        for run in {run for run, _ in facts_of(row).get("children", {}).values()} - wanted - self._verified:
+            exporting.export(
+                source, run, self._writer(), alone=True
+            )  # it may borrow that one when it acts there
         writer = self._writer()
-        exporting.export(source, row.run, writer)
+        exporting.export(source, row.run, writer, alone=True)
         if not self._dry_run:
             writer.verify()
             self._verified.add(row.run)
@@ -164,7 +172,7 @@ class Copying:
 
         def seal(row: RunRow) -> CopiedRun:
             crates[row.run] = writer = self._writer()
-            exporting.move(self._source, row.run, writer)
+            exporting.move(self._source, row.run, writer, alone=True)
             writer.verify()
             return _sum(found[row.run], self._outcome(row, "moved", writer))
 
@@ -206,6 +214,18 @@ class Copying:
     def _say(self, now: CopyProgress) -> None:
         self._now = now
         self._tell(now)
+
+
+def _refuse_parents(found: dict[str, CopiedRun]) -> None:
+    """A run moves with all of its descendants or not at all: without one of them, it would begin that one anew."""
+    for run, done in found.items():
+        stays = next(
+            (one for one in found if one.startswith(f"{run}/") and found[one].outcome == "refused"), ""
+        )
+        if stays and done.outcome == "moved":
+            found[run] = done._replace(
+                outcome="refused", why=f"its child {stays} cannot move: {found[stays].why}"
+            )
 
 
 def _has_woken(there: RunRow, row: RunRow) -> bool:
